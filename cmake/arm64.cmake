@@ -1,4 +1,4 @@
-# Builds for 64-bit ARM on Debian for another processor (scripts/deps build:arm64), and runs by qemu what is run:
+# Builds for 64-bit ARM on Debian for another processor (scripts/deps build:arm64), and runs programs by qemu:
 #   cmake --preset arm
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

@@ -1,7 +1,7 @@
 # Compiles the files of a folder into a library: lx_asset_find() of server/routes/assets.h.
 # The assembler includes the bytes (.incbin), so no tool is needed to turn them into C.
 
-# Scripts and styles without the comments that begin a line: visitors load no more than what is needed.
+# Strips scripts and styles of comments that begin a line, so that visitors load less.
 function(linnet_strip_comments file out)
   file(READ ${file} text)
   string(REGEX REPLACE "\n */\\*([^*]|\\*+[^*/])*\\*+/" "" text "\n${text}")

@@ -1,6 +1,6 @@
 # The commit in the program: build/commit.c with lx_commit of common/version.h, written anew when the commit is another.
 # Only the program links it, or every test would be linked again after every commit. A source without its repository
-# says what it was made from: -DLINNET_COMMIT=c7edd00f1234.
+# gets its commit by -DLINNET_COMMIT=c7edd00f1234.
 #
 # Run by itself (cmake -P) it writes the file.
 cmake_policy(VERSION 3.25)

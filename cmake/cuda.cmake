@@ -7,7 +7,7 @@
 set(LINNET_CUDA AUTO CACHE STRING "Build the CUDA back end: AUTO, ON or OFF")
 set_property(CACHE LINNET_CUDA PROPERTY STRINGS AUTO ON OFF)
 
-# What a back end needs besides its own files.
+# Shared files that a back end needs.
 set(linnet_plugin_sources
   ${CMAKE_SOURCE_DIR}/common/status.c ${CMAKE_SOURCE_DIR}/kernels/convert.c
   ${CMAKE_SOURCE_DIR}/kernels/host_checks.c ${CMAKE_SOURCE_DIR}/kernels/host_objects.c
@@ -91,7 +91,7 @@ set_target_properties(kernels_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_B
   INSTALL_RPATH "$ORIGIN;${CUDAToolkit_LIBRARY_DIR}")
 install(TARGETS kernels_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
-# What tests/gpu.sh measures beside it.
+# Further measurements of tests/gpu.sh.
 if(LINNET_TESTS)
   add_executable(gpu_copy tests/bench/gpu_copy.c)
   target_include_directories(gpu_copy SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})

@@ -1,6 +1,6 @@
 # Which instruction sets of kernels/cpu a build holds.
 #   LINNET_INSTRUCTION_SETS=all     every one of this architecture. Packages, images and tests hold all.
-#   LINNET_INSTRUCTION_SETS=native  those that this machine's processor is served with, one per precision, in a fifth of the
+#   LINNET_INSTRUCTION_SETS=native  only the sets for this machine's processor, one per precision, in a fifth of the
 #                                   compiler's time. The first build of scripts/serve is one; it is for this machine only.
 set(LINNET_INSTRUCTION_SETS all CACHE STRING "Instruction sets of the cpu back end: all, or native, those of this machine")
 set_property(CACHE LINNET_INSTRUCTION_SETS PROPERTY STRINGS all native)

@@ -1,5 +1,5 @@
-# The manual pages and the completions of bash and zsh: what the program says of its own tables of options, written beside
-# it whenever it is linked (build/manual), so that they cannot be older than the program and none is in the source.
+# The manual pages and the completions of bash and zsh (build/manual). The program prints them from its tables of
+# options whenever it is linked, so they are never older than the program, and the source has none.
 #
 # Run by itself (cmake -P) it writes them.
 if(CMAKE_SCRIPT_MODE_FILE)

@@ -2,7 +2,7 @@
 #ifndef LINNET_COMMON_HEX_H
 #define LINNET_COMMON_HEX_H
 
-/* 0 .. 15; -1: the character is no digit. */
+/* The value of a digit in either case; -1 for any other character. */
 static inline int lx_hex_digit(char c)
 {
     if (c >= '0' && c <= '9')

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "model/characters.h"
 #include "model/formats/file.h"
-#include "model/tasks/couplet_chars.h"
 #include "model/utf8.h"
 
 static const lx_chat_template templates[] = {
@@ -61,7 +61,7 @@ const lx_chat_template *lx_chat_find(const char *text)
 /* White space as Jinja's trim has it: Python's, which counts four separators among controls. */
 static bool is_space(int32_t c)
 {
-    return (c >= 0x1c && c <= 0x1f) || (c >= 0 && lx_couplet_is_space((uint32_t)c));
+    return (c >= 0x1c && c <= 0x1f) || (c >= 0 && lx_char_is_space((uint32_t)c));
 }
 
 /* The text without white space around it. */
@@ -85,15 +85,6 @@ const char *lx_chat_leading(const lx_chat_template *t)
     return strncmp(before, t->answer, head) == 0 ? before + head : "";
 }
 
-const char *lx_chat_mark(const lx_chat_template *t, const char *text, size_t n)
-{
-    for (int i = 0; i < LX_CHAT_MARKS && t->marks[i] != NULL; i++) {
-        if (memmem(text, n, t->marks[i], strlen(t->marks[i])) != NULL)
-            return t->marks[i];
-    }
-    return NULL;
-}
-
 /* Whether text[n] begins with the name of a role, "User:". */
 static bool names_role(const lx_chat_template *t, const char *text, size_t n)
 {
@@ -105,25 +96,53 @@ static bool names_role(const lx_chat_template *t, const char *text, size_t n)
     return false;
 }
 
-static size_t count_feeds(const char *text, size_t n)
+/* Line breaks as Python's splitlines has them. */
+static bool is_break(int32_t c)
 {
-    size_t feeds = 0;
-    while (feeds < n && text[feeds] == '\n')
-        feeds++;
-    return feeds;
+    return (c >= '\n' && c <= '\r') || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 ||
+           c == 0x2029;
+}
+
+/* The blank lines that text[n] begins with: bytes up to and with the last line break, and how many
+   breaks there are. CR LF is one. */
+static size_t measure_blank(const char *text, size_t n, size_t *breaks)
+{
+    size_t end = 0;
+    *breaks = 0;
+    for (size_t at = 0; at < n;) {
+        int32_t c = lx_utf8_next(text, n, &at);
+        if (!is_space(c))
+            break;
+        if (!is_break(c))
+            continue;
+        at += c == '\r' && at < n && text[at] == '\n';
+        end = at;
+        ++*breaks;
+    }
+    return end;
+}
+
+/* Bytes of text[n] before its first line break. */
+static size_t measure_line(const char *text, size_t n)
+{
+    size_t at = 0, next = 0;
+    while (at < n && !is_break(lx_utf8_next(text, n, &next)))
+        at = next;
+    return at;
 }
 
 static void write_lines(const lx_chat_template *t, const char *text, size_t n, lx_buffer *out)
 {
     for (size_t at = 0; at < n;) {
-        size_t feeds = count_feeds(text + at, n - at);
-        size_t kept = feeds > 1 && names_role(t, text + at + feeds, n - at - feeds) ? 1 : feeds;
-        lx_buffer_append(out, text + at, kept);
-        at += feeds;
-        const char *feed = memchr(text + at, '\n', n - at);
-        size_t line = feed != NULL ? (size_t)(feed - text) - at : n - at;
+        size_t breaks = 0, line = measure_line(text + at, n - at);
         lx_buffer_append(out, text + at, line);
         at += line;
+        size_t blank = measure_blank(text + at, n - at, &breaks);
+        if (breaks > 1 && names_role(t, text + at + blank, n - at - blank))
+            lx_buffer_puts(out, "\n");
+        else
+            lx_buffer_append(out, text + at, blank);
+        at += blank;
     }
 }
 
@@ -135,10 +154,4 @@ void lx_chat_write(const lx_chat_template *t, const char *text, size_t n, lx_buf
         write_lines(t, text, n, out);
     else
         lx_buffer_append(out, text, n);
-}
-
-void lx_chat_list(lx_buffer *out)
-{
-    for (int i = 0; i < N_TEMPLATES; i++)
-        lx_buffer_printf(out, "%s%s", i > 0 ? ", " : "", templates[i].name);
 }

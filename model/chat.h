@@ -31,11 +31,11 @@ typedef struct lx_chat_template {
     const char *end;    /* the token that ends an answer; NULL: none of the template's own */
     const char *stop;   /* a text that ends it; NULL: none */
     bool trims;         /* white space around a message is left out */
-    /* Texts that begin or end a message: none may stand in one, whether or not they are special
-       tokens of the model. NULL: no more. */
+    /* Texts that begin or end a message. Where a model has no special token of such a name, the
+       text in a message would be the mark itself, so no message may have it. NULL: no more. */
     const char *marks[LX_CHAT_MARKS];
-    /* Blank lines separate messages, which begin with the name of a role: in a message one before
-       such a name becomes a line feed. */
+    /* Blank lines separate messages, which begin with the name of a role: in a message blank lines
+       before such a name become a line feed, however their line breaks are written. */
     bool blank_lines;
 } lx_chat_template;
 
@@ -48,9 +48,5 @@ void lx_chat_write(const lx_chat_template *t, const char *text, size_t n, lx_buf
    blank, after "Assistant:". "" in most templates. Answers are sent without it, so that they
    are the same text when they come back as messages. */
 const char *lx_chat_leading(const lx_chat_template *t);
-/* The first of the template's marks in text[n]; NULL: it has none. */
-const char *lx_chat_mark(const lx_chat_template *t, const char *text, size_t n);
-/* "chatml, llama3, rwkv" */
-void lx_chat_list(lx_buffer *out);
 
 #endif

@@ -8,24 +8,98 @@
 #include "model/config_reader.h"
 #include "model/ctc.h"
 #include "model/formats/file.h"
+#include "model/formats/json_memory.h"
+#include "model/tasks/task.h"
 
 _Static_assert((int)LX_CONFIG_NAME == (int)LX_MAX_NAME, "names are read into fields of this size");
 
-enum {
-    MAX_HEADS = 1024,
-    MAX_HEAD_SIZE = 4096,
-    MAX_WIDTH = 1 << 16,
-    MAX_D_FF = 1 << 18,
-    MAX_IDS = 1 << 24,
-    MAX_CHARS = 1024,
-    MAX_COMPONENTS = 64,
-    MAX_LEVELS = 1 << 16,
-    MAX_SIDE = 4096,
-    MAX_VALUES = 1 << 20,
-    MAX_CONTEXT = 1 << 18, /* a state keeps its prompt: server/states/blob.h */
-    MAX_ALPHABET = 1 << 16,
-    MAX_LENGTH = 1 << 16,
-};
+enum { MAX_FILE_BYTES = 1 << 20, MAX_PATH = 4096, MAX_COMPONENTS = 64, MAX_LEVELS = 1 << 16 };
+
+/* --- the file, with its base --- */
+
+static lx_status parse(const char *label, const char *text, size_t n_bytes, json_t **out,
+                       lx_error *err)
+{
+    json_error_t e;
+    char what[JSON_ERROR_TEXT_LENGTH];
+    json_t *root = lx_json_load(text, n_bytes, JSON_REJECT_DUPLICATES, &e);
+    if (root == NULL && e.text[0] == '\0') /* the parser has a text for every other fault */
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", label);
+    if (root == NULL)
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s, line %d: %s", label, e.line,
+                       lx_file_quote(e.text, what, sizeof what));
+    if (!json_is_object(root)) {
+        json_decref(root);
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: not a JSON object", label);
+    }
+    *out = root;
+    return LX_OK;
+}
+
+static lx_status read_file(const char *path, json_t **out, lx_error *err)
+{
+    char *text = NULL;
+    size_t n_bytes = 0;
+    lx_status st = lx_file_read(path, MAX_FILE_BYTES, &text, &n_bytes, err);
+    if (st == LX_OK)
+        st = parse(lx_file_label(path), text, n_bytes, out, err);
+    free(text);
+    return st;
+}
+
+/* The base's object with the keys of `own` in place of its keys; of `image` each key by itself. */
+static lx_status change(json_t *base, json_t *own, const char *path, lx_error *err)
+{
+    json_t *image = json_object_get(base, "image"), *changed = json_object_get(own, "image");
+    if (json_object_get(base, "base") != NULL)
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: base: that folder has a base of its own",
+                       lx_file_label(path));
+    bool ok = true;
+    if (json_is_object(image) && json_is_object(changed)) {
+        ok = json_object_update(image, changed) == 0;
+        (void)json_object_del(own, "image");
+    }
+    return ok && json_object_update(base, own) == 0
+               ? LX_OK
+               : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", lx_file_label(path));
+}
+
+/* A relative path of plain characters; it may lead upwards. */
+static const lx_config_form base_form = {
+    .allowed = LX_CONFIG_LETTERS "._-/",
+    .size = LX_MAX_BASE,
+    .what = "must be the path of a model's folder from this one on: 1 to 127 letters, digits, '.', "
+            "'_', '-' and '/'"};
+
+/* *root becomes the whole, where it names a base. */
+static lx_status add_base(const char *path, json_t **root, char *out, lx_error *err)
+{
+    char base_path[MAX_PATH];
+    lx_config_reader r = {lx_file_label(path), LX_OK, err};
+    if (json_object_get(*root, "base") == NULL)
+        return LX_OK;
+    lx_config_text(&r, (lx_config_object){*root, ""}, "base", &base_form, out);
+    if (r.st == LX_OK && out[0] == '/')
+        lx_config_wrong(&r, (lx_config_object){*root, ""}, "base", base_form.what);
+    if (r.st != LX_OK)
+        return r.st;
+    const char *slash = strrchr(path, '/');
+    int n = snprintf(base_path, sizeof base_path, "%.*s%s/config.json",
+                     slash != NULL ? (int)(slash + 1 - path) : 0, path, out);
+    if (n < 0 || n >= (int)sizeof base_path)
+        return lx_fail(err, LX_ERR_INVALID, "model", "the path of a base is too long");
+    json_t *base = NULL;
+    lx_status st = read_file(base_path, &base, err);
+    if (st == LX_OK)
+        st = change(base, *root, path, err);
+    if (st != LX_OK) {
+        json_decref(base);
+        return st;
+    }
+    json_decref(*root);
+    *root = base;
+    return LX_OK;
+}
 
 /* --- the parts of the file --- */
 
@@ -40,13 +114,13 @@ static int32_t take_head_dim(lx_config_reader *r, lx_config_object s, const char
                              const lx_config *c)
 {
     if (lx_config_has(r, s, key))
-        return lx_config_int(r, s, key, 1, MAX_HEAD_SIZE);
+        return lx_config_int(r, s, key, 1, LX_MAX_HEAD_SIZE);
     if (c->n_heads < 1) /* already refused */
         return 0;
     if (r->st == LX_OK && c->d_model % c->n_heads != 0)
         lx_config_wrong(r, s, "d_model",
                         "must be a multiple of n_heads, or d_key and d_value be given");
-    if (r->st == LX_OK && c->d_model / c->n_heads > MAX_HEAD_SIZE)
+    if (r->st == LX_OK && c->d_model / c->n_heads > LX_MAX_HEAD_SIZE)
         lx_config_wrong(r, s, "d_model", "gives heads larger than 4096");
     return r->st == LX_OK ? c->d_model / c->n_heads : 0;
 }
@@ -54,9 +128,9 @@ static int32_t take_head_dim(lx_config_reader *r, lx_config_object s, const char
 static void take_sizes(lx_config_reader *r, lx_config_object s, lx_config *c)
 {
     c->n_layers = lx_config_int(r, s, "n_layers", 1, LX_MAX_LAYERS);
-    c->n_heads = lx_config_int(r, s, "n_heads", 1, MAX_HEADS);
-    c->d_model = lx_config_int(r, s, "d_model", 1, MAX_WIDTH);
-    c->d_ff = lx_config_int(r, s, "d_ff", 1, MAX_D_FF);
+    c->n_heads = lx_config_int(r, s, "n_heads", 1, LX_MAX_HEADS);
+    c->d_model = lx_config_int(r, s, "d_model", 1, LX_MAX_WIDTH);
+    c->d_ff = lx_config_int(r, s, "d_ff", 1, LX_MAX_D_FF);
     c->d_key = take_head_dim(r, s, "d_key", c);
     c->d_value = take_head_dim(r, s, "d_value", c);
 }
@@ -93,7 +167,7 @@ static lx_mixer_config mixer_config(const lx_config *c, const lx_mixer *mixer)
 static const lx_mixer *take_kind(lx_config_reader *r, lx_config_object s, bool is_feed_forward)
 {
     char name[LX_MAX_NAME] = "", what[128];
-    lx_config_name(r, s, "kind", true, name);
+    lx_config_name(r, s, "kind", name);
     const lx_mixer *mixer = lx_mixer_find(name);
     if (r->st == LX_OK && (mixer == NULL || mixer->is_feed_forward != is_feed_forward)) {
         (void)snprintf(what, sizeof what,
@@ -107,23 +181,11 @@ static const lx_mixer *take_kind(lx_config_reader *r, lx_config_object s, bool i
 static void take_ints(lx_config_reader *r, lx_config_object s, const lx_mixer_param *param,
                       lx_mixer_config *m)
 {
-    json_t *list = lx_config_look(r, s, param->name);
-    size_t n = json_array_size(list); /* 0 for what is no array */
-    bool ok = n >= 1 && n <= LX_MAX_PARAM_LIST;
-    for (size_t i = 0; ok && i < n; i++) {
-        const json_t *value = json_array_get(list, i);
-        json_int_t x = json_integer_value(value);
-        ok = json_is_integer(value) && x >= param->min && x <= param->max;
-        m->list[m->n_list++] = ok ? (int32_t)x : 0;
-    }
-    if (list != NULL && !ok) {
-        char what[96];
-        (void)snprintf(what, sizeof what, "must be a list of 1 to %d whole numbers from %d to %d",
-                       LX_MAX_PARAM_LIST, param->min, param->max);
-        lx_config_wrong(r, s, param->name, what);
-    }
-    if (r->st == LX_OK)
-        lx_config_release(s, param->name);
+    char what[96];
+    (void)snprintf(what, sizeof what, "must be a list of 1 to %d whole numbers from %d to %d",
+                   LX_MAX_PARAM_LIST, param->min, param->max);
+    const lx_config_list list = {1, LX_MAX_PARAM_LIST, param->min, param->max, false, what};
+    m->n_list = lx_config_ints(r, s, param->name, &list, m->list);
 }
 
 static void take_param(lx_config_reader *r, lx_config_object s, const lx_mixer_param *param,
@@ -154,12 +216,12 @@ static void take_param(lx_config_reader *r, lx_config_object s, const lx_mixer_p
 static void take_own_sizes(lx_config_reader *r, lx_config_object s, lx_mixer_config *m)
 {
     if (lx_config_has(r, s, "n_heads"))
-        m->n_heads = lx_config_int(r, s, "n_heads", 1, MAX_HEADS);
+        m->n_heads = lx_config_int(r, s, "n_heads", 1, LX_MAX_HEADS);
     if (lx_config_has(r, s, "d_key"))
-        m->d_key = lx_config_int(r, s, "d_key", 1, MAX_HEAD_SIZE);
+        m->d_key = lx_config_int(r, s, "d_key", 1, LX_MAX_HEAD_SIZE);
     if (lx_config_has(r, s, "d_value"))
-        m->d_value = lx_config_int(r, s, "d_value", 1, MAX_HEAD_SIZE);
-    if (r->st == LX_OK && (int64_t)m->n_heads * (2 * m->d_key + m->d_value) > MAX_D_FF)
+        m->d_value = lx_config_int(r, s, "d_value", 1, LX_MAX_HEAD_SIZE);
+    if (r->st == LX_OK && (int64_t)m->n_heads * (2 * m->d_key + m->d_value) > LX_MAX_D_FF)
         lx_config_wrong(r, s, "n_heads", "times (2 d_key + d_value) is more than 262144");
 }
 
@@ -249,8 +311,8 @@ static void take_input(lx_config_reader *r, json_t *value, lx_config *c)
     }
     (void)snprintf(prefix, sizeof prefix, "inputs[%d].", i);
     lx_config_object s = {value, prefix};
-    lx_config_name(r, s, "name", true, c->inputs[i].name);
-    c->inputs[i].size = lx_config_int(r, s, "size", 1, MAX_IDS);
+    lx_config_name(r, s, "name", c->inputs[i].name);
+    c->inputs[i].size = lx_config_int(r, s, "size", 1, LX_MAX_IDS);
     lx_config_finish(r, s);
     for (int32_t j = 0; j < i; j++) {
         if (strcmp(c->inputs[j].name, c->inputs[i].name) == 0)
@@ -283,7 +345,7 @@ static void take_head(lx_config_reader *r, lx_config_object s, lx_config *c)
     c->head_kind = kind_of[lx_config_word(r, h, "kind", kinds)];
     c->plain_head = lx_config_has(r, h, "bias") && !lx_config_flag(r, h, "bias");
     if (c->head_kind == LX_HEAD_CATEGORICAL) {
-        c->head_size = c->n_values = lx_config_int(r, h, "size", 1, MAX_IDS);
+        c->head_size = c->n_values = lx_config_int(r, h, "size", 1, LX_MAX_IDS);
     } else if (c->head_kind == LX_HEAD_CTC) {
         c->head_size = c->n_values = lx_config_int(r, h, "size", 2, LX_CTC_MAX_IDS);
     } else {
@@ -295,171 +357,20 @@ static void take_head(lx_config_reader *r, lx_config_object s, lx_config *c)
     lx_config_release(s, "head");
 }
 
-/* Words without upper-case letters and control characters, with single spaces between. */
-static bool are_class_names(const char *text)
-{
-    size_t n = strlen(text);
-    if (n == 0 || n >= LX_MAX_CLASS_NAMES || text[0] == ' ' || text[n - 1] == ' ')
-        return false;
-    for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++)
-        if (*p < ' ' || *p == 0x7f || (*p >= 'A' && *p <= 'Z') || (p[0] == ' ' && p[1] == ' '))
-            return false;
-    return true;
-}
-
-static void take_classes(lx_config_reader *r, lx_config_object s, lx_config *c)
-{
-    json_t *list = lx_config_look(r, s, "classes");
-    size_t n = json_array_size(list); /* 0 for what is no array */
-    if (list != NULL && (n < 1 || n > LX_MAX_CLASSES))
-        lx_config_wrong(r, s, "classes", "must be a list of 1 to 100 texts");
-    for (size_t i = 0; i < n && r->st == LX_OK; i++) {
-        const char *text = json_string_value(json_array_get(list, i));
-        if (text == NULL || !are_class_names(text)) {
-            lx_config_wrong(
-                r, s, "classes",
-                "must hold texts of 1 to 63 bytes: a class's names in lower case, with single "
-                "spaces between");
-            return;
-        }
-        memcpy(c->classes[c->n_classes++], text, strlen(text) + 1);
-    }
-    if (r->st == LX_OK)
-        lx_config_release(s, "classes");
-}
-
-static void take_palette(lx_config_reader *r, lx_config_object s, lx_config *c)
-{
-    const json_t *list = lx_config_look(r, s, "palette");
-    size_t n = json_array_size(list); /* 0 for what is no array */
-    bool ok = list == NULL || (n >= 2 && n <= LX_MAX_PALETTE);
-    for (size_t i = 0; ok && i < n; i++) {
-        json_int_t value = json_integer_value(json_array_get(list, i));
-        ok = json_is_integer(json_array_get(list, i)) && value >= 0 && value <= UINT8_MAX &&
-             (i == 0 || value > c->palette[i - 1]);
-        c->palette[c->n_palette++] = ok ? (uint8_t)value : 0;
-    }
-    if (!ok)
-        lx_config_wrong(r, s, "palette",
-                        "must be a list of 2 to 256 whole numbers of 0 to 255, each above the one "
-                        "before it");
-    else if (r->st == LX_OK)
-        lx_config_release(s, "palette");
-}
-
-static void take_image(lx_config_reader *r, lx_config_object s, lx_config *c)
-{
-    lx_config_object i = lx_config_section(r, s, "image", "image.");
-    c->width = lx_config_int(r, i, "width", 1, MAX_SIDE);
-    c->height = lx_config_int(r, i, "height", 1, MAX_SIDE);
-    if (lx_config_has(r, i, "period"))
-        c->period = lx_config_int(r, i, "period", 1, MAX_SIDE);
-    c->n_channels = lx_config_int(r, i, "channels", 1, 3);
-    if (r->st == LX_OK && c->n_channels == 2)
-        lx_config_wrong(r, i, "channels", "must be 1 (grey) or 3 (red, green, blue)");
-    if (r->st == LX_OK && (int64_t)c->width * c->height * c->n_channels > MAX_VALUES)
-        lx_config_wrong(r, i, "width", "times height times channels is more than 1048576");
-    if (r->st == LX_OK && c->period > 0 && c->height % c->period != 0)
-        lx_config_wrong(r, i, "period", "must divide the height");
-    if (lx_config_has(r, i, "classes"))
-        take_classes(r, i, c);
-    if (lx_config_has(r, i, "palette"))
-        take_palette(r, i, c);
-    lx_config_finish(r, i);
-    lx_config_release(s, "image");
-}
-
-/* A file beside config.json, or "bytes". */
-static void take_tokenizer(lx_config_reader *r, lx_config_object s, char *out)
-{
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                  "._-";
-    json_t *value = lx_config_look(r, s, "tokenizer");
-    const char *text = json_string_value(value);
-    size_t n = text != NULL ? strlen(text) : 0;
-    if (value == NULL)
-        return;
-    if (n == 0 || n >= LX_MAX_NAME || text[0] == '.' || strspn(text, allowed) != n) {
-        lx_config_wrong(r, s, "tokenizer",
-                        "must be \"bytes\" or the name of a file in the model's folder");
-        return;
-    }
-    memcpy(out, text, n + 1);
-    lx_config_release(s, "tokenizer");
-}
-
-static void take_ends(lx_config_reader *r, lx_config_object s, lx_config *c)
-{
-    const json_t *list = lx_config_look(r, s, "end");
-    size_t n = json_array_size(list); /* 0 for what is no array */
-    bool ok = list == NULL || (json_is_array(list) && n <= LX_MAX_ENDS);
-    for (size_t i = 0; ok && i < n; i++) {
-        json_int_t id = json_integer_value(json_array_get(list, i));
-        ok = json_is_integer(json_array_get(list, i)) && id >= 0 && id < MAX_IDS;
-        c->ends[c->n_ends++] = ok ? (int32_t)id : 0;
-    }
-    if (!ok)
-        lx_config_wrong(r, s, "end", "must be a list of at most 8 tokens");
-    else if (r->st == LX_OK)
-        lx_config_release(s, "end");
-}
-
-static void take_text(lx_config_reader *r, lx_config_object s, lx_config *c)
-{
-    lx_config_object t = lx_config_section(r, s, "text", "text.");
-    take_tokenizer(r, t, c->tokenizer);
-    c->context = lx_config_int(r, t, "context", 2, MAX_CONTEXT);
-    if (lx_config_has(r, t, "begin"))
-        c->begin = lx_config_int(r, t, "begin", 0, MAX_IDS - 1);
-    if (lx_config_has(r, t, "end"))
-        take_ends(r, t, c);
-    lx_config_finish(r, t);
-    lx_config_release(s, "text");
-}
-
-static void take_copy(lx_config_reader *r, lx_config_object s, lx_config *c)
-{
-    lx_config_object t = lx_config_section(r, s, "copy", "copy.");
-    c->alphabet = lx_config_int(r, t, "alphabet", 1, MAX_ALPHABET);
-    c->max_chars = lx_config_int(r, t, "length", 1, MAX_LENGTH);
-    lx_config_finish(r, t);
-    lx_config_release(s, "copy");
-}
-
-static void take_speech(lx_config_reader *r, lx_config_object s, lx_mel_config *c)
-{
-    lx_config_object t = lx_config_section(r, s, "speech", "speech.");
-    for (int32_t i = 0; lx_mel_fields[i].name != NULL; i++) {
-        const lx_mel_field *f = &lx_mel_fields[i];
-        int32_t value = lx_config_int(r, t, f->name, f->min, f->max);
-        memcpy((char *)c + f->offset, &value, sizeof value);
-    }
-    lx_config_finish(r, t);
-    lx_config_release(s, "speech");
-}
-
 static void take_all(lx_config_reader *r, json_t *root, lx_config *c)
 {
     lx_config_object s = {root, ""};
     take_format(r, s);
-    lx_config_name(r, s, "task", true, c->task);
+    lx_config_name(r, s, "task", c->task);
     take_sizes(r, s, c);
     take_norm(r, s, c);
     take_attention(r, s, c);
     take_feed_forward(r, s, c);
     take_inputs(r, s, c);
     take_head(r, s, c);
-    if (strcmp(c->task, "couplet") == 0)
-        c->max_chars = lx_config_int(r, s, "max_chars", 1, MAX_CHARS);
-    if (strcmp(c->task, "image") == 0)
-        take_image(r, s, c);
-    c->begin = -1;
-    if (strcmp(c->task, "text") == 0 || strcmp(c->task, "poem") == 0)
-        take_text(r, s, c);
-    if (strcmp(c->task, "copy") == 0)
-        take_copy(r, s, c);
-    if (strcmp(c->task, "speech") == 0)
-        take_speech(r, s, &c->mel);
+    const lx_task_ops *task = lx_task_find(c->task);
+    if (task != NULL) /* lx_model_load refuses a folder of an unknown task */
+        task->read_config(r, s, c);
     lx_config_finish(r, s);
 }
 
@@ -468,7 +379,9 @@ lx_status lx_config_load(const char *path, lx_config *out, lx_error *err)
     json_t *root = NULL;
     lx_config config;
     memset(&config, 0, sizeof config);
-    lx_status st = lx_config_read_file(path, &root, config.base, err);
+    lx_status st = read_file(path, &root, err);
+    if (st == LX_OK)
+        st = add_base(path, &root, config.base, err);
     if (st == LX_OK) {
         lx_config_reader r = {lx_file_label(path), LX_OK, err};
         take_all(&r, root, &config);

@@ -1,5 +1,6 @@
 /*
- * config.json of a model folder: everything that could differ between two models, validated.
+ * config.json of a model folder: everything that could differ between two models, validated. This
+ * file has the keys that all models have; a task reads its own keys (model/tasks/task.h).
  *
  * An unknown key, an unknown value, a missing key or a number out of range is LX_ERR_FORMAT with a
  * text that names file and key. The keys are described in docs/weights-format.md.
@@ -7,18 +8,19 @@
 #ifndef LINNET_MODEL_CONFIG_H
 #define LINNET_MODEL_CONFIG_H
 
-#include "model/config_file.h"
-#include "model/mel.h"
 #include "model/mixers/mixer.h"
 
 enum {
     LX_MAX_INPUTS = 12,
     LX_MAX_NAME = 32,
+    LX_MAX_BASE = 128,
     LX_MAX_LAYERS = 256,
-    LX_MAX_CLASSES = 100,
-    LX_MAX_PALETTE = 256,
-    LX_MAX_CLASS_NAMES = 64,
-    LX_MAX_ENDS = 8
+    LX_MAX_HEADS = 1024,
+    LX_MAX_HEAD_SIZE = 4096,
+    LX_MAX_WIDTH = 1 << 16,
+    LX_MAX_D_FF = 1 << 18, /* of all columns of a head's queries, keys and values, too */
+    LX_MAX_IDS = 1 << 24,
+    LX_TASK_PART_BYTES = 7168
 };
 
 /* How the residual branches A of the layers are wired; a norm is each branch's own. */
@@ -40,6 +42,23 @@ typedef struct lx_input {
     int32_t size;
 } lx_input;
 
+/* Room for the keys of a task; the task's header has the type and a function that reaches it. */
+typedef struct lx_task_part {
+    _Alignas(8) unsigned char bytes[LX_TASK_PART_BYTES];
+} lx_task_part;
+
+/* For the header of a task: OF and OWN reach its part of a config, of which TYPE is the type. */
+#define LX_TASK_PART(TYPE, OF, OWN)                                                                \
+    _Static_assert(sizeof(TYPE) <= LX_TASK_PART_BYTES, "a config has room for it");                \
+    static inline const TYPE *OF(const lx_config *c)                                               \
+    {                                                                                              \
+        return (const void *)c->own.bytes;                                                         \
+    }                                                                                              \
+    static inline TYPE *OWN(lx_config *c)                                                          \
+    {                                                                                              \
+        return (void *)c->own.bytes;                                                               \
+    }
+
 typedef struct lx_config {
     /* A folder, from this one on, whose config.json this one changes and whose weights, vocabulary
        and tokenizer it shares; "": none. */
@@ -60,28 +79,14 @@ typedef struct lx_config {
     lx_input inputs[LX_MAX_INPUTS];
     lx_head_kind head_kind;
     bool plain_head; /* the head has no bias */
-    /* What the folder calls tensors (docs/weights-format.md), NULL: so. */
+    /* The folder's own names of tensors; NULL: those of docs/weights-format.md. */
     const struct lx_tensor_names *names;
+    bool tied_head;       /* with `names`: the head is the table of the inputs */
     int32_t head_size;    /* rows of the head's matrix: ids, or 3 a component */
     int32_t n_values;     /* what a token may be: 0 .. n_values - 1 (head.size, head.levels) */
     int32_t n_components; /* logistic_mixture, otherwise 0 */
-    lx_mel_config mel;    /* speech: how sound becomes rows; otherwise all 0 */
-    int32_t max_chars;    /* couplet: the longest line, copy: the longest sequence; otherwise 0 */
-    int32_t alphabet;     /* copy: its symbols, otherwise 0 */
-    char tokenizer[LX_MAX_NAME];       /* text: a file of the folder, or "bytes"; otherwise "" */
-    int32_t context;                   /* text: tokens of prompt and answer, at most; otherwise 0 */
-    int32_t begin;                     /* text: the token before every prompt, -1: none */
-    int32_t n_ends, ends[LX_MAX_ENDS]; /* text: tokens that end an answer */
-    int32_t width, height;             /* image, otherwise 0 */
-    int32_t period;     /* image: rows of one picture of a strip, 0: it is one picture */
-    int32_t n_channels; /* image: 1 (grey) or 3 (R, G, B), otherwise 0 */
-    int32_t n_classes;  /* image: what it can be asked for, 0: nothing */
-    /* image: the value of each level, rising; 0 of them: a level is its value, of 256 */
-    int32_t n_palette;
-    uint8_t palette[LX_MAX_PALETTE];
-    /* What each class is called, with single spaces between: "seven 7 七"; the first is its name.
-     */
-    char classes[LX_MAX_CLASSES][LX_MAX_CLASS_NAMES];
+    int32_t n_features;   /* floats of a row of features that the first layer sees; 0: none */
+    lx_task_part own;     /* of the task: lx_text_config, lx_image_config, .. */
 } lx_config;
 
 /* The sequence mixer of a layer. */
@@ -90,7 +95,7 @@ static inline const lx_mixer_config *lx_config_mixer(const lx_config *c, int32_t
     return &c->mixers[c->n_mixers > 1 ? layer : 0];
 }
 
-/* Whether a layer has a feed-forward net beside its sequence mixer. */
+/* Whether a layer has a feed-forward net next to its sequence mixer. */
 static inline bool lx_config_has_feed_forward(const lx_config *c, int32_t layer)
 {
     return !lx_config_mixer(c, layer)->mixer->is_whole_layer;
@@ -101,6 +106,9 @@ static inline int32_t lx_config_output_width(const lx_config *c)
 {
     return c->wiring == LX_WIRING_REVERSIBLE ? 2 * c->d_model : c->d_model;
 }
+
+/* One fault of a config.json, as an error's text says it. */
+typedef void lx_config_report(void *context, const lx_error *fault);
 
 /* Reads and checks `path`. */
 lx_status lx_config_load(const char *path, lx_config *out, lx_error *err) LX_MUST_USE;

@@ -13,9 +13,6 @@ void lx_config_wrong(lx_config_reader *r, lx_config_object s, const char *key, c
                         what[0] != '\0' ? " " : "", what);
 }
 
-/* --- taking one key --- */
-
-/* The value, borrowed until lx_config_release(); NULL after a fault. */
 json_t *lx_config_look(lx_config_reader *r, lx_config_object s, const char *key)
 {
     json_t *value = r->st == LX_OK ? json_object_get(s.object, key) : NULL;
@@ -51,7 +48,6 @@ int32_t lx_config_int(lx_config_reader *r, lx_config_object s, const char *key, 
     return (int32_t)n;
 }
 
-/* A number in (0, 1] that is not zero as f32 either. */
 float lx_config_eps(lx_config_reader *r, lx_config_object s, const char *key)
 {
     json_t *value = lx_config_look(r, s, key);
@@ -77,25 +73,59 @@ bool lx_config_flag(lx_config_reader *r, lx_config_object s, const char *key)
     return flag;
 }
 
-/* Lower-case letters, digits and '_', shorter than LX_CONFIG_NAME; '+' and '-' too if not `plain`.
- */
-void lx_config_name(lx_config_reader *r, lx_config_object s, const char *key, bool plain, char *out)
+void lx_config_text(lx_config_reader *r, lx_config_object s, const char *key,
+                    const lx_config_form *form, char *out)
 {
-    static const char allowed[] = "+-abcdefghijklmnopqrstuvwxyz0123456789_";
     json_t *value = lx_config_look(r, s, key);
     if (value == NULL)
         return;
     const char *text = json_string_value(value);
     size_t n = text != NULL ? strlen(text) : 0;
-    if (n == 0 || n >= LX_CONFIG_NAME || strspn(text, plain ? allowed + 2 : allowed) != n) {
-        lx_config_wrong(r, s, key, "must be a name of 1 to 31 letters a-z, digits and '_'");
+    if (n == 0 || n >= form->size || strspn(text, form->allowed) != n) {
+        lx_config_wrong(r, s, key, form->what);
         return;
     }
     memcpy(out, text, n + 1);
     lx_config_release(s, key);
 }
 
-/* One of a list of words ending with NULL; returns its index. */
+void lx_config_name(lx_config_reader *r, lx_config_object s, const char *key, char *out)
+{
+    static const lx_config_form name = {"abcdefghijklmnopqrstuvwxyz0123456789_", LX_CONFIG_NAME,
+                                        "must be a name of 1 to 31 letters a-z, digits and '_'"};
+    lx_config_text(r, s, key, &name, out);
+}
+
+int32_t lx_config_ints(lx_config_reader *r, lx_config_object s, const char *key,
+                       const lx_config_list *list, int32_t *out)
+{
+    const json_t *values = lx_config_look(r, s, key);
+    size_t n = json_array_size(values); /* 0 for what is no array */
+    bool ok = json_is_array(values) && n >= list->least && n <= list->most;
+    for (size_t i = 0; ok && i < n; i++) {
+        json_int_t x = json_integer_value(json_array_get(values, i));
+        ok = json_is_integer(json_array_get(values, i)) && x >= list->min && x <= list->max &&
+             (!list->rises || i == 0 || x > out[i - 1]);
+        out[i] = ok ? (int32_t)x : 0;
+    }
+    if (!ok) {
+        lx_config_wrong(r, s, key, list->what); /* or it is missing, which stays the first fault */
+        return 0;
+    }
+    lx_config_release(s, key);
+    return (int32_t)n;
+}
+
+size_t lx_config_count(lx_config_reader *r, lx_config_object s, const char *key)
+{
+    return json_array_size(lx_config_look(r, s, key));
+}
+
+const char *lx_config_text_at(lx_config_object s, const char *key, size_t i)
+{
+    return json_string_value(json_array_get(json_object_get(s.object, key), i));
+}
+
 int32_t lx_config_word(lx_config_reader *r, lx_config_object s, const char *key,
                        const char *const *words)
 {
@@ -116,8 +146,6 @@ int32_t lx_config_word(lx_config_reader *r, lx_config_object s, const char *key,
     return 0;
 }
 
-/* An object whose keys the caller takes; lx_config_finish() and lx_config_release() it afterwards.
- */
 lx_config_object lx_config_section(lx_config_reader *r, lx_config_object s, const char *key,
                                    const char *prefix)
 {
@@ -127,7 +155,6 @@ lx_config_object lx_config_section(lx_config_reader *r, lx_config_object s, cons
     return (lx_config_object){value, prefix};
 }
 
-/* Whatever is left is unknown. */
 void lx_config_finish(lx_config_reader *r, lx_config_object s)
 {
     char name[LX_CONFIG_NAME];

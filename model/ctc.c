@@ -275,15 +275,20 @@ lx_status lx_ctc_beam(const lx_ctc_input *in, int32_t width, lx_ctc_line *line, 
     node *nodes = malloc(sizeof *nodes * nodes_of(in->n_rows, width));
     beam *beams = calloc(3 * (size_t)width, sizeof *beams);
     bool ok = nodes != NULL && beams != NULL;
+    lx_status st = LX_OK;
     if (ok) {
         search s;
         search_init(&s, in, width, nodes, beams);
-        for (int32_t t = 0; t < in->n_rows; t++)
+        for (int32_t t = 0; t < in->n_rows && st == LX_OK; t++) {
             take_row(&s, row_of(in, t));
+            st = in->fault != NULL ? in->fault(in->context, err) : LX_OK;
+        }
         take_line(&s, line);
     }
     free(nodes);
     free(beams);
+    if (st != LX_OK)
+        return st;
     if (ok && line->n > 0)
         ok = align(in, line);
     return ok ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory to decode a sound");

@@ -28,6 +28,9 @@ typedef struct lx_ctc_input {
     int32_t n_rows; /* 1 .. LX_CTC_MAX_ROWS */
     int32_t n_ids;  /* 2 .. LX_CTC_MAX_IDS */
     int32_t blank;  /* one of them */
+    /* Asked after each row of a search, which ends with a status other than LX_OK; NULL: never. */
+    lx_status (*fault)(const void *context, lx_error *err);
+    const void *context;
 } lx_ctc_input;
 
 typedef struct lx_ctc_token {
@@ -44,8 +47,9 @@ typedef struct lx_ctc_line {
 /* line->tokens has room for n_rows. */
 void lx_ctc_greedy(const lx_ctc_input *in, lx_ctc_line *line);
 
-/* The same with width from 1 to LX_CTC_MAX_WIDTH. LX_ERR_NO_MEMORY; lx_ctc_beam_bytes is the most
-   that it takes. A row in which nothing is possible gives no token and minus infinity. */
+/* The same with width from 1 to LX_CTC_MAX_WIDTH. LX_ERR_NO_MEMORY, or what in->fault says;
+   lx_ctc_beam_bytes is the most memory that the search takes. A row in which nothing is possible
+   gives no token and minus infinity. */
 lx_status lx_ctc_beam(const lx_ctc_input *in, int32_t width, lx_ctc_line *line,
                       lx_error *err) LX_MUST_USE;
 int64_t lx_ctc_beam_bytes(int32_t n_rows, int32_t width);

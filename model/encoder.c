@@ -25,7 +25,7 @@ struct lx_encoder {
 
 int32_t lx_encoder_width(const lx_model *model)
 {
-    return lx_mel_row_floats(&model->config.mel);
+    return model->config.n_features;
 }
 
 /* --- making --- */

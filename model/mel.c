@@ -74,17 +74,6 @@ static lx_status fill(lx_mel *m, lx_error *err)
     return st;
 }
 
-const lx_mel_field lx_mel_fields[] = {
-    {"sample_rate", offsetof(lx_mel_config, rate), 4000, 192000},
-    {"frame", offsetof(lx_mel_config, frame), 16, 8192},
-    {"hop", offsetof(lx_mel_config, hop), 1, 8192},
-    {"bands", offsetof(lx_mel_config, n_bands), 1, 256},
-    {"lowest", offsetof(lx_mel_config, lowest), 0, 96000},
-    {"stride", offsetof(lx_mel_config, stride), 1, 64},
-    {"context", offsetof(lx_mel_config, context), 0, 64},
-    {.name = NULL},
-};
-
 /* What a field may be at most beside the others. */
 static int32_t most_of(const lx_mel_config *c, const lx_mel_field *f)
 {

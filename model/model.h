@@ -7,14 +7,13 @@
 #define LINNET_MODEL_MODEL_H
 
 #include "model/config.h"
-#include "model/formats/hugging_face/faults.h"
 #include "model/formats/safetensors.h"
 #include "model/vocab.h"
 
 struct lx_task_ops;
 struct lx_tokenizer;
 struct lx_chat_template;
-struct lx_rhymes;
+struct lx_jinja;
 
 enum { LX_MAX_BRANCHES = 2 };
 
@@ -31,6 +30,24 @@ typedef struct lx_layer {
     lx_branch branches[LX_MAX_BRANCHES];
 } lx_layer;
 
+/* The tensors around the layers. */
+typedef enum lx_frame_part {
+    LX_FRAME_EMBED, /* number i: of input i */
+    LX_FRAME_FEATURES,
+    LX_FRAME_INPUT_NORM,
+    LX_FRAME_FINAL_NORM,
+    LX_FRAME_HEAD
+} lx_frame_part;
+
+enum { LX_MAX_FRAME = LX_MAX_INPUTS + 4 };
+
+typedef struct lx_frame_tensor {
+    char name[16 + LX_MAX_NAME]; /* in docs/weights-format.md */
+    lx_frame_part part;
+    int32_t i;
+    lx_mixer_tensor tensor; /* its shape and role; the name above is its name */
+} lx_frame_tensor;
+
 typedef struct lx_model {
     char name[64]; /* the folder's name, the id clients use */
     char *dir;
@@ -41,12 +58,17 @@ typedef struct lx_model {
     int32_t token_bytes;            /* that a token adds to a text, or has as its name, at most */
     const struct lx_task_ops *task;
     const struct lx_chat_template *chat; /* of text, where it is a known one; else NULL */
-    struct lx_rhymes *rhymes;            /* of poems, where the folder has a table; else NULL */
+    struct lx_jinja *jinja;      /* of text: any other template; NULL: none that can be rendered */
+    char *no_jinja;              /* then why not, a line; else NULL */
+    char *begin_name, *end_name; /* bos_token and eos_token of a template; NULL: none */
+    void *task_data;                     /* of the task: its `load` made it, or NULL */
     bool has_template;                   /* it has one, known or not */
     uint64_t hash;                       /* of every file that is read */
     int64_t n_parameters;
-    int32_t max_rows;    /* input rows that a state may absorb: the task's longest plan */
-    lx_layer *layers;    /* [n_layers] */
+    int32_t max_rows; /* input rows that a state may absorb: the task's longest plan */
+    lx_layer *layers; /* [n_layers] */
+    int32_t n_frame;
+    lx_frame_tensor frame[LX_MAX_FRAME];
     uint64_t state_hash; /* of what decides a state's layout: kinds, their parameters and sizes */
     lx_state_layout
         state;       /* of one slot; how many pages there are is up to the maker of the states */
@@ -59,8 +81,12 @@ typedef struct lx_model {
 /* Loads the folder `dir`. The first fault ends it with one line naming file and key or tensor. */
 lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err) LX_MUST_USE;
 
+/* A step of lx_model_load: fills m->layers, frame, state, state_hash, work, recomputes, room and
+   sees_all from m->config. LX_ERR_FORMAT names the layer that does not fit the others. */
+lx_status lx_model_set_layers(lx_model *m, lx_error *err) LX_MUST_USE;
+
 /* Reports all of a folder's config.json that is not supported, where others wrote it. */
-lx_status lx_model_faults(const char *dir, lx_hf_report *report, void *context,
+lx_status lx_model_faults(const char *dir, lx_config_report *report, void *context,
                           lx_error *err) LX_MUST_USE;
 /* `model_type` i of the folders of others that are read; NULL behind the last. */
 const char *lx_model_type(int32_t i);

@@ -33,7 +33,7 @@ lx_status lx_listener_new(const lx_model *model, lx_listener **out, lx_error *er
         int32_t n = (int32_t)strlen(lx_vocab_text(model->vocab, id));
         l->longest_text = n > l->longest_text ? n : l->longest_text;
     }
-    lx_status st = lx_mel_new(&model->config.mel, &l->mel, err);
+    lx_status st = lx_mel_new(lx_speech_of(&model->config), &l->mel, err);
     if (st != LX_OK) {
         lx_listener_free(l);
         return st;
@@ -54,7 +54,7 @@ void lx_listener_free(lx_listener *l)
 
 double lx_listener_longest(const lx_listener *l)
 {
-    return (double)l->most_samples / l->model->config.mel.rate;
+    return (double)l->most_samples / lx_speech_of(&l->model->config)->rate;
 }
 
 /* Of an utterance of so many rows. */
@@ -65,7 +65,7 @@ static int64_t floats_of(const lx_listener *l, int64_t rows)
 
 int64_t lx_listener_bytes(const lx_listener *l, int32_t width)
 {
-    const lx_mel_config *c = &l->model->config.mel;
+    const lx_mel_config *c = lx_speech_of(&l->model->config);
     int64_t rows = l->model->max_rows, frames = rows * c->stride, number = sizeof(float);
     int64_t reading = DECODER_BYTES + number * (l->most_samples + frames * c->n_bands);
     int64_t writing = rows * (int64_t)(sizeof(lx_ctc_token) + sizeof(lx_spoken)) +
@@ -79,7 +79,7 @@ int64_t lx_listener_bytes(const lx_listener *l, int32_t width)
 static lx_status make_rows(const lx_listener *l, const lx_sound *sound, const char *param,
                            lx_utterance *u, lx_error *err)
 {
-    const lx_mel_config *c = &l->model->config.mel;
+    const lx_mel_config *c = lx_speech_of(&l->model->config);
     int32_t n_rows = lx_mel_rows(l->mel, sound->n);
     if (n_rows == 0)
         return lx_fail(err, LX_ERR_INVALID, param,
@@ -103,11 +103,27 @@ static lx_status make_rows(const lx_listener *l, const lx_sound *sound, const ch
     return LX_OK;
 }
 
+static lx_sound_limits limits_of(const lx_listener *l)
+{
+    return (lx_sound_limits){.rate = lx_speech_of(&l->model->config)->rate,
+                             .n_samples = l->most_samples};
+}
+
+lx_status lx_listener_weigh(const lx_listener *l, const void *file, size_t bytes, const char *param,
+                            int64_t *rows, lx_error *err)
+{
+    const lx_sound_limits limits = limits_of(l);
+    int64_t samples = 0;
+    lx_status st = lx_sound_weigh(file, bytes, &limits, param, &samples, err);
+    double times = (double)samples / l->most_samples;
+    *rows = (int64_t)ceil(l->model->max_rows * (times > 1 ? times : 1));
+    return st;
+}
+
 lx_status lx_listener_read(const lx_listener *l, const void *file, size_t bytes, const char *param,
                            lx_utterance *out, lx_error *err)
 {
-    const lx_sound_limits limits = {.rate = l->model->config.mel.rate,
-                                    .n_samples = l->most_samples};
+    const lx_sound_limits limits = limits_of(l);
     lx_sound sound = {0};
     lx_status st = lx_sound_read(file, bytes, &limits, param, &sound, err);
     if (st != LX_OK)
@@ -128,7 +144,7 @@ void lx_utterance_fini(lx_utterance *u)
 /* A row stands for the time around its middle, as long as it is to the next one's. */
 static lx_spoken spoken(const lx_listener *l, const lx_ctc_token *t, double duration)
 {
-    const lx_mel_config *c = &l->model->config.mel;
+    const lx_mel_config *c = lx_speech_of(&l->model->config);
     double half = (double)c->stride * c->hop / c->rate / 2;
     return (lx_spoken){
         .text = lx_vocab_text(l->model->vocab, t->id),
@@ -170,7 +186,9 @@ lx_status lx_listener_write(const lx_listener *l, const lx_utterance *u, int32_t
     const lx_ctc_input in = {.log_p = u->input.log_p,
                              .n_rows = u->input.n_rows,
                              .n_ids = l->model->config.head_size,
-                             .blank = LX_SPEECH_BLANK};
+                             .blank = LX_SPEECH_BLANK,
+                             .fault = u->fault,
+                             .context = u->context};
     if (width < 0 || width > LX_CTC_MAX_WIDTH)
         return lx_fail(err, LX_ERR_INVALID, "beam", "beam is %d, not 0 to %d", width,
                        LX_CTC_MAX_WIDTH);

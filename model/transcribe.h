@@ -20,6 +20,10 @@ typedef struct lx_utterance {
     lx_encoder_input input; /* log_p: room, undefined until a pass has written it */
     double duration;        /* of the sound */
     void *memory;           /* owned */
+    /* Ends a search early, see lx_ctc_input. The caller sets it after the sound was read. NULL: the
+       search runs to its end. */
+    lx_status (*fault)(const void *context, lx_error *err);
+    const void *context;
 } lx_utterance;
 
 typedef struct lx_spoken {
@@ -46,6 +50,10 @@ double lx_listener_longest(const lx_listener *l);
    file's own bytes: width as below. */
 int64_t lx_listener_bytes(const lx_listener *l, int32_t width);
 
+/* Rows of the model's longest sound, times how often the samples that decoding the file gives are
+   those of the longest sound at the model's rate, from once: rate x channels x seconds. */
+lx_status lx_listener_weigh(const lx_listener *l, const void *file, size_t bytes, const char *param,
+                            int64_t *rows, lx_error *err) LX_MUST_USE;
 /* LX_ERR_INVALID with `param` and a text for a person for what sound.h refuses, and for a sound
    that is shorter than a frame or longer than the longest. LX_ERR_NO_MEMORY. */
 lx_status lx_listener_read(const lx_listener *l, const void *file, size_t bytes, const char *param,
@@ -53,7 +61,7 @@ lx_status lx_listener_read(const lx_listener *l, const void *file, size_t bytes,
 void lx_utterance_fini(lx_utterance *u); /* zeros are allowed */
 
 /* After a pass over u->input. width 0: greedy; 1 .. LX_CTC_MAX_WIDTH: prefix-beam search, else
-   LX_ERR_INVALID with "beam". LX_ERR_NO_MEMORY. */
+   LX_ERR_INVALID with "beam". LX_ERR_NO_MEMORY, or what u->fault says. */
 lx_status lx_listener_write(const lx_listener *l, const lx_utterance *u, int32_t width,
                             lx_transcription *out, lx_error *err) LX_MUST_USE;
 void lx_transcription_fini(lx_transcription *t); /* zeros are allowed */

@@ -68,11 +68,6 @@ static lx_status new_initial(lx_transformer *t, lx_error *err)
     return LX_OK;
 }
 
-const float *lx_transformer_initial_state(const lx_transformer *t)
-{
-    return t->initial;
-}
-
 lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_tokens,
                              int32_t max_outputs, lx_transformer **out, lx_error *err)
 {
@@ -290,4 +285,124 @@ lx_status lx_transformer_step(lx_transformer *t, lx_states *states, const lx_ste
     if (st == LX_OK && t->recompute != NULL)
         return lx_recompute_step(t->recompute, t, run, states, s, err);
     return st == LX_OK ? run(t, states, s, err) : st;
+}
+
+/* --- states: those of the back end, by input rows --- */
+
+/* The back end says only what kind of failure it was. */
+static lx_status checked(lx_status st, const char *what, lx_error *err)
+{
+    return st == LX_OK ? LX_OK : lx_fail(err, st, NULL, "the device failed to %s a state", what);
+}
+
+lx_status lx_transformer_states_pool(lx_transformer *t, int32_t n_slots, int32_t n_pages,
+                                     int32_t slot_pages, lx_states **out, lx_error *err)
+{
+    lx_state_layout layout = t->model->state;
+    layout.n_pages = layout.page_floats > 0 ? n_pages : 0;
+    layout.slot_pages = layout.page_floats > 0 ? slot_pages : 0;
+    lx_status st = t->be->ops->states_new(t->be, &layout, n_slots, out, err);
+    for (int32_t slot = 0; slot < n_slots && t->initial != NULL && st == LX_OK; slot++)
+        st = t->be->ops->state_import(t->be, *out, slot, t->initial, 0);
+    return st;
+}
+
+/* Slot i takes pages i * n to i * n + n - 1. */
+static lx_status map_all(lx_transformer *t, lx_states *s, int32_t n_slots, int32_t n, lx_error *err)
+{
+    int32_t *pages = malloc((size_t)n * sizeof *pages);
+    if (pages == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d pages", n);
+    lx_status st = LX_OK;
+    for (int32_t slot = 0; slot < n_slots && st == LX_OK; slot++) {
+        for (int32_t i = 0; i < n; i++)
+            pages[i] = slot * n + i;
+        st = lx_transformer_state_map(t, s, slot, n, pages, err);
+    }
+    free(pages);
+    return st;
+}
+
+lx_status lx_transformer_states_new(lx_transformer *t, int32_t n_slots, int64_t rows,
+                                    lx_states **out, lx_error *err)
+{
+    int32_t n = lx_model_state_pages(t->model, rows);
+    lx_status st = lx_transformer_states_pool(t, n_slots, n_slots * n, n, out, err);
+    if (st != LX_OK || n == 0)
+        return st;
+    st = map_all(t, *out, n_slots, n, err);
+    if (st != LX_OK) {
+        lx_transformer_states_free(t, *out);
+        *out = NULL;
+    }
+    return st;
+}
+
+void lx_transformer_states_free(lx_transformer *t, lx_states *s)
+{
+    t->be->ops->states_free(t->be, s);
+}
+
+lx_status lx_transformer_state_map(lx_transformer *t, lx_states *s, int32_t slot, int32_t n,
+                                   const int32_t *pages, lx_error *err)
+{
+    return checked(t->be->ops->state_map(t->be, s, slot, 0, n, pages), "map the pages of", err);
+}
+
+lx_status lx_transformer_state_zero(lx_transformer *t, lx_states *s, int32_t slot, lx_error *err)
+{
+    lx_status st = checked(t->be->ops->state_zero(t->be, s, slot), "clear", err);
+    if (st == LX_OK && t->initial != NULL)
+        st = checked(t->be->ops->state_import(t->be, s, slot, t->initial, 0), "take in", err);
+    return st;
+}
+
+lx_status lx_transformer_state_copy(lx_transformer *t, lx_states *s, int32_t to, int32_t from,
+                                    int64_t rows, lx_error *err)
+{
+    int32_t n = lx_model_state_pages(t->model, rows);
+    return checked(t->be->ops->state_copy(t->be, s, to, from, n), "copy", err);
+}
+
+lx_status lx_transformer_state_save(lx_transformer *t, const lx_states *s, int32_t slot,
+                                    int64_t rows, float *to, lx_error *err)
+{
+    int32_t n = lx_model_state_pages(t->model, rows);
+    return checked(t->be->ops->state_export(t->be, s, slot, to, n), "hand out", err);
+}
+
+lx_status lx_transformer_state_load(lx_transformer *t, lx_states *s, int32_t slot, int64_t rows,
+                                    const float *from, lx_error *err)
+{
+    int32_t n = lx_model_state_pages(t->model, rows);
+    return checked(t->be->ops->state_import(t->be, s, slot, from, n), "take in", err);
+}
+
+/* --- a probe --- */
+
+lx_status lx_transformer_probe(lx_transformer *t, lx_states *states, int32_t slot, lx_error *err)
+{
+    const lx_model *m = t->model;
+    int32_t ids[LX_MAX_INPUTS] = {0}, seq_start[2] = {0, 1}, row = 0, position = 0;
+    lx_sampling sampling = {.temperature = 0, .top_p = 1, .forced = -1};
+    lx_sample sample = {.token = -1};
+    lx_step step = {
+        .batch = {.n_tokens = 1,
+                  .n_seqs = 1,
+                  .seq_start = seq_start,
+                  .slot = &slot,
+                  .n_outputs = 1,
+                  .output_row = &row,
+                  .position = &position},
+        .ids = ids,
+        .sampling = &sampling,
+        .samples = &sample,
+    };
+    lx_status st = lx_transformer_state_zero(t, states, slot, err);
+    if (st == LX_OK)
+        st = lx_transformer_step(t, states, &step, err);
+    if (st == LX_OK &&
+        (sample.token < 0 || sample.token >= m->config.n_values || !isfinite(sample.logprob)))
+        st = lx_fail(err, LX_ERR_DEVICE, NULL, "model %s computes no numbers", m->name);
+    return st;
 }

@@ -46,10 +46,7 @@ void lx_transformer_states_free(lx_transformer *t, lx_states *s); /* NULL is all
    while neither has rows to add to it. */
 lx_status lx_transformer_state_map(lx_transformer *t, lx_states *s, int32_t slot, int32_t n,
                                    const int32_t *pages, lx_error *err) LX_MUST_USE;
-/* A slot's fixed part before the first token, lx_state_layout.fixed_floats of them, the
-   transformer's; NULL: zeros. */
-const float *lx_transformer_initial_state(const lx_transformer *t);
-/* Back to nothing, or to the initial state. */
+/* Back to a slot's state before the first token: zeros, or what the model's tensors say. */
 lx_status lx_transformer_state_zero(lx_transformer *t, lx_states *s, int32_t slot,
                                     lx_error *err) LX_MUST_USE;
 /* Pages that both have stay as they are. */

@@ -204,14 +204,30 @@ static lx_status load_assembled(loader *l, int32_t layer, const lx_mixer_tensor 
     return st;
 }
 
-static lx_status load_parameters(loader *l, const char *prefix, lx_tensor_role role,
-                                 lx_matrix **product, lx_array **array, lx_error *err)
+static lx_status load_table(loader *l, const char *prefix, lx_table **out, lx_error *err)
 {
-    if (role == LX_TENSOR_ARRAY)
-        return load_array(l, prefix, "", 0, array, err);
-    if (role == LX_TENSOR_MAP)
-        return load_matrix(l, prefix, NULL, product, err);
-    return load_product(l, prefix, product, err);
+    lx_host_tensor t;
+    lx_status st = read_tensor(l, prefix, ".weight", &t, err);
+    return st == LX_OK ? l->w->be->ops->table_new(l->w->be, &t, out, err) : st;
+}
+
+/* `to`: an lx_matrix *, lx_array *, lx_table * or lx_norm_weights, by the role. */
+static lx_status load_parameters(loader *l, const char *prefix, lx_tensor_role role, void *to,
+                                 lx_error *err)
+{
+    switch (role) {
+    case LX_TENSOR_PRODUCT:
+        return load_product(l, prefix, to, err);
+    case LX_TENSOR_MAP:
+        return load_matrix(l, prefix, NULL, to, err);
+    case LX_TENSOR_ARRAY:
+        return load_array(l, prefix, "", 0, to, err);
+    case LX_TENSOR_TABLE:
+        return load_table(l, prefix, to, err);
+    case LX_TENSOR_NORM:
+        break;
+    }
+    return load_norm(l, prefix, to, err);
 }
 
 /* Tensor i of a branch, with those that it is joined with; *i becomes the last of them. */
@@ -225,8 +241,9 @@ static lx_status load_tensor(loader *l, const lx_mixer_parts *parts, int32_t *i,
         ++*i;
     if (*i > first || t->all_cols > 0 || t->block > 0)
         return load_assembled(l, parts->layer, t, *i - first + 1, &to->products[first], err);
-    return load_parameters(l, full_name(name, parts->layer, t), t->role, &to->products[first],
-                           &to->arrays[first], err);
+    bool array = t->role == LX_TENSOR_ARRAY;
+    return load_parameters(l, full_name(name, parts->layer, t), t->role,
+                           array ? (void *)&to->arrays[first] : (void *)&to->products[first], err);
 }
 
 /* The arrays that numbers are derived from, one after the other; the caller frees them. */
@@ -286,31 +303,36 @@ static lx_status load_branch(loader *l, int32_t index, int32_t b, lx_error *err)
     return st;
 }
 
+static void *frame_part(lx_weights *w, const lx_frame_tensor *f)
+{
+    switch (f->part) {
+    case LX_FRAME_EMBED:
+        return &w->tables[f->i];
+    case LX_FRAME_FEATURES:
+        return &w->features;
+    case LX_FRAME_INPUT_NORM:
+        return &w->input_norm;
+    case LX_FRAME_FINAL_NORM:
+        return &w->final_norm;
+    case LX_FRAME_HEAD:
+        break;
+    }
+    return &w->head;
+}
+
 static lx_status load_all(loader *l, lx_error *err)
 {
     lx_weights *w = l->w;
-    const lx_config *c = &w->model->config;
+    const lx_model *m = w->model;
     lx_status st = LX_OK;
-    for (int32_t i = 0; i < c->n_inputs && st == LX_OK; i++) {
-        char prefix[16 + LX_MAX_NAME];
-        (void)snprintf(prefix, sizeof prefix, "embed.%s", c->inputs[i].name);
-        lx_host_tensor t;
-        st = read_tensor(l, prefix, ".weight", &t, err);
-        if (st == LX_OK)
-            st = w->be->ops->table_new(w->be, &t, &w->tables[i], err);
-    }
-    if (st == LX_OK && c->mel.n_bands > 0)
-        st = load_product(l, "features", &w->features, err);
-    if (st == LX_OK && c->input_norm)
-        st = load_norm(l, "input_norm", &w->input_norm, err);
-    for (int32_t i = 0; i < c->n_layers; i++) {
-        for (int32_t b = 0; b < w->model->layers[i].n_branches && st == LX_OK; b++)
+    for (int32_t i = 0; i < m->n_frame && st == LX_OK; i++)
+        st = load_parameters(l, m->frame[i].name, m->frame[i].tensor.role,
+                             frame_part(w, &m->frame[i]), err);
+    for (int32_t i = 0; i < m->config.n_layers; i++) {
+        for (int32_t b = 0; b < m->layers[i].n_branches && st == LX_OK; b++)
             st = load_branch(l, i, b, err);
     }
-    if (st == LX_OK)
-        st = load_norm(l, "final_norm", &w->final_norm, err);
-    lx_tensor_role head = c->plain_head ? LX_TENSOR_MAP : LX_TENSOR_PRODUCT;
-    return st == LX_OK ? load_parameters(l, "head", head, &w->head, NULL, err) : st;
+    return st;
 }
 
 lx_status lx_weights_load(const lx_model *model, lx_backend *be, lx_weights *out, lx_error *err)

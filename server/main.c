@@ -9,21 +9,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/features.h"
 #include "common/version.h"
 #include "common/visible.h"
-#include "server/cli/commands.h"
-#include "server/cli/completions.h"
+#include "server/cli/cli.h"
 #include "server/cli/manual.h"
 
-static const struct {
-    const lx_command *is;
-    int (*run)(int argc, char **argv);
-} commands[] = {
-    {&lx_serve_command, lx_command_serve},       {&lx_generate_command, lx_command_generate},
-    {&lx_chat_command, lx_command_chat},         {&lx_eval_command, lx_command_eval},
-    {&lx_bench_command, lx_command_bench},       {&lx_inspect_command, lx_command_inspect},
-    {&lx_tokenize_command, lx_command_tokenize}, {&lx_transcribe_command, lx_command_transcribe},
-    {&lx_health_command, lx_command_health},
+static const lx_command *const commands[] = {
+    &lx_serve_command,    &lx_generate_command,   &lx_chat_command,
+    &lx_eval_command,     &lx_bench_command,      &lx_inspect_command,
+    &lx_tokenize_command, &lx_transcribe_command, &lx_health_command,
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -34,7 +29,7 @@ static void print_usage(FILE *out)
                   "usage: linnet COMMAND [options]\n\n",
                   LX_VERSION);
     for (size_t i = 0; i < N_COMMANDS; i++)
-        (void)fprintf(out, "  %-10s %s\n", commands[i].is->name, commands[i].is->brief);
+        (void)fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->brief);
     (void)fprintf(
         out, "\nlinnet COMMAND --help describes a command; linnet --version prints the version.\n");
 }
@@ -45,9 +40,11 @@ static void print_version(void)
         (void)puts("linnet " LX_VERSION); /* one string, which scripts/sbom finds in the file */
     else
         (void)printf("linnet %s (%s)\n", LX_VERSION, lx_commit);
+    if (lx_left_out[0] != '\0')
+        (void)printf("built without %s\n", lx_left_out);
 }
 
-/* What the build installs and users do not read: the manual and the completions, as files. */
+/* The manual and the completions, as files, which the build installs. */
 static bool print_generated(const char *arg)
 {
     static const struct {
@@ -55,22 +52,19 @@ static bool print_generated(const char *arg)
         void (*print)(const lx_command *const *all, size_t n, FILE *out);
     } forms[] = {
         {"--help=man", lx_manual_program},
-        {"--help=bash", lx_completions_bash},
-        {"--help=zsh", lx_completions_zsh},
+        {"--help=bash", lx_manual_bash},
+        {"--help=zsh", lx_manual_zsh},
     };
-    const lx_command *all[N_COMMANDS];
-    for (size_t i = 0; i < N_COMMANDS; i++)
-        all[i] = commands[i].is;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         if (strcmp(arg, forms[i].arg) == 0) {
-            forms[i].print(all, N_COMMANDS, stdout);
+            forms[i].print(commands, N_COMMANDS, stdout);
             return true;
         }
     }
     return false;
 }
 
-/* What was written to standard output must have arrived there. */
+/* All output must have reached standard output. */
 static int finish(int status)
 {
     if (fflush(stdout) == 0 && ferror(stdout) == 0)
@@ -113,8 +107,8 @@ int main(int argc, char **argv)
     if (print_generated(argv[1]))
         return finish(EXIT_SUCCESS);
     for (size_t i = 0; i < N_COMMANDS; i++)
-        if (strcmp(argv[1], commands[i].is->name) == 0)
-            return finish(commands[i].run(argc - 2, argv + 2));
+        if (strcmp(argv[1], commands[i]->name) == 0)
+            return finish(lx_cli_run(commands[i], argc - 2, argv + 2));
     lx_visible_line(stderr, "linnet: unknown command \"%s\"; see linnet --help", argv[1]);
     return 2;
 }

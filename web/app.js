@@ -81,7 +81,7 @@ function onTabKey(event) {
   links[to].focus();
 }
 
-/* Each panel has its heading for readers without this script; with it, the tab says the same. */
+/* Each panel has its heading for readers without this script; with the script the tab replaces it. */
 function makeTabs() {
   document.querySelector('.tabs').setAttribute('role', 'tablist');
   for (const link of tabLinks()) {

@@ -1,7 +1,7 @@
 /*
  * A caption for a couplet: four characters that hang over the door. The couplet model writes the candidates, as answers
- * to four characters of either line; how well each suits is what it said of them, and, where a poem model is served, what that
- * one says of the couplet under such a title.
+ * to four characters of either line. A candidate's rank is its log-probability. If a poem model is served, the
+ * couplet's log-probability as a poem under this title counts too.
  */
 import { findModel, post } from './common.js';
 
@@ -13,7 +13,7 @@ const TITLE_WEIGHT = 0.5;
 const chars = (text) => Array.from(text);
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 
-/* What the candidates answer: the first and the last characters of each line, marks left out. */
+/* The prompts of the candidates: the first and the last characters of each line, without punctuation. */
 function pieces(lines) {
   const words = lines.map((line) => chars(line).filter((c) => /\p{Script=Han}/u.test(c))).filter((w) => w.length >= LENGTH);
   return [...new Set(words.flatMap((w) => [w.slice(0, LENGTH).join(''), w.slice(-LENGTH).join('')]))];
@@ -29,7 +29,7 @@ async function candidates(model, lines, seed) {
   return new Map(choices.filter((c) => fits(c.text)).map((c) => [c.text, sum(c.logprobs.token_logprobs)]));
 }
 
-/* What the couplet costs as a poem of each title. */
+/* The log-probability of the couplet as a poem of each title. */
 async function underTitles(model, titles, poem) {
   const prompt = titles.map((title) => `宋《${title}》${poem}`);
   const body = { model, prompt, max_tokens: 0, echo: true, logprobs: 0 };

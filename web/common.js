@@ -1,5 +1,5 @@
 /*
- * What the tabs share: the API and its event streams, the language, one frame loop, errors in plain
+ * Shared code of the tabs: the API and its event streams, the language, one frame loop, errors in plain
  * words. A tab keeps its own state and asks for a frame with requestRender(); app.js then calls the
  * render function of the tab that is shown.
  */
@@ -44,8 +44,8 @@ export function forgetState(id) {
 /* What stands in the state of one head: { s, z }. */
 export const lookInside = (id, layer, head) => get(`/v1/states/${id}/inspect?layer=${layer}&head=${head}`);
 
-/* Splits what has arrived of a server-sent event stream into the data of whole events and the rest,
-   to be put before the next piece. Pure. */
+/* Splits the received part of a server-sent event stream into the data of whole events and the rest, which belongs
+   before the next piece. Pure. */
 export function parseSse(buffer) {
   const blocks = buffer.replace(/\r\n/g, '\n').split('\n\n');
   const rest = blocks.pop();
@@ -132,7 +132,7 @@ const WORDS = {
   },
 };
 
-/* An error for a visitor. reason(error) may explain what was refused better than the server does;
+/* An error for a visitor. reason(error) may explain a refusal better than the server does;
    fields names the form's fields. */
 export function explain(error, fields = {}, reason = () => '') {
   const words = WORDS[page.lang];
@@ -155,7 +155,7 @@ export function bytesText(bytes) {
 
 export const count = (n) => n.toLocaleString('en');
 
-/* The fields behind the tab's name in the URL's hash. */
+/* The fields after the tab's name in the URL's hash. */
 export const hashFields = () => new URLSearchParams(location.hash.slice(1).split('&').slice(1).join('&'));
 
 export const drawSeed = () => crypto.getRandomValues(new Uint32Array(1))[0];
@@ -199,8 +199,8 @@ export function say(text) {
   $('live').textContent = text;
 }
 
-/* The page's address as a link: what is behind the # as a query, so that a server can tell other sites
-   what the link shows. `hashOf` is the way back; '' for what is no such query. */
+/* The page's address as a link, with the hash as a query, so that the server can describe the link to other sites.
+   `hashOf` is the way back; '' for what is no such query. */
 export function linkOf(hash) {
   const [name, ...rest] = hash.slice(1).split('&');
   if (!name) return `${location.origin}/`;

@@ -2,11 +2,11 @@
  * The couplets' tab: an upper line goes to POST /v1/completions, the lower lines stream back.
  *
  * Everything shown follows from one object, `state`, through the render functions; nothing is read
- * back from the document but the form. A run fills `state.answer` event by event. Each candidate in
- * the list shows what has arrived; the paper is written by a brush that puts down at most one
- * character every BRUSH_MS, because a model writes faster than an eye follows.
+ * back from the document but the form. A run fills `state.answer` event by event. Each candidate in the list shows its
+ * received text. A brush writes the paper, at most one character every BRUSH_MS, because a model writes faster than an
+ * eye follows.
  *
- * What makes a couplet (line, seed, temperature, ...) is in the URL's hash: a link is a couplet.
+ * The URL's hash has the fields of a couplet (line, seed, temperature, ...), so a link is a couplet.
  */
 import {
   $, ApiError, bytesText, calm, drawSeed, explain, findModel, makeCopyButton, page, placeForKey, requestRender, say,
@@ -35,9 +35,9 @@ const WORDS = {
     fields: { n: 'Candidates', prompt: 'The upper line' },
     empty: 'Write an upper line first.',
     symbol: (c) => `“${c}” is neither a Chinese character nor punctuation, so nothing can answer it.`,
-    long: (n, max) => `The line has ${n} characters; ${max} is the most.`,
+    long: (n, max) => `The line has ${n} characters; the limit is ${max}.`,
     facts: (a) => [`first character ${a.first} ms`, `${a.rate} characters/s`, `seed ${a.request.seed}`],
-    memory: (size) => `memory of a request ${size}`,
+    memory: (size) => `memory per request ${size}`,
     said: (line) => `Lower line: ${line}`,
     captioned: (line) => `Caption: ${line}`,
     noCaption: 'No caption was found for this couplet.',
@@ -45,7 +45,7 @@ const WORDS = {
 };
 
 const state = {
-  upper: '',      // what the input holds, without white space
+  upper: '',      // the input, without white space
   banner: '',     // the caption over the door
   answer: null,   // the newest answer, see newAnswer
   shown: 0,       // characters of the hung line that are on the paper
@@ -66,8 +66,8 @@ async function loadModel() {
 
 /* --- an answer --------------------------------------------------------------------------------- */
 
-/* request is what was asked; order lists the samples as the list shows them; chosen is the sample
-   that hangs on the paper, picked says whether the visitor chose it. */
+/* request has the sent fields; order lists the samples as the list shows them; chosen is the sample on the paper;
+   picked: the visitor chose it. */
 function newAnswer(request, started) {
   const samples = Array.from({ length: request.n }, () => ({ text: '', score: null, ended: false }));
   return {
@@ -400,7 +400,7 @@ function savePicture() {
 export const couplets = {
   start() {
     $('result').replaceChildren($('stage').content.cloneNode(true));
-    $('form').noValidate = true; // the server judges, its answer is shown beside the input
+    $('form').noValidate = true; // the server judges; its answer is shown next to the input
     $('form').addEventListener('submit', onSubmit);
     $('form').addEventListener('input', (event) => { if (!event.isComposing) takeInput(); });
     $('upper').addEventListener('compositionend', takeInput);

@@ -1,8 +1,7 @@
 /*
- * "How it works": a line goes through the couplet model, and the state of the request is looked into
- * at every step: after POST /v1/states of the line, then after each character of an answer that is
- * asked for one at a time, each from the state before. Nothing of it is computed here but differences
- * of states and what a question would read (memory.js). Line, seed, head and step are in the URL's
+ * "How it works": a line goes through the couplet model, and the page inspects the state at every step. The first step
+ * is POST /v1/states of the line. Each later step requests one character from the previous state. The page computes
+ * only differences of states and the answer to a key (memory.js). Line, seed, head and step are in the URL's
  * hash. The article around it is in index.html.
  */
 import {
@@ -42,13 +41,13 @@ const WORDS = {
   },
   en: {
     fields: { prompt: 'The line' },
-    none: 'This server has no couplet model to walk through; the article can be read all the same.',
-    foreign: 'The model here is no linear transformer: its state has no s and z. The article can be read all the same.',
+    none: 'This server has no couplet model to show. You can still read the article.',
+    foreign: 'The model here is no linear transformer: its state has no s and z. You can still read the article.',
     empty: 'Write a line first.',
     zero: 'empty',
     start: 'Equations 16 and 17: nothing has been read yet, s and z are zero.',
-    line: (n) => `The line and a start mark are read at once, ${n} positions: ${n} products added together, to the same result as one after another. Training works like this, which is why it is fast.`,
-    step: (a, b, error) => `In goes ${a}: its key times its value is added (equations 18 and 19), and out comes ${b}. Key and value, worked out from the states before and after, multiply back to within ${error}.`,
+    line: (n) => `The line and a start mark are read at once, ${n} positions: ${n} added products, with the result of ${n} steps. Training works in this way and is therefore fast.`,
+    step: (a, b, error) => `${a} goes in: the product of its key and value is added (equations 18 and 19), and ${b} comes out. Key and value are computed from the states before and after; their product is exact to within ${error}.`,
     mark: 'the separator',
     added: (n) => (n > 1 ? `${n} × φ(k) vᵀ` : 'φ(k) vᵀ'),
     facts: (p, state, cache) => `position ${p} · state ${state}, measured · softmax cache ${cache}, by formula`,
@@ -63,7 +62,7 @@ const WORDS = {
   },
 };
 
-/* A step is a state: { id, text: what was read, wrote, position, inside: { s, z } or null }. The first
+/* A step is a state: { id, text: the text read, wrote, position, inside: { s, z } or null }. The first
    has seen nothing and has no id. */
 const state = {
   model: undefined, // null when there is none
@@ -112,7 +111,7 @@ async function writeOne(id, signal) {
   return { text: choice.text, id: next.id, position: next.position, ended: choice.finish_reason === 'stop' };
 }
 
-/* Adds a step that is whole, with what is inside it. */
+/* Adds a complete step with its inspected state. */
 async function addStep(step, signal) {
   step.inside = await lookInside(step.id, state.layer, state.head);
   if (signal.aborted) return;
@@ -281,7 +280,7 @@ function render() {
 
 const reasonOf = (error) => (error.param === 'prompt' && state.line === '' ? words().empty : '');
 
-/* What went in at a step, in words; the first character is written when the separator is read. */
+/* The input of a step, in words; the first character is written when the separator is read. */
 const readAt = (i) => (i === 2 ? words().mark : state.steps[i].text);
 const labelOf = (i) => [words().zero, state.line][i] ?? state.steps[i].wrote;
 
@@ -307,7 +306,7 @@ function renderSteps() {
 
 const largest = (rows) => Math.max(...rows.flat().map(Math.abs));
 
-/* The scale of a head, the same at every step. */
+/* The scale of a head for all steps. */
 function scale() {
   const { z } = state.steps[state.steps.length - 1].inside; // z only grows
   const mostS = Math.max(...state.steps.map((step) => largest(step.inside.s)));
@@ -332,7 +331,7 @@ function renderSum() {
   setText(find('.greatest'), `${most.mostS.toFixed(1)} · ${words().scale}`);
 }
 
-/* What was added at each step up to the one shown, with its label. */
+/* The added products of each step up to the shown one, with labels. */
 const additions = () => state.steps.slice(1, state.at + 1).map((step, k) => ({
   at: k + 1,
   label: k === 0 ? words().whole : readAt(k + 1),

@@ -4,7 +4,7 @@
  *
  * A run fills `state.answer` from `values` events: each says which part of which sample's raster is
  * new. A frame paints what came since the last one, however many events that were. Seed, number,
- * temperature, what was asked for and the drawing are in the URL's hash: a link is a sheet of pictures.
+ * temperature, the class and the drawing are in the URL's hash: a link is a sheet of pictures.
  */
 import {
   $, bytesText, calm, count, drawSeed, explain, findModel, hashFields, makeCopyButton, page, placeForKey, requestRender, say, setText,
@@ -41,8 +41,8 @@ const WORDS = {
     none: 'This server has no image model.',
     link: 'The drawing in the link cannot be read.',
     anything: 'surprise',
-    blank: 'Draw something in the rows that are kept first.',
-    many: (max) => `${max} pictures at once are the most this page paints.`,
+    blank: 'First draw something in the kept rows.',
+    many: (max) => `This page paints at most ${max} pictures at once.`,
     fields: { n: 'The number of pictures', image: 'The picture', mask: 'The mask' },
     kept: (rows) => `Keep the first ${rows} rows`,
     made: (made, all) => `${made} of ${all} pixels`,
@@ -61,7 +61,7 @@ const state = {
   model: undefined,   // null when none is served; see readModel
   answer: null,       // the newest answer, see newAnswer
   failure: null,      // the newest error of the form
-  refusal: null,      // what the page itself refuses: a key of WORDS
+  refusal: null,      // the page's own refusal: a key of WORDS
   scoreFailure: null, // the newest error of the surprise map
   wish: null,         // the class asked for, a place in the model's list; null for anything
 };
@@ -73,8 +73,8 @@ const find = (selector) => document.querySelector(`#images ${selector}`);
 
 /* --- the model --------------------------------------------------------------------------------- */
 
-/* cacheBytes is what softmax attention would keep for each value: a key and a value a layer, in
-   float32 as the state is; 0 when the server does not say how large the model is. */
+/* cacheBytes: softmax attention would keep a key and a value per layer for each value, in float32 as the state is; 0 if
+   the server does not report the model's size. */
 function readModel({ id, meta }) {
   const { width, height, channels } = meta;
   return {
@@ -113,8 +113,7 @@ function newSample(prefix) {
   return { values, made: prefix.length, png: null, surprise: null, bits: null, asked: false };
 }
 
-/* request is what was asked; prefix holds the values given, the upper part of `drawing`; kept counts
-   their rows. */
+/* request has the sent fields; prefix has the given values, the upper part of `drawing`; kept counts their rows. */
 function newAnswer(request, prefix, drawing) {
   return {
     request, drawing,

@@ -1,10 +1,9 @@
 /*
- * The memory of one head: what a step has added, what a question reads, and how both are painted.
+ * The memory of one head: the product that a step has added, the answer to a question, and the painting of both.
  *
- * `s` is a list of D rows of M numbers, a row a key's dimension; `z` has D numbers (equations 16 to
- * 20 of "Transformers are RNNs"). What was added by one row of input is a product of two vectors
- * (equations 18 and 19), so both follow from the states before and after it: the key from z, the value
- * from s.
+ * `s` is a list of D rows of M numbers, a row per dimension of a key; `z` has D numbers (equations 16 to 20 of
+ * "Transformers are RNNs"). One row of input adds a product of two vectors (equations 18 and 19). Both vectors follow
+ * from the states before and after the row: the key from z, the value from s.
  */
 
 export const nothing = (rows, columns) => ({
@@ -12,7 +11,7 @@ export const nothing = (rows, columns) => ({
   z: new Array(rows).fill(0),
 });
 
-/* What `after` has more than `before`: { s, z }. */
+/* The difference of two states: { s, z }. */
 export function addedBetween(before, after) {
   return {
     s: after.s.map((row, d) => row.map((x, m) => x - before.s[d][m])),
@@ -25,8 +24,8 @@ const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
 /* a^T s: M numbers. */
 const timesRows = (a, s) => s[0].map((_, m) => s.reduce((sum, row, d) => sum + a[d] * row[m], 0));
 
-/* The value of what one row has added, the vector v for which key v^T is nearest to it; `error` is
-   what that product leaves unexplained, as a share. */
+/* The value of a row's added product: the vector v for which key v^T is nearest to it. `error` is the unexplained share
+   of the product. */
 export function valueOf({ s, z }) {
   const value = timesRows(z, s).map((x) => x / dot(z, z));
   let [left, all] = [0, 0];
@@ -37,13 +36,13 @@ export function valueOf({ s, z }) {
   return { value, error: Math.sqrt(left / all) };
 }
 
-/* Equation 20's quotient: what the key `question` reads. */
+/* Equation 20's quotient for the key `question`. */
 export function readOut(question, { s, z }) {
   const below = dot(question, z);
   return timesRows(question, s).map((x) => x / below);
 }
 
-/* How much of a read-out comes from what was added with these keys (their sum): 0 to 1. */
+/* The share of these keys (their sum) in a read-out: 0 to 1. */
 export const shareOf = (question, keys, z) => dot(question, keys) / dot(question, z);
 
 /* --- painting ---------------------------------------------------------------------------------- */
@@ -57,7 +56,7 @@ function colourOf(x, most) {
   return NONE.map((c, i) => Math.round(c + (end[i] - c) * share));
 }
 
-/* Paints rows of numbers, a pixel a number. */
+/* Paints rows of numbers, one pixel per number. */
 export function paintNumbers(canvas, rows, most) {
   const [height, width] = [rows.length, rows[0].length];
   if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
@@ -69,7 +68,7 @@ export function paintNumbers(canvas, rows, most) {
 
 const PARTS = ['value', 'key', 'square'];
 
-/* Paints s, z beside it and, where one row was added, its value above: { s, z, value }. */
+/* Paints s, next to it z and, if one row was added, its value above: { s, z, value }. */
 export function paintMemory(box, { s, z, value }, { mostS, mostZ }) {
   while (box.childElementCount < PARTS.length) {
     const canvas = document.createElement('canvas');

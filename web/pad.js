@@ -2,8 +2,8 @@
  * The pad: a small raster to draw on with mouse, pen, finger or keys, and how many of its upper rows
  * are given to the model.
  *
- * The brush is round and soft, about as wide as the strokes of the digits a model has learned; a
- * stroke is stamped every quarter of a pixel and never makes a pixel paler. The part that is not
+ * The brush is round and soft, about as wide as the strokes of learned digits. It stamps every quarter of a pixel and
+ * never makes a pixel paler. The part that is not
  * kept stays on the pad under a veil, so that the slider can bring it back.
  */
 import { paintPixels, pixelColour } from './picture.js';
@@ -15,8 +15,8 @@ const FRAME = { size: 28, margin: 4 };
 
 const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
-/* box: an element with the canvas to draw on, a .veil that covers what is not kept, a .frame around
-   where digits lie and a .nib where the keys have the brush; changed(): called after every change. */
+/* box: an element with the canvas, a .veil over the part that is not kept, a .frame around the place of digits, and a
+   .nib at the brush of the keys; changed(): called after every change. */
 export class Pad {
   constructor(box, changed) {
     const [canvas, veil, frame, nib] = ['canvas', '.veil', '.frame', '.nib'].map((part) => box.querySelector(part));

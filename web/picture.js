@@ -3,8 +3,8 @@
  * channels together. Painted on a canvas of one canvas pixel a pixel, and written as PNG.
  *
  * Grey pictures are painted as gold ink on red paper, see INK; the PNG holds the values themselves.
- * It is written here and not by canvas.toBlob, because browsers that guard against fingerprinting
- * change a canvas a little when it is read, and what is kept of a drawing must be what was drawn.
+ * This file writes it instead of canvas.toBlob: browsers that guard against fingerprinting change a canvas a little
+ * when a script reads it, and the kept pixels of a drawing must not change.
  */
 
 const mix = (a, b, t) => a.map((x, i) => Math.round(x + (b[i] - x) * t));

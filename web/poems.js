@@ -2,7 +2,7 @@
  * The poems' tab: kind, title, form and acrostic go to POST /v1/completions, the poem streams back and is set
  * from top to bottom, the first line on the right. The server's sampler keeps form, rhyme and acrostic.
  *
- * What makes a poem is in the URL's hash, and every poem has a seed: a link is that very poem.
+ * The URL's hash has the fields of a poem with its seed, so a link is that very poem.
  */
 import {
   $, ApiError, bytesText, drawSeed, explain, findModel, hashFields, makeCopyButton, page, requestRender, say, setText,
@@ -62,9 +62,9 @@ const WORDS = {
     fields: { form: 'The form', acrostic: 'The acrostic', prompt: 'The title or the beginning' },
     none: 'This server has no model of poems.',
     acrostic: (n) => `An acrostic has ${n} Chinese characters that the model knows, one a line, and the beginning agrees with it.`,
-    begin: 'The beginning breaks the form: every line has its length, then ， after odd ones and 。 after even ones; where lines rhyme, the even ones given rhyme, too.',
+    begin: 'The beginning breaks the form. Every line needs its length, then ， after an odd line and 。 after an even line; with rhymes, given even lines must rhyme too.',
     facts: (a) => [`first character ${a.first} ms`, `${a.rate} characters/s`, `seed ${a.request.seed}`],
-    memory: (size) => `memory of a request ${size}`,
+    memory: (size) => `memory per request ${size}`,
   },
 };
 

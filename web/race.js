@@ -1,9 +1,8 @@
 /*
- * A race of attention kinds: networks of one shape, each going on from its own state by POST
- * /v1/images/generations, on this server, now. They take turns of equal computing time, so that none slows
- * another. What is shown is measured by the server: the time of a token from the answer's `timings`, without
- * the saving of the state, and the memory of a request from the state that was kept. Only "how many fit in
- * 1 GiB" is a division, and says so.
+ * A race of attention kinds: networks of one shape, each continuing its own state by POST /v1/images/generations, on
+ * this server, now. They take turns of equal computing time, so that none slows another. The server measures the
+ * figures: the time per token from the answer's `timings`, without the saving of the state, and the memory from the
+ * kept state. Only "how many fit in 1 GiB" is a division, and says so.
  */
 import {
   $, bytesText, count, drawSeed, explain, forgetState, loadModels, page, post, requestRender, say, setText,
@@ -38,10 +37,10 @@ const WORDS = {
   en: {
     none: 'This server has no models that can race (linnet serve --models weights:weights/demo).',
     go: 'Start', on: 'Go on', pause: 'Pause', anew: 'Begin anew',
-    heads: ['Attention', 'Tokens', 'ms a token', 'Memory of a request', 'Fit in 1 GiB'],
+    heads: ['Attention', 'Tokens', 'ms per token', 'Memory per request', 'Fit in 1 GiB'],
     kinds: { linear: 'linear', softmax: 'softmax with cache', softmax_recompute: 'softmax, recomputed' },
     facts: (lanes) => `Computing time so far: ${lanes} s. The server measured time and memory; the last column is 1 GiB divided by the measured memory.`,
-    ms: 'Milliseconds a token, by position', bytes: 'Memory of a request, by position',
+    ms: 'Milliseconds per token, by position', bytes: 'Memory per request, by position',
     last: (kind, value, position) => `${kind}: ${value} at position ${position}`,
     unit: 'ms', said: 'The race is over.',
   },
@@ -86,7 +85,7 @@ function pieceOf(lane) {
   return Math.min(Math.max(wanted, PIECE.least), PIECE.most, lane.size - lane.tokens);
 }
 
-/* What a turn began from is forgotten once it is over: two large states may be more than a server has room for. */
+/* A turn's first state is deleted at its end, because a server may not have room for two large states. */
 async function takeTurn(lane) {
   const race = races;
   const n = pieceOf(lane);
@@ -268,7 +267,7 @@ export const race = {
     });
   },
 
-  /* What was measured, for tests. */
+  /* The measurements, for tests. */
   lanes: () => state.lanes,
 
   hash: () => '#race',

@@ -1,5 +1,5 @@
 /*
- * What leaves the page: a drawing as text for a link, and pictures of what is shown.
+ * Exports of the page: a drawing as text for a link, and pictures of answers.
  *
  * A drawing is mostly empty, so a run of zeros is written as 0 and its length (1 to 255), every
  * other value as itself; the bytes are base64url.

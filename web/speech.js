@@ -1,6 +1,6 @@
 /*
- * The tab of dictation: sound from the microphone, or of a file that the browser can play, becomes a WAV
- * file here, one channel at the rate that the model hears, and goes to POST /v1/audio/transcriptions. The
+ * The tab of dictation: sound from the microphone, or of a file that the browser can play, becomes a WAV file with one
+ * channel at the model's rate. It goes to POST /v1/audio/transcriptions. The
  * words stand under the sound, with their times.
  */
 import {
@@ -37,7 +37,7 @@ const WORDS = {
     fields: { file: 'The sound' },
     record: 'Record', stop: 'Stop', busy: 'Listening …',
     none: 'This server has no model of speech.',
-    microphone: 'The microphone cannot be used: there is none, it was not allowed, or the page was not opened by HTTPS.',
+    microphone: 'The microphone cannot be used: there is none, the browser did not allow it, or the page was not opened by HTTPS.',
     undecoded: 'The browser cannot read this file.',
     long: (s) => `A sound has ${s} s at most.`,
     silent: 'Nothing was heard.',
@@ -52,7 +52,7 @@ const state = {
   started: 0,
   busy: false,
   answer: null,   // { samples, words, text, duration, took }
-  refusal: null,  // what the page itself refuses: a key of WORDS
+  refusal: null,  // the page's own refusal: a key of WORDS
   failure: null,
   longest: null,  // seconds, once known
 };
@@ -63,7 +63,7 @@ const find = (selector) => document.querySelector(`#speech ${selector}`);
 
 /* --- sound ------------------------------------------------------------------------------------- */
 
-/* One channel of so many samples a second; the browser converts while it decodes. */
+/* One channel at this rate; the browser converts while it decodes. */
 async function decode(blob, rate) {
   const sound = await new OfflineAudioContext(1, 1, rate).decodeAudioData(await blob.arrayBuffer());
   const mean = new Float32Array(sound.length);
@@ -168,7 +168,7 @@ function stop() {
 
 /* --- rendering --------------------------------------------------------------------------------- */
 
-/* The loudest of each column; what a word stands for is gold. */
+/* The loudest sample of each column; columns of words are gold. */
 function paintWave({ samples, rate, words: said }) {
   const canvas = find('.wave');
   const { width, height } = canvas;

@@ -54,13 +54,13 @@ const WORDS = {
   en: {
     none: 'This server has no model of a strip (linnet serve --models weights:weights/demo).',
     link: 'The link cannot be read.',
-    lost: 'The state of the last digit could not be kept, so nothing can go on from it.',
+    lost: 'The state of the last digit could not be kept, so the strip cannot continue.',
     go: 'Go on', pause: 'Pause', whatIf: 'What if?', anew: 'Begin anew', copy: 'Copy link', save: 'Save as picture',
-    back: (at, all) => `At digit ${at} of ${all}; the state after each of them is kept`,
+    back: (at, all) => `At digit ${at} of ${all}; the state after each digit is kept`,
     made: (p, all) => `${p} of ${all} pixels, one sequence`,
     state: (size) => `State: ${size}, measured after every digit`,
     cache: (size) => `With softmax attention the cache would be ${size} by now (formula)`,
-    ways: (at) => `After digit ${at}, ${WAYS} ways to go on from the same state: choose one`,
+    ways: (at) => `After digit ${at}, ${WAYS} ways to continue its state: choose one`,
     list: 'Digits, one after the other', digit: (i) => `Digit ${i}`, way: (i) => `Way ${i}`,
     said: (n) => `${n} digits are painted.`,
   },
@@ -70,7 +70,7 @@ const state = {
   model: undefined, // null when none is served
   turns: [],        // { at, seed }: from digit `at` on; the first is at 0
   digits: [],       // { values, made, id, memory }: id and memory once the state after it is kept
-  at: 0,            // how many digits stand before the place where it goes on
+  at: 0,            // number of digits before the next one
   ways: null,       // { at, list of { seed, digit } }
   failure: null,
   refusal: null,    // a key of WORDS
@@ -89,7 +89,7 @@ async function loadModel() {
     id: model.id, width, period, channels,
     most: height / period,
     each: width * period * channels,
-    cacheBytes: 2 * 4 * layers * size, // a key and a value a layer, in float32 as the state is
+    cacheBytes: 2 * 4 * layers * size, // a key and a value per layer, in float32 as the state is
   };
 }
 
@@ -115,7 +115,7 @@ async function paint(digit, i, seed, signal) {
   if (digit.made < each) throw new TypeError('the stream ended early');
 }
 
-/* Drops all digits behind the first n, with their states. */
+/* Drops all digits after the first n, with their states. */
 function cut(n) {
   for (const { id } of state.digits.splice(n)) if (id) forgetState(id);
   state.at = Math.min(state.at, n);
@@ -126,7 +126,7 @@ function dropWays(but = null) {
   state.ways = null;
 }
 
-/* Runs `work(signal)` in place of what is under way; a failure is shown. */
+/* Stops the current run and starts `work(signal)`; shows a failure. */
 async function begin(work) {
   pause();
   const { signal } = running = new AbortController();
@@ -296,7 +296,7 @@ function renderMeters(w) {
   meter('cache', w.cache(bytesText(cacheBytes * made)), (cacheBytes * made) / largest);
 }
 
-/* Paints what is new of a digit; a canvas that showed another one begins anew. */
+/* Paints the new rows of a digit; a canvas that showed another digit begins anew. */
 function paintDigit(canvas, digit) {
   const { width, period, channels } = state.model;
   if (canvas.digit !== digit) {

@@ -1,4 +1,4 @@
-/* Buttons for what an image model can be asked for: one a class, and one for whatever comes. */
+/* Buttons for an image model: one per class, and one for any picture. */
 import { setText } from './common.js';
 
 /* choose(place in the list of classes, or null for anything). Without classes there are no buttons. */

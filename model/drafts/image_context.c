@@ -60,7 +60,7 @@ typedef struct place {
 
 static place place_of(const lx_guess_context *c)
 {
-    const lx_config *image = &c->plan->model->config;
+    const lx_image_config *image = lx_image_of(&c->plan->model->config);
     int32_t t = lx_image_given(c->plan) + c->n, pixel = t / image->n_channels;
     return (place){pixel / image->width, pixel % image->width, t % image->n_channels};
 }
@@ -68,7 +68,7 @@ static place place_of(const lx_guess_context *c)
 /* The value there; 0 outside the picture. */
 static uint8_t value_at(const lx_guess_context *c, place p)
 {
-    const lx_config *image = &c->plan->model->config;
+    const lx_image_config *image = lx_image_of(&c->plan->model->config);
     uint8_t value = 0;
     if (p.y < 0 || p.x < 0 || p.x >= image->width)
         return 0;
@@ -99,7 +99,7 @@ static void describe_draw(lx_draw d, float *x)
 
 static void describe(const memory *m, const lx_guess_context *c, float *x)
 {
-    const lx_config *image = &c->plan->model->config;
+    const lx_image_config *image = lx_image_of(&c->plan->model->config);
     place p = place_of(c);
     for (int32_t i = 0; i < NEAR; i++)
         describe_value(m, c, p, i, x);

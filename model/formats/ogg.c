@@ -10,10 +10,9 @@
 #define FAR ((uint64_t)1 << 31) /* samples */
 #define NONE UINT64_MAX         /* the position of a page in which no packet ends */
 
-/* HEADER: bytes before a page's segments, the last is their number. MOST_SUMS: how often a byte is
-   summed up in the mean, where pages seem to begin within each other. */
+/* HEADER: bytes before a page's segments; the last is their number. MOST_SUMS: how often a byte is
+   summed up on average, where pages seem to begin within each other. */
 enum { PACKETS = 3, MOST_BYTES = 1 << 20, MOST_PAGE = 65307, HEADER = 27, MOST_SUMS = 16 };
-enum { FLAGS = 5, BEGINS = 2 }; /* of a page's header: the byte, and its bit of a stream's begin */
 
 typedef struct reader {
     ogg_sync_state sync;
@@ -94,7 +93,7 @@ lx_ogg_head lx_ogg_head_of(const uint8_t *data, size_t bytes)
     return head;
 }
 
-/* Bytes of the page that begins here; 0 where it would end behind the file. */
+/* Bytes of the page that begins here; 0 where it would end after the file's end. */
 static size_t bytes_of_page(const uint8_t *page, size_t left)
 {
     if (left < HEADER || left < (size_t)HEADER + page[HEADER - 1])
@@ -105,7 +104,7 @@ static size_t bytes_of_page(const uint8_t *page, size_t left)
     return n <= left ? n : 0;
 }
 
-/* Sound may spell how a page begins by chance, but not the sum of one. */
+/* Sound may spell the beginning of a page by chance, but not its checksum. */
 static bool is_page(reader *r, const uint8_t *data, size_t bytes, ogg_page *page)
 {
     (void)ogg_sync_reset(&r->sync);
@@ -133,27 +132,23 @@ static bool goes_back(reader *r, const uint8_t *data, size_t bytes)
     return false;
 }
 
-/* Where a page begins that begins a stream and does not follow such pages only. The end: nowhere.
-   0: see ogg.h. */
-static size_t next_begin(reader *r, const uint8_t *data, size_t bytes)
+/* Bytes of the first stream: whole pages without a gap, of one serial number, of which only the
+   first begins a stream and only the last may end one. 0: the pages are not so. */
+static size_t first_stream(reader *r, const uint8_t *data, size_t bytes)
 {
-    const uint8_t *end = data + bytes, *at = data;
-    size_t begins = bytes_of_page(data, bytes), to_sum = bytes;
-    for (; (at = memmem(at, (size_t)(end - at), "OggS", 4)) != NULL; at++) {
+    bool ended = false;
+    int serial = 0;
+    for (size_t at = 0, n; at < bytes; at += n) {
         ogg_page page;
-        if (at == data || end - at <= FLAGS || (at[FLAGS] & BEGINS) == 0)
-            continue;
-        size_t n = bytes_of_page(at, (size_t)(end - at));
-        if (n == 0)
-            continue;
-        if (n > to_sum)
+        n = bytes_of_page(data + at, bytes - at);
+        if (!is_page(r, data + at, n, &page))
             return 0;
-        to_sum -= n;
-        if (!is_page(r, at, n, &page))
-            continue;
-        if ((size_t)(at - data) != begins)
-            return (size_t)(at - data);
-        begins += n; /* of streams side by side, which begin together */
+        if (at > 0 && ogg_page_bos(&page) != 0)
+            return at;
+        if (ended || (at > 0 && ogg_page_serialno(&page) != serial))
+            return 0;
+        serial = ogg_page_serialno(&page);
+        ended = ogg_page_eos(&page) != 0;
     }
     return bytes;
 }
@@ -162,7 +157,7 @@ size_t lx_ogg_link(const uint8_t *data, size_t bytes)
 {
     reader r;
     (void)ogg_sync_init(&r.sync);
-    size_t n = ogg_sync_buffer(&r.sync, MOST_PAGE) != NULL ? next_begin(&r, data, bytes) : bytes;
+    size_t n = ogg_sync_buffer(&r.sync, MOST_PAGE) != NULL ? first_stream(&r, data, bytes) : 0;
     (void)ogg_sync_clear(&r.sync);
     return n;
 }

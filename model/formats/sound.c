@@ -4,6 +4,7 @@
  */
 #include "model/formats/sound.h"
 
+#include "model/formats/flac.h"
 #include "model/formats/halve.h"
 #include "model/formats/ogg.h"
 #include "model/formats/wav.h"
@@ -19,7 +20,7 @@
    since a resampler's work grows with the samples that go in. */
 enum { BLOCK = LX_HALVE_MOST, RIFF_HEAD = 12, SIZE = 4, MOST_LINKS = 32, LEAST_OVER = 3 };
 
-/* The file as the library reads it: with other bytes where a WAV file's sizes are wrong. */
+/* The file as the library reads it: with other bytes for sizes that may be wrong. */
 typedef struct bytes_of_file {
     const uint8_t *data;
     sf_count_t n, at;
@@ -41,6 +42,7 @@ typedef struct reader {
     float *block;         /* [BLOCK, channels], and room for what a halver keeps */
     float *samples;       /* [n_samples + 1] */
     int64_t n;
+    int64_t weight; /* see lx_sound_weigh */
 } reader;
 
 /* --- the library's view of the bytes --- */
@@ -107,9 +109,25 @@ static lx_status check_wav(reader *r, lx_error *err)
     lx_wav_sizes s = lx_wav_measure(r->file.data, (size_t)r->file.n);
     if (s.cut)
         return lx_fail(err, LX_ERR_INVALID, r->param, "the WAV file is cut");
+    if (s.followed)
+        return lx_fail(err, LX_ERR_INVALID, r->param,
+                       "other data follows the WAV file's samples; only Ogg files may have several "
+                       "sounds");
     correct(&r->file, 0, SIZE, s.riff);
     correct(&r->file, 1, s.data_at, s.data);
     return LX_OK;
+}
+
+/* The library would stop at the number of samples that the head promises; with 0 it reads on. */
+static void hide_count(bytes_of_file *f)
+{
+    const uint8_t *p = f->data + LX_FLAC_COUNT_AT - 3; /* SIZE bytes to the one that is shared */
+    if (f->n < LX_FLAC_COUNT_AT + LX_FLAC_COUNT_BYTES)
+        return;
+    uint32_t shared = p[3] & ~(uint32_t)LX_FLAC_COUNT_MASK;
+    correct(f, 0, LX_FLAC_COUNT_AT - 3,
+            shared << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0]);
+    correct(f, 1, LX_FLAC_COUNT_AT + 1, 0);
 }
 
 /* The library is shown no other stream than these two, none whose beginning it would keep, and
@@ -178,11 +196,16 @@ static lx_status open_file(reader *r, lx_error *err)
     lx_status st = kind[0] == 'W' ? check_wav(r, err) : kind[0] == 'O' ? check_ogg(r, err) : LX_OK;
     if (st != LX_OK)
         return st;
+    int64_t claims = kind[0] == 'F' ? lx_flac_claims(r->file.data, (size_t)r->file.n) : 0;
+    if (kind[0] == 'F')
+        hide_count(&r->file);
     SF_VIRTUAL_IO calls = {
         .get_filelen = file_length, .seek = file_seek, .read = file_read, .tell = file_tell};
     r->sndfile = sf_open_virtual(&calls, SFM_READ, &r->info, &r->file);
     if (r->sndfile == NULL)
         return lx_fail(err, LX_ERR_INVALID, r->param, "the %s file is damaged", kind);
+    if (claims > 0)
+        r->info.frames = claims;
     return check_info(r, kind, err);
 }
 
@@ -289,10 +312,13 @@ static lx_status decode(reader *r, lx_error *err)
     }
     if (st != LX_OK)
         return st;
+    bool flac = (r->info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC;
     if (sf_error(r->sndfile) != SF_ERR_NO_ERROR ||
-        (r->info.frames < SF_COUNT_MAX && decoded < r->info.frames))
-        return lx_fail(err, LX_ERR_INVALID, r->param, "the sound is damaged or cut after %.1f s",
-                       (double)decoded / r->info.samplerate);
+        (r->info.frames < SF_COUNT_MAX && decoded != r->info.frames) ||
+        (flac && !lx_flac_is_whole(r->file.data, (size_t)r->file.n)))
+        return lx_fail(err, LX_ERR_INVALID, r->param, "the sound is damaged or cut after %.1f s%s",
+                       (double)decoded / r->info.samplerate,
+                       flac ? ", or other data follows it" : "");
     return decoded > 0 ? convert(r, 0, 0, err) : LX_OK;
 }
 
@@ -318,7 +344,22 @@ static lx_status read_stream(reader *r, lx_error *err)
     return st;
 }
 
-static lx_status read_streams(reader *r, const uint8_t *data, size_t bytes, lx_error *err)
+/* Like read_stream, without decoding. */
+static lx_status weigh_stream(reader *r, lx_error *err)
+{
+    lx_status st = open_file(r, err);
+    double most = (double)r->limits->n_samples / r->limits->rate * r->info.samplerate;
+    double frames = (double)r->info.frames;
+    if (st == LX_OK)
+        r->weight += (int64_t)(frames < most ? frames : most) * r->info.channels;
+    if (r->sndfile != NULL)
+        sf_close(r->sndfile);
+    r->sndfile = NULL;
+    return st;
+}
+
+static lx_status each_stream(reader *r, const uint8_t *data, size_t bytes,
+                             lx_status (*act)(reader *r, lx_error *err), lx_error *err)
 {
     lx_status st = LX_OK;
     size_t n = 0;
@@ -333,7 +374,7 @@ static lx_status read_streams(reader *r, const uint8_t *data, size_t bytes, lx_e
                            MOST_LINKS);
         r->info = (SF_INFO){0};
         r->file = (bytes_of_file){.data = data + n, .n = (sf_count_t)own};
-        st = read_stream(r, err);
+        st = act(r, err);
         n += own;
     }
     return st;
@@ -343,7 +384,7 @@ lx_status lx_sound_read(const void *data, size_t bytes, const lx_sound_limits *l
                         const char *param, lx_sound *out, lx_error *err)
 {
     reader r = {.limits = limits, .param = param};
-    lx_status st = bytes > 0 ? read_streams(&r, data, bytes, err) : open_file(&r, err);
+    lx_status st = bytes > 0 ? each_stream(&r, data, bytes, read_stream, err) : open_file(&r, err);
     if (st == LX_OK && r.n == 0)
         st = lx_fail(err, LX_ERR_INVALID, param, "the sound is empty");
     if (st == LX_OK)
@@ -357,4 +398,13 @@ void lx_sound_fini(lx_sound *s)
 {
     free(s->samples);
     *s = (lx_sound){0};
+}
+
+lx_status lx_sound_weigh(const void *data, size_t bytes, const lx_sound_limits *limits,
+                         const char *param, int64_t *samples, lx_error *err)
+{
+    reader r = {.limits = limits, .param = param};
+    lx_status st = each_stream(&r, data, bytes, weigh_stream, err);
+    *samples = r.weight;
+    return st;
 }

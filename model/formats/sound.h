@@ -37,4 +37,10 @@ lx_status lx_sound_read(const void *data, size_t bytes, const lx_sound_limits *l
                         const char *param, lx_sound *out, lx_error *err) LX_MUST_USE;
 void lx_sound_fini(lx_sound *s);
 
+/* How many samples of all channels lx_sound_read would decode, at most, by what the file says of
+   itself: nothing is decoded. A file that does not say its length counts as the longest sound. The
+   same errors, as far as they show before decoding. */
+lx_status lx_sound_weigh(const void *data, size_t bytes, const lx_sound_limits *limits,
+                         const char *param, int64_t *samples, lx_error *err) LX_MUST_USE;
+
 #endif

@@ -38,6 +38,25 @@ static bool are_chunks(const uint8_t *file, size_t bytes, size_t at)
     return at == bytes;
 }
 
+static bool begins_sound(const uint8_t *p)
+{
+    static const char names[][5] = {"data", "RIFF", "RIFX", "RF64", "OggS", "fLaC"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (memcmp(p, names[i], 4) == 0)
+            return true;
+    return false;
+}
+
+/* Whether other bytes than metadata and zeros follow the data chunk that ends before `at`. */
+static bool is_followed(const uint8_t *file, size_t bytes, size_t at)
+{
+    while (bytes - at >= CHUNK_HEAD && is_name(file + at) && !begins_sound(file + at))
+        at = after_chunk(file, bytes, at);
+    while (at < bytes && file[at] == 0)
+        at++;
+    return bytes - at >= CHUNK_HEAD;
+}
+
 static void measure_data(const uint8_t *file, size_t bytes, size_t at, lx_wav_sizes *s)
 {
     uint32_t size = size_at(file + at + 4);
@@ -46,6 +65,7 @@ static void measure_data(const uint8_t *file, size_t bytes, size_t at, lx_wav_si
     s->data_at = at + 4;
     s->data = unknown ? (uint32_t)rest : size;
     s->cut = !unknown && size > rest;
+    s->followed = !unknown && is_followed(file, bytes, after_chunk(file, bytes, at));
 }
 
 lx_wav_sizes lx_wav_measure(const uint8_t *file, size_t bytes)

@@ -2,7 +2,8 @@
  * The sizes in a WAV file, which are often wrong: programs that record or send a stream write 0,
  * the largest number or the size of the head, since they do not know the end. A file is judged by
  * its data chunk alone: with such a size, or one that is true, its samples are read; one that
- * promises more than there is was cut. Any thread.
+ * promises more than there is was cut. Chunks of metadata, the last of which may be cut, and zeros
+ * may follow the samples. Any thread.
  */
 #ifndef LINNET_MODEL_WAV_H
 #define LINNET_MODEL_WAV_H
@@ -13,6 +14,7 @@
 
 typedef struct lx_wav_sizes {
     bool cut;
+    bool followed;       /* by a second sound, or by bytes that are no chunk */
     size_t data_at;      /* where the size of the data chunk stands; 0: there is no such chunk */
     uint32_t riff, data; /* what the file's size (at byte 4) and the chunk's should be */
 } lx_wav_sizes;

@@ -1,17 +1,57 @@
-/* See decaying.h. */
-#include "model/mixers/decaying.h"
+/*
+ * Kinds whose state decays and is added to. n_heads heads of queries; of so many as `key_heads`
+ * leaves keys, values and decays are the same, by default of none:
+ *
+ *     q = r(f(W_q x))    k = r(f(W_k x))    v = f(W_v x)   f: with taps silu of a short convolution
+ *     S = diag(w) S + k v^T                                w: the decay of a kind, see lx_decaying
+ *     y = S^T q / sqrt(K)                                  r: its rotation, or nothing
+ *     A(x) = W_out (rms_norm(y) gamma silu(W_g x))         of every head; without a gate no last
+ * factor
+ *
+ * Tensors: attn.q, attn.k, attn.v, attn.out, products without bias; attn.norm.weight [V]; with taps
+ * attn.q_conv.weight, attn.k_conv.weight, attn.v_conv.weight [channels, taps]; with a gate attn.g;
+ * then those of the decay.
+ * State: of a head S [K, V]; with taps once their last inputs, q_conv, k_conv, v_conv.
+ */
 
 #include <math.h>
 
 #include "model/mixers/recurrent.h"
 #include "model/mixers/rotary.h"
 
+/* What a kind is: lx_mixer.variant. */
+typedef struct lx_decaying {
+    /* CHANNEL: w = sigmoid(W_f2 W_f1 x + b)^(1/16), K numbers a head of keys, tensors attn.f1 and
+       attn.f2, the latter with a bias. FIXED: w = 1 - 2^(-5 - h) for head h. */
+    lx_decay decay;
+    bool is_rotated; /* q and k by their positions, see model/mixers/rotary.h */
+} lx_decaying;
+
+/* The keys of a kind are these five, the fourth being `rank`, of the decay's pair, or `base`, of
+   the rotation. */
+enum {
+    LX_DECAYING_KEY_HEADS,
+    LX_DECAYING_CONV,
+    LX_DECAYING_GATE,
+    LX_DECAYING_RANK,
+    LX_DECAYING_BASE = LX_DECAYING_RANK,
+    LX_DECAYING_EPS
+};
+static const char *const lx_decaying_gates[] = {"none", "silu", NULL};
+#define LX_DECAYING_PARAMS(...)                                                                    \
+    {                                                                                              \
+        {.name = "key_heads", .kind = LX_PARAM_INT, .min = 1, .max = 1024, .optional = true},      \
+            {.name = "conv", .kind = LX_PARAM_INT, .min = 0, .max = LX_CONV_MOST_TAPS},            \
+            {.name = "gate", .kind = LX_PARAM_WORD, .words = lx_decaying_gates}, {__VA_ARGS__},    \
+        {                                                                                          \
+            .name = "eps", .kind = LX_PARAM_EPS                                                    \
+        }                                                                                          \
+    }
+
 enum { W_Q, W_K, W_V, OUT, NORM, MORE };                 /* tensors; the optional ones last */
 enum { GAMMA, CONSTANT, TURNS };                         /* derived; the taps last */
 enum { Q, K, V, Q_IN, K_IN, V_IN, DECAY, LOW, GATE, Y }; /* scratch */
 enum { PARTS = 3 };                                      /* q, k, v */
-
-const char *const lx_decaying_gates[] = {"none", "silu", NULL};
 
 static const lx_decaying *kind_of(const lx_mixer_config *c)
 {
@@ -65,7 +105,7 @@ static void fill_decays(const lx_mixer_config *c, const lx_mixer_parts *p,
         to[h] = (float)(1 - ldexp(1, -5 - h));
 }
 
-const char *lx_mixer_check_decaying(const lx_mixer_config *c)
+static const char *check(const lx_mixer_config *c)
 {
     if (c->n_heads % key_heads_of(c) != 0)
         return "key_heads must divide n_heads";
@@ -107,7 +147,7 @@ static void declare_derived(const lx_mixer_config *c, lx_mixer_parts *p)
                              lx_mixer_fill_transposed);
 }
 
-void lx_mixer_declare_decaying(const lx_mixer_config *c, lx_mixer_parts *p)
+static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
 {
     int32_t values = c->n_heads * c->d_value, taps = taps_of(c);
     declare_tensors(c, p);
@@ -166,22 +206,16 @@ static void queue_recurrence(const lx_mixer_call *call, lx_head_columns w)
     lx_head_columns k = lx_mixer_heads(s[K], key_heads, c->d_key);
     lx_head_columns v = lx_mixer_heads(s[V], key_heads, c->d_value);
     k.shared = v.shared = c->n_heads / key_heads;
-    call->be->ops->recurrence(call->be,
-                              &(lx_recurrence_args){.y = s[Y],
-                                                    .q = lx_mixer_heads(s[Q], c->n_heads, c->d_key),
-                                                    .k = k,
-                                                    .v = v,
-                                                    .w = w,
-                                                    .states = call->states,
-                                                    .offset = call->offset,
-                                                    .n_heads = c->n_heads,
-                                                    .d_key = c->d_key,
-                                                    .d_value = c->d_value,
-                                                    .decay = kind_of(c)->decay,
-                                                    .scale = 1.0f / sqrtf((float)c->d_key)});
+    lx_mixer_recur(call, (lx_recurrence_args){.y = s[Y],
+                                              .q = lx_mixer_heads(s[Q], c->n_heads, c->d_key),
+                                              .k = k,
+                                              .v = v,
+                                              .w = w,
+                                              .decay = kind_of(c)->decay,
+                                              .scale = 1.0f / sqrtf((float)c->d_key)});
 }
 
-void lx_mixer_queue_decaying(const lx_mixer_call *call)
+static void queue(const lx_mixer_call *call)
 {
     const lx_mixer_config *c = call->config;
     lx_array *const *s = call->scratch;
@@ -205,3 +239,36 @@ void lx_mixer_queue_decaying(const lx_mixer_call *call)
     call->be->ops->head_norm(call->be, &norm);
     lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
 }
+
+/* --- the kinds --- */
+
+#define KIND(NAME, SUMMARY)                                                                        \
+    const lx_mixer lx_mixer_##NAME = {.name = #NAME,                                               \
+                                      .summary = (SUMMARY),                                        \
+                                      .variant = &(NAME),                                          \
+                                      .n_params = sizeof NAME##_params / sizeof *NAME##_params,    \
+                                      .params = NAME##_params,                                     \
+                                      .check = check,                                              \
+                                      .declare = declare,                                          \
+                                      .queue = queue}
+
+/*
+ * Gated linear attention (Yang et al. 2024, "Gated Linear Attention Transformers with
+ * Hardware-Efficient Training"): key channels that decay by what the token says.
+ */
+static const lx_mixer_param gla_params[] =
+    LX_DECAYING_PARAMS(.name = "rank", .kind = LX_PARAM_INT, .min = 1, .max = 1 << 16);
+static const lx_decaying gla = {.decay = LX_DECAY_CHANNEL};
+
+KIND(gla, "gated linear attention (Yang et al. 2024)");
+
+/*
+ * Retention (Sun et al. 2023, "Retentive Network: A Successor to Transformer for Large Language
+ * Models"): heads that decay, each at a rate of its own that no training changes, and queries and
+ * keys that are rotated by their positions.
+ */
+static const lx_mixer_param retnet_params[] =
+    LX_DECAYING_PARAMS(.name = "base", .kind = LX_PARAM_INT, .min = 2, .max = 1 << 30);
+static const lx_decaying retnet = {.decay = LX_DECAY_FIXED, .is_rotated = true};
+
+KIND(retnet, "retention (Sun et al. 2023)");

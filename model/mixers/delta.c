@@ -1,20 +1,66 @@
-/* See delta.h. */
-#include "model/mixers/delta.h"
+/*
+ * Kinds of the delta rule: what a state holds under a key is replaced, not added to. There are H
+ * heads of K keys, and n_heads heads of V values, so many of them to a head of keys as come out:
+ *
+ *     q = l2(f(conv(W_q x)))   k = l2(f(conv(W_k x)))   v = f(conv(W_v x))          f: silu
+ *     beta = sigmoid(W_b x), a number a head, or twice that
+ *     w: the decay of a kind, see lx_delta
+ *     R = diag(w) S       S' = R + k (beta (v - R^T k))^T       y = S'^T q / sqrt(K)
+ *     A(x) = W_out (rms_norm(y) gamma g)                        of every head; g: the gate of a
+ * kind
+ *
+ * l2(x) = x / sqrt(sum x^2 + 1e-6) of every head. Without taps there is no convolution.
+ *
+ * Tensors: attn.q, attn.k, attn.v, attn.b, attn.out, products without bias; attn.norm.weight [V];
+ * with taps attn.q_conv.weight, attn.k_conv.weight, attn.v_conv.weight [channels, taps]; then those
+ * of the decay and of the gate. Joined, attn.qkv has the rows of the first three, those of attn.q
+ * first, and attn.conv.weight those of the taps.
+ * State: of a head S [K, V]; once the last inputs of the convolutions, q_conv, k_conv, v_conv.
+ */
 
 #include <math.h>
 
 #include "model/mixers/recurrent.h"
 
-/* Tensors, and behind them those of the convolutions, of the decay and of the gate. */
+/* What a kind is: lx_mixer.variant. */
+typedef struct lx_delta {
+    /* NONE: w = 1. HEAD: w = exp(-exp(A_log) softplus(W_a x + dt_bias)), a number a head of values,
+       tensors attn.a, attn.A_log, attn.dt_bias. CHANNEL: K numbers, with W_f2 W_f1 x in place of
+       W_a x, tensors attn.f1, attn.f2, attn.A_log [heads of values], attn.dt_bias [K of each]. */
+    lx_decay decay;
+    /* Without: with gate "silu" g = silu(W_g x), tensor attn.g, with "none" g = 1. With: g =
+       sigmoid(W_g2 W_g1 x + b), tensors attn.g1, attn.g2, the latter with a bias. */
+    bool has_pairs;
+} lx_delta;
+
+/* The keys of a kind are the first five, the fourth being `gate`, or with pairs their `rank`; some
+   have the sixth. */
+enum {
+    LX_DELTA_KEY_HEADS, /* H; 0: n_heads */
+    LX_DELTA_CONV,      /* taps: 0, or 2 to LX_CONV_MOST_TAPS */
+    LX_DELTA_BETA,
+    LX_DELTA_GATE,
+    LX_DELTA_EPS,   /* of the norm */
+    LX_DELTA_JOINED /* tensors */
+};
+static const char *const lx_delta_rates[] = {"sigmoid", "twice_sigmoid", NULL};
+static const char *const lx_delta_gates[] = {"none", "silu", NULL};
+#define LX_DELTA_PARAMS(...)                                                                       \
+    {.name = "key_heads", .kind = LX_PARAM_INT, .min = 1, .max = 1024, .optional = true},          \
+        {.name = "conv", .kind = LX_PARAM_INT, .min = 0, .max = LX_CONV_MOST_TAPS},                \
+        {.name = "beta", .kind = LX_PARAM_WORD, .words = lx_delta_rates}, {__VA_ARGS__},           \
+    {                                                                                              \
+        .name = "eps", .kind = LX_PARAM_EPS                                                        \
+    }
+#define LX_DELTA_GATE_PARAM .name = "gate", .kind = LX_PARAM_WORD, .words = lx_delta_gates
+
+/* Tensors, and after them those of the convolutions, of the decay and of the gate. */
 enum { W_Q, W_K, W_V, W_B, OUT, NORM, MORE };
 enum { PARTS = 3 }; /* q, k, v: the first tensors, scratch and derived numbers */
-/* Derived, and behind them those of the decay; taps only where there are convolutions. */
+/* Derived, and after them those of the decay; taps only where there are convolutions. */
 enum { GAMMA, TWO, TAPS };
 /* Scratch: q, k, v; what the convolutions take. */
 enum { Q, K, V, Q_IN, K_IN, V_IN, BETA, DECAY, GATE, LOW, Y, N_SCRATCH };
-
-const char *const lx_delta_rates[] = {"sigmoid", "twice_sigmoid", NULL};
-const char *const lx_delta_gates[] = {"none", "silu", NULL};
 
 static const lx_delta *kind_of(const lx_mixer_config *c)
 {
@@ -75,7 +121,7 @@ static int32_t first_column(const lx_mixer_config *c, int32_t part)
     return first;
 }
 
-const char *lx_mixer_check_delta(const lx_mixer_config *c)
+static const char *check(const lx_mixer_config *c)
 {
     if (c->n_heads % key_heads_of(c) != 0)
         return "key_heads must divide n_heads";
@@ -135,7 +181,7 @@ static void declare_derived(const lx_mixer_config *c, lx_mixer_parts *p)
         lx_mixer_add_derived(p, gate_tensors(c) - 2, 1, decays_of(c), lx_mixer_fill_decay);
 }
 
-void lx_mixer_declare_delta(const lx_mixer_config *c, lx_mixer_parts *p)
+static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
 {
     int32_t taps = taps_of(c), rank = c->params[LX_DELTA_GATE].i;
     bool conv = taps > 0;
@@ -178,13 +224,8 @@ static void queue_part(const lx_mixer_call *call, int32_t part)
     else
         lx_mixer_gate(call, s[part], n, (lx_gate_args){.f = LX_FN_SILU});
     if (part != V)
-        call->be->ops->head_norm(call->be, &(lx_head_norm_args){.y = s[part],
-                                                                .x = {s[part], n, 0},
-                                                                .n_heads = key_heads_of(c),
-                                                                .d = c->d_key,
-                                                                .kind = LX_NORM_L2,
-                                                                .eps = 1e-6f,
-                                                                .rows = LX_ROWS_TOKENS});
+        lx_mixer_norm_heads(call, s[part], key_heads_of(c), c->d_key,
+                            (lx_head_norm_args){.kind = LX_NORM_L2, .eps = 1e-6f});
 }
 
 static void queue_decay(const lx_mixer_call *call)
@@ -210,22 +251,16 @@ static void queue_recurrence(const lx_mixer_call *call)
     lx_head_columns q = lx_mixer_heads(s[Q], key_heads_of(c), c->d_key);
     lx_head_columns k = lx_mixer_heads(s[K], key_heads_of(c), c->d_key);
     q.shared = k.shared = c->n_heads / key_heads_of(c);
-    call->be->ops->recurrence(
-        call->be,
-        &(lx_recurrence_args){.y = s[Y],
-                              .q = q,
-                              .k = k,
-                              .v = lx_mixer_heads(s[V], c->n_heads, c->d_value),
-                              .w = lx_mixer_heads(s[DECAY], c->n_heads, decays_of(c) / c->n_heads),
-                              .beta = lx_mixer_heads(s[BETA], c->n_heads, 1),
-                              .states = call->states,
-                              .offset = call->offset,
-                              .n_heads = c->n_heads,
-                              .d_key = c->d_key,
-                              .d_value = c->d_value,
-                              .decay = kind_of(c)->decay,
-                              .correction = LX_CORRECT_DELTA,
-                              .scale = 1.0f / sqrtf((float)c->d_key)});
+    lx_mixer_recur(call, (lx_recurrence_args){
+                             .y = s[Y],
+                             .q = q,
+                             .k = k,
+                             .v = lx_mixer_heads(s[V], c->n_heads, c->d_value),
+                             .w = lx_mixer_heads(s[DECAY], c->n_heads, decays_of(c) / c->n_heads),
+                             .beta = lx_mixer_heads(s[BETA], c->n_heads, 1),
+                             .decay = kind_of(c)->decay,
+                             .correction = LX_CORRECT_DELTA,
+                             .scale = 1.0f / sqrtf((float)c->d_key)});
 }
 
 /* What the heads read, normed and gated. */
@@ -253,7 +288,7 @@ static void queue_read(const lx_mixer_call *call)
     call->be->ops->head_norm(call->be, &args);
 }
 
-void lx_mixer_queue_delta(const lx_mixer_call *call)
+static void queue(const lx_mixer_call *call)
 {
     const lx_mixer_config *c = call->config;
     lx_array *const *s = call->scratch;
@@ -270,3 +305,45 @@ void lx_mixer_queue_delta(const lx_mixer_call *call)
     queue_read(call);
     lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
 }
+
+/* --- the kinds --- */
+
+#define KIND(NAME, SUMMARY)                                                                        \
+    const lx_mixer lx_mixer_##NAME = {.name = #NAME,                                               \
+                                      .summary = (SUMMARY),                                        \
+                                      .variant = &(NAME),                                          \
+                                      .n_params = sizeof NAME##_params / sizeof *NAME##_params,    \
+                                      .params = NAME##_params,                                     \
+                                      .check = check,                                              \
+                                      .declare = declare,                                          \
+                                      .queue = queue}
+
+/*
+ * DeltaNet (Yang et al. 2024, "Parallelizing Linear Transformers with the Delta Rule over Sequence
+ * Length"): the delta rule on a state that does not decay.
+ */
+static const lx_mixer_param delta_net_params[] = {LX_DELTA_PARAMS(LX_DELTA_GATE_PARAM)};
+static const lx_delta delta_net = {.decay = LX_DECAY_NONE};
+
+KIND(delta_net, "DeltaNet (Yang et al. 2024)");
+
+/*
+ * Gated DeltaNet (Yang et al. 2024, "Gated Delta Networks: Improving Mamba2 with Delta Rule"): the
+ * delta rule on a state whose heads decay.
+ */
+static const lx_mixer_param gated_deltanet_params[] = {
+    LX_DELTA_PARAMS(LX_DELTA_GATE_PARAM),
+    {.name = "joined", .kind = LX_PARAM_FLAG, .optional = true}};
+static const lx_delta gated_deltanet = {.decay = LX_DECAY_HEAD};
+
+KIND(gated_deltanet, "Gated DeltaNet (Yang et al. 2024)");
+
+/*
+ * Kimi Delta Attention (Kimi Team 2025, "Kimi Linear"): the delta rule on a state whose key
+ * channels decay, each by itself, and a gate through a low-rank pair.
+ */
+static const lx_mixer_param kda_params[] = {
+    LX_DELTA_PARAMS(.name = "rank", .kind = LX_PARAM_INT, .min = 1, .max = 1 << 16)};
+static const lx_delta kda = {.decay = LX_DECAY_CHANNEL, .has_pairs = true};
+
+KIND(kda, "Kimi Delta Attention (Kimi Team 2025)");

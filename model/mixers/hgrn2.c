@@ -149,27 +149,17 @@ static void queue(const lx_mixer_call *call)
     for (int32_t part = 0; part < PARTS; part++)
         queue_part(call, part);
     queue_decay(call);
-    call->be->ops->recurrence(
-        call->be, &(lx_recurrence_args){.y = s[Y],
-                                        .q = lx_mixer_heads(s[Q], c->n_heads, c->d_key),
-                                        .k = lx_mixer_heads(s[K], c->n_heads, c->d_key),
-                                        .v = lx_mixer_heads(s[V], c->n_heads, c->d_value),
-                                        .w = lx_mixer_heads(s[W], c->n_heads, c->d_key),
-                                        .states = call->states,
-                                        .offset = call->offset,
-                                        .n_heads = c->n_heads,
-                                        .d_key = c->d_key,
-                                        .d_value = c->d_value,
-                                        .decay = LX_DECAY_CHANNEL,
-                                        .scale = 1.0f / sqrtf((float)c->d_key)});
-    call->be->ops->head_norm(call->be, &(lx_head_norm_args){.y = s[Y],
-                                                            .x = {s[Y], values, 0},
-                                                            .gamma = call->arrays[NORM],
-                                                            .n_heads = 1,
-                                                            .d = values,
-                                                            .kind = LX_NORM_RMS,
-                                                            .eps = c->params[EPS].f,
-                                                            .rows = LX_ROWS_TOKENS});
+    lx_mixer_recur(call, (lx_recurrence_args){.y = s[Y],
+                                              .q = lx_mixer_heads(s[Q], c->n_heads, c->d_key),
+                                              .k = lx_mixer_heads(s[K], c->n_heads, c->d_key),
+                                              .v = lx_mixer_heads(s[V], c->n_heads, c->d_value),
+                                              .w = lx_mixer_heads(s[W], c->n_heads, c->d_key),
+                                              .decay = LX_DECAY_CHANNEL,
+                                              .scale = 1.0f / sqrtf((float)c->d_key)});
+    lx_mixer_norm_heads(call, s[Y], 1, values,
+                        (lx_head_norm_args){.gamma = call->arrays[NORM],
+                                            .kind = LX_NORM_RMS,
+                                            .eps = c->params[EPS].f});
     lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
 }
 

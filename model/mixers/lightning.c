@@ -67,30 +67,21 @@ static void queue(const lx_mixer_call *call)
     int32_t values = c->n_heads * c->d_value;
     lx_mixer_product(call, s[PROJECTED], call->x, QKV, LX_ACT_NONE, NULL);
     lx_mixer_gate(call, s[PROJECTED], c->n_heads * head_of(c), (lx_gate_args){.f = LX_FN_SILU});
-    call->be->ops->recurrence(
-        call->be, &(lx_recurrence_args){.y = s[Y],
+    lx_mixer_recur(call,
+                   (lx_recurrence_args){.y = s[Y],
                                         .q = part_of(call, 0),
                                         .k = part_of(call, c->d_key),
                                         .v = part_of(call, 2 * c->d_key),
                                         .w = lx_mixer_heads(call->derived[DECAYS], c->n_heads, 1),
-                                        .states = call->states,
-                                        .offset = call->offset,
-                                        .n_heads = c->n_heads,
-                                        .d_key = c->d_key,
-                                        .d_value = c->d_value,
                                         .decay = LX_DECAY_FIXED,
                                         .scale = 1});
     lx_mixer_product(call, s[GATE], call->x, W_G, LX_ACT_NONE, NULL);
-    call->be->ops->head_norm(call->be, &(lx_head_norm_args){.y = s[Y],
-                                                            .x = {s[Y], values, 0},
-                                                            .gate = {s[GATE], values, 0},
-                                                            .gamma = call->arrays[NORM],
-                                                            .n_heads = 1,
-                                                            .d = values,
-                                                            .kind = LX_NORM_RMS,
-                                                            .f = LX_FN_SIGMOID,
-                                                            .eps = c->params[EPS].f,
-                                                            .rows = LX_ROWS_TOKENS});
+    lx_mixer_norm_heads(call, s[Y], 1, values,
+                        (lx_head_norm_args){.gate = {s[GATE], values, 0},
+                                            .gamma = call->arrays[NORM],
+                                            .kind = LX_NORM_RMS,
+                                            .f = LX_FN_SIGMOID,
+                                            .eps = c->params[EPS].f});
     lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
 }
 

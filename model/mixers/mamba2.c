@@ -130,21 +130,15 @@ static void queue_recurrence(const lx_mixer_call *call)
     int32_t shared = c->n_heads / groups;
     const lx_head_columns read = {s[CONVOLVED], width, inner + groups * c->d_key, c->d_key, shared};
     const lx_head_columns write = {s[CONVOLVED], width, inner, c->d_key, shared};
-    call->be->ops->recurrence(call->be,
-                              &(lx_recurrence_args){.y = s[Y],
-                                                    .q = read,
-                                                    .k = write,
-                                                    .v = {s[CONVOLVED], width, 0, c->d_value, 1},
-                                                    .w = lx_mixer_heads(s[DECAY], c->n_heads, 1),
-                                                    .beta = lx_mixer_heads(s[STEP], c->n_heads, 1),
-                                                    .skip = call->arrays[SKIP],
-                                                    .states = call->states,
-                                                    .offset = call->offset,
-                                                    .n_heads = c->n_heads,
-                                                    .d_key = c->d_key,
-                                                    .d_value = c->d_value,
-                                                    .decay = LX_DECAY_HEAD,
-                                                    .scale = 1});
+    lx_mixer_recur(call, (lx_recurrence_args){.y = s[Y],
+                                              .q = read,
+                                              .k = write,
+                                              .v = {s[CONVOLVED], width, 0, c->d_value, 1},
+                                              .w = lx_mixer_heads(s[DECAY], c->n_heads, 1),
+                                              .beta = lx_mixer_heads(s[STEP], c->n_heads, 1),
+                                              .skip = call->arrays[SKIP],
+                                              .decay = LX_DECAY_HEAD,
+                                              .scale = 1});
 }
 
 /* n(y) */
@@ -164,18 +158,14 @@ static void queue_norm(const lx_mixer_call *call)
                                                       .rows = LX_ROWS_TOKENS});
         return;
     }
-    call->be->ops->head_norm(
-        call->be, &(lx_head_norm_args){.y = y,
-                                       .x = {y, inner, 0},
-                                       .gate = z,
-                                       .gamma = call->arrays[has_conv_bias(c) ? MORE + 1 : MORE],
-                                       .n_heads = groups,
-                                       .d = inner / groups,
-                                       .kind = LX_NORM_RMS,
-                                       .f = LX_FN_SILU,
-                                       .gate_first = c->params[NORM].i == NORM_GATE_FIRST,
-                                       .eps = c->params[EPS].f,
-                                       .rows = LX_ROWS_TOKENS});
+    lx_mixer_norm_heads(
+        call, y, groups, inner / groups,
+        (lx_head_norm_args){.gate = z,
+                            .gamma = call->arrays[has_conv_bias(c) ? MORE + 1 : MORE],
+                            .kind = LX_NORM_RMS,
+                            .f = LX_FN_SILU,
+                            .gate_first = c->params[NORM].i == NORM_GATE_FIRST,
+                            .eps = c->params[EPS].f});
 }
 
 static void queue(const lx_mixer_call *call)

@@ -30,14 +30,28 @@ const lx_mixer *lx_mixer_at(int32_t i)
     return i >= 0 && (size_t)i < sizeof mixers / sizeof *mixers ? mixers[i] : NULL;
 }
 
+static int32_t find_param(const lx_mixer *mixer, const char *name)
+{
+    int32_t i = 0;
+    while (i < mixer->n_params && strcmp(mixer->params[i].name, name) != 0)
+        i++;
+    assert(i < mixer->n_params);
+    return i;
+}
+
 lx_param_value *lx_mixer_value(lx_mixer_config *c, const char *name)
 {
-    for (int32_t i = 0; i < c->mixer->n_params; i++) {
-        if (strcmp(c->mixer->params[i].name, name) == 0)
-            return &c->params[i];
-    }
-    assert(false);
-    return NULL;
+    return &c->params[find_param(c->mixer, name)];
+}
+
+void lx_mixer_set_word(lx_mixer_config *c, const char *name, const char *word)
+{
+    int32_t param = find_param(c->mixer, name), i = 0;
+    const char *const *words = c->mixer->params[param].words;
+    while (words[i] != NULL && strcmp(words[i], word) != 0)
+        i++;
+    assert(words[i] != NULL);
+    c->params[param].i = i;
 }
 
 static void add_tensor(lx_mixer_parts *p, lx_mixer_tensor tensor)

@@ -71,7 +71,10 @@ typedef struct lx_mixer_config {
 typedef enum lx_tensor_role {
     LX_TENSOR_PRODUCT, /* y = W x + b: NAME.weight [rows, cols], NAME.bias [rows] */
     LX_TENSOR_MAP,     /* y = W x: NAME.weight [rows, cols] */
-    LX_TENSOR_ARRAY    /* numbers that no product multiplies: NAME [rows, cols], [cols] if rows 0 */
+    LX_TENSOR_ARRAY,   /* numbers that no product multiplies: NAME [rows, cols], [cols] if rows 0 */
+    /* Of the frame, which model.c declares: */
+    LX_TENSOR_TABLE, /* a row for each id of an input: NAME.weight [rows, cols] */
+    LX_TENSOR_NORM   /* NAME.weight [cols], NAME.bias [cols] unless the norms are RMSNorms */
 } lx_tensor_role;
 
 /* Parameters of a mixer: tensors of these names behind "layers.I." in the weights file. */
@@ -186,6 +189,8 @@ const lx_mixer *lx_mixer_at(int32_t i);
 
 /* The value of the parameter of this name, which the mixer has. */
 lx_param_value *lx_mixer_value(lx_mixer_config *c, const char *name);
+/* Sets the parameter of this name, a WORD, to one of its words. */
+void lx_mixer_set_word(lx_mixer_config *c, const char *name, const char *word);
 
 /* For `declare`; more than the maximum of each is a programming error (asserted). */
 void lx_mixer_add_product(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs);

@@ -83,6 +83,27 @@ void lx_mixer_low_rank(const lx_mixer_call *call, lx_array *y, const lx_array *x
     lx_mixer_product(call, y, middle, first + 1, LX_ACT_NONE, NULL);
 }
 
+void lx_mixer_recur(const lx_mixer_call *call, lx_recurrence_args args)
+{
+    args.states = call->states;
+    args.offset = call->offset;
+    args.n_heads = call->config->n_heads;
+    args.d_key = call->config->d_key;
+    args.d_value = call->config->d_value;
+    call->be->ops->recurrence(call->be, &args);
+}
+
+void lx_mixer_norm_heads(const lx_mixer_call *call, lx_array *y, int32_t n_heads, int32_t d,
+                         lx_head_norm_args args)
+{
+    args.y = y;
+    args.x = (lx_columns){y, n_heads * d, 0};
+    args.n_heads = n_heads;
+    args.d = d;
+    args.rows = LX_ROWS_TOKENS;
+    call->be->ops->head_norm(call->be, &args);
+}
+
 lx_head_columns lx_mixer_heads(const lx_array *array, int32_t n_heads, int32_t d)
 {
     return (lx_head_columns){array, n_heads * d, 0, d, 1};

@@ -1,4 +1,4 @@
-/* What mixers over the operation `recurrence` have in common. */
+/* Parts of mixers over the operation `recurrence`. */
 #ifndef LINNET_MODEL_MIXERS_RECURRENT_H
 #define LINNET_MODEL_MIXERS_RECURRENT_H
 
@@ -40,6 +40,13 @@ void lx_mixer_convolve(const lx_mixer_call *call, lx_array *y, const lx_array *x
    `middle` has room for W_first x. */
 void lx_mixer_low_rank(const lx_mixer_call *call, lx_array *y, const lx_array *x, lx_array *middle,
                        int32_t first, lx_function f);
+
+/* `recurrence` on the branch's state, with the sizes of its heads; `args` has the rest. */
+void lx_mixer_recur(const lx_mixer_call *call, lx_recurrence_args args);
+
+/* `head_norm` of an array of n_heads heads of d columns, in place; `args` has the rest. */
+void lx_mixer_norm_heads(const lx_mixer_call *call, lx_array *y, int32_t n_heads, int32_t d,
+                         lx_head_norm_args args);
 
 /* The heads of an array that holds nothing else, d columns each. */
 lx_head_columns lx_mixer_heads(const lx_array *array, int32_t n_heads, int32_t d);

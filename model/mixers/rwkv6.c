@@ -158,21 +158,15 @@ static void queue_recurrence(const lx_mixer_call *call)
 {
     const lx_mixer_config *c = call->config;
     lx_array *const *s = call->scratch;
-    call->be->ops->recurrence(
-        call->be, &(lx_recurrence_args){.y = s[Y],
-                                        .q = lx_mixer_heads(s[R], c->n_heads, c->d_key),
-                                        .k = lx_mixer_heads(s[K], c->n_heads, c->d_key),
-                                        .v = lx_mixer_heads(s[V], c->n_heads, c->d_value),
-                                        .w = lx_mixer_heads(s[W], c->n_heads, c->d_key),
-                                        .bonus = call->arrays[BONUS],
-                                        .states = call->states,
-                                        .offset = call->offset,
-                                        .n_heads = c->n_heads,
-                                        .d_key = c->d_key,
-                                        .d_value = c->d_value,
-                                        .decay = LX_DECAY_CHANNEL,
-                                        .read = LX_READ_BEFORE,
-                                        .scale = 1});
+    lx_mixer_recur(call, (lx_recurrence_args){.y = s[Y],
+                                              .q = lx_mixer_heads(s[R], c->n_heads, c->d_key),
+                                              .k = lx_mixer_heads(s[K], c->n_heads, c->d_key),
+                                              .v = lx_mixer_heads(s[V], c->n_heads, c->d_value),
+                                              .w = lx_mixer_heads(s[W], c->n_heads, c->d_key),
+                                              .bonus = call->arrays[BONUS],
+                                              .decay = LX_DECAY_CHANNEL,
+                                              .read = LX_READ_BEFORE,
+                                              .scale = 1});
 }
 
 static void queue(const lx_mixer_call *call)
@@ -190,17 +184,13 @@ static void queue(const lx_mixer_call *call)
     lx_mixer_product(call, s[V], queue_mix(call, MIX_V), W_V, LX_ACT_NONE, NULL);
     lx_mixer_product(call, s[GATE], queue_mix(call, MIX_G), W_G, LX_ACT_NONE, NULL);
     queue_recurrence(call);
-    call->be->ops->head_norm(call->be, &(lx_head_norm_args){.y = s[Y],
-                                                            .x = {s[Y], values, 0},
-                                                            .gate = {s[GATE], values, 0},
-                                                            .gamma = call->arrays[NORM_WEIGHT],
-                                                            .beta = call->arrays[NORM_BIAS],
-                                                            .n_heads = c->n_heads,
-                                                            .d = c->d_value,
-                                                            .kind = LX_NORM_GROUP,
-                                                            .f = LX_FN_SILU,
-                                                            .eps = c->params[GROUP_EPS].f,
-                                                            .rows = LX_ROWS_TOKENS});
+    lx_mixer_norm_heads(call, s[Y], c->n_heads, c->d_value,
+                        (lx_head_norm_args){.gate = {s[GATE], values, 0},
+                                            .gamma = call->arrays[NORM_WEIGHT],
+                                            .beta = call->arrays[NORM_BIAS],
+                                            .kind = LX_NORM_GROUP,
+                                            .f = LX_FN_SILU,
+                                            .eps = c->params[GROUP_EPS].f});
     lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
 }
 

@@ -184,13 +184,8 @@ static void queue_keys(const lx_mixer_call *call)
     lx_mixer_product(call, s[K], s[MIX_K], W_K, LX_ACT_NONE, NULL);
     lx_mixer_low_rank(call, s[RATE], s[MIX_A], s[A_LOW], A1, LX_FN_IDENTITY);
     lx_mixer_gate(call, s[K], n, (lx_gate_args){.y = s[ERASED], .factor = call->arrays[K_K]});
-    call->be->ops->head_norm(call->be, &(lx_head_norm_args){.y = s[ERASED],
-                                                            .x = {s[ERASED], n, 0},
-                                                            .n_heads = c->n_heads,
-                                                            .d = c->d_key,
-                                                            .kind = LX_NORM_LENGTH,
-                                                            .eps = 1e-12f,
-                                                            .rows = LX_ROWS_TOKENS});
+    lx_mixer_norm_heads(call, s[ERASED], c->n_heads, c->d_key,
+                        (lx_head_norm_args){.kind = LX_NORM_LENGTH, .eps = 1e-12f});
     lx_mixer_gate(call, s[RATE], n,
                   (lx_gate_args){.y = s[ADDED],
                                  .z = {s[ERASED], n, 0},
@@ -210,22 +205,16 @@ static void queue_recurrence(const lx_mixer_call *call, const lx_array *v)
 {
     const lx_mixer_config *c = call->config;
     lx_array *const *s = call->scratch;
-    call->be->ops->recurrence(
-        call->be, &(lx_recurrence_args){.y = s[Y],
-                                        .q = lx_mixer_heads(s[R], c->n_heads, c->d_key),
-                                        .k = lx_mixer_heads(s[K], c->n_heads, c->d_key),
-                                        .v = lx_mixer_heads(v, c->n_heads, c->d_value),
-                                        .w = lx_mixer_heads(s[W], c->n_heads, c->d_key),
-                                        .a = lx_mixer_heads(s[ERASED], c->n_heads, c->d_key),
-                                        .b = lx_mixer_heads(s[ADDED], c->n_heads, c->d_key),
-                                        .states = call->states,
-                                        .offset = call->offset,
-                                        .n_heads = c->n_heads,
-                                        .d_key = c->d_key,
-                                        .d_value = c->d_value,
-                                        .decay = LX_DECAY_CHANNEL,
-                                        .correction = LX_CORRECT_PAIR,
-                                        .scale = 1});
+    lx_mixer_recur(call, (lx_recurrence_args){.y = s[Y],
+                                              .q = lx_mixer_heads(s[R], c->n_heads, c->d_key),
+                                              .k = lx_mixer_heads(s[K], c->n_heads, c->d_key),
+                                              .v = lx_mixer_heads(v, c->n_heads, c->d_value),
+                                              .w = lx_mixer_heads(s[W], c->n_heads, c->d_key),
+                                              .a = lx_mixer_heads(s[ERASED], c->n_heads, c->d_key),
+                                              .b = lx_mixer_heads(s[ADDED], c->n_heads, c->d_key),
+                                              .decay = LX_DECAY_CHANNEL,
+                                              .correction = LX_CORRECT_PAIR,
+                                              .scale = 1});
 }
 
 /* What the heads read, normed, with the token's own value, gated. */
@@ -234,15 +223,11 @@ static void queue_read(const lx_mixer_call *call, const lx_array *v)
     const lx_mixer_config *c = call->config;
     lx_array *const *s = call->scratch;
     int32_t keys = keys_of(c), values = values_of(c);
-    call->be->ops->head_norm(call->be, &(lx_head_norm_args){.y = s[Y],
-                                                            .x = {s[Y], values, 0},
-                                                            .gamma = call->arrays[NORM_WEIGHT],
-                                                            .beta = call->arrays[NORM_BIAS],
-                                                            .n_heads = c->n_heads,
-                                                            .d = c->d_value,
-                                                            .kind = LX_NORM_GROUP,
-                                                            .eps = c->params[GROUP_EPS].f,
-                                                            .rows = LX_ROWS_TOKENS});
+    lx_mixer_norm_heads(call, s[Y], c->n_heads, c->d_value,
+                        (lx_head_norm_args){.gamma = call->arrays[NORM_WEIGHT],
+                                            .beta = call->arrays[NORM_BIAS],
+                                            .kind = LX_NORM_GROUP,
+                                            .eps = c->params[GROUP_EPS].f});
     call->be->ops->bonus(call->be, &(lx_bonus_args){.y = s[Y],
                                                     .x = {s[Y], values, 0},
                                                     .q = {s[R], keys, 0},

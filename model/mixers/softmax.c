@@ -13,15 +13,20 @@ static const lx_mixer_param params[] = {
 
 enum { DIRECTION };
 
-static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
+static void declare_forward(const lx_mixer_config *c, lx_mixer_parts *p)
 {
     const lx_rows_pattern all = {.kind = LX_PATTERN_WINDOW, .dilation = 1};
+    lx_mixer_declare_rows(c, &all, 1, p);
+}
+
+static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
+{
     if (c->params[DIRECTION].i == LX_BOTH) {
         lx_mixer_declare_products(c, p);
         p->sees_all = true;
         return;
     }
-    lx_mixer_declare_rows(c, &all, 1, p);
+    declare_forward(c, p);
 }
 
 static void attend_both(const lx_mixer_call *call)
@@ -57,3 +62,16 @@ const lx_mixer lx_mixer_softmax = {.name = "softmax",
                                    .check = lx_mixer_check_rows,
                                    .declare = declare,
                                    .queue = queue};
+
+/*
+ * Softmax attention without a cache (Katharopoulos et al. 2020, "Softmax" next to "stateful
+ * softmax"): A(i) = {0 .. i}, and every step computes all tokens before once more. Its output is
+ * that of `softmax`; its rows exist during a step only (model/recompute.h).
+ */
+const lx_mixer lx_mixer_softmax_recompute = {
+    .name = "softmax_recompute",
+    .summary = "softmax attention without a cache: each step computes all tokens again",
+    .is_recomputed = true,
+    .check = lx_mixer_check_rows,
+    .declare = declare_forward,
+    .queue = lx_mixer_queue_rows};

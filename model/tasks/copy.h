@@ -22,16 +22,18 @@
 
 #include "model/tasks/task.h"
 
+/* The keys of "copy" in config.json. */
+typedef struct lx_copy_config {
+    int32_t alphabet; /* symbols */
+    int32_t length;   /* of the longest sequence, in symbols */
+} lx_copy_config;
+LX_TASK_PART(lx_copy_config, lx_copy_of, lx_copy_own)
+
 extern const lx_task_ops lx_copy_task;
 
 /* Fills ids[n] with sequence number `index` of those that `seed` names: symbols drawn alike and
    independently of the model. */
 void lx_copy_sequence(const lx_config *config, uint64_t seed, uint32_t index, int32_t n,
                       int32_t *ids);
-
-/* The tokens [n_new] of a given answer, for scoring against `plan`. LX_ERR_INVALID with param
-   "completion" when it is of another length than the prompt, or not of the alphabet. */
-lx_status lx_copy_answer_ids(const lx_plan *plan, const char *text, size_t bytes, int32_t *ids,
-                             lx_error *err) LX_MUST_USE;
 
 #endif

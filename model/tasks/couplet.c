@@ -15,13 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tasks/couplet_chars.h"
-#include "model/traditional.h"
+#include "model/characters.h"
+#include "model/config_reader.h"
+#include "model/model_files.h"
 #include "model/utf8.h"
 
 enum { TOKEN, POSITION, COUNTDOWN, MIRROR, N_INPUTS };
 enum { MASK_RULES, MASK_FREE, N_MASKS };
-enum { MAX_CHARS = LX_MAX_BANNED / 2, UNKNOWN = 0xfffd, TOKEN_BYTES = 16 };
+enum { MAX_CONFIG_CHARS = 1024, MAX_CHARS = LX_MAX_BANNED / 2, UNKNOWN = 0xfffd, TOKEN_BYTES = 16 };
 
 typedef struct character {
     uint32_t codepoint;
@@ -38,6 +39,11 @@ typedef struct line {
 
 /* --- the model --- */
 
+static void read_config(lx_config_reader *r, lx_config_object s, lx_config *c)
+{
+    lx_couplet_own(c)->max_chars = lx_config_int(r, s, "max_chars", 1, MAX_CONFIG_CHARS);
+}
+
 static const char *const specials[] = {"<unk>", "<s>", "<sep>", "<none>"};
 enum { UNK, BOS, SEP, NONE, N_SPECIALS };
 
@@ -48,7 +54,7 @@ static int32_t special(const lx_model *model, int32_t which)
 
 static bool is_word_id(const lx_vocab *v, int32_t id)
 {
-    return !lx_vocab_is_special(v, id) && !lx_couplet_is_punctuation(lx_vocab_codepoint(v, id));
+    return !lx_vocab_is_special(v, id) && !lx_char_is_punctuation(lx_vocab_codepoint(v, id));
 }
 
 static lx_status check_inputs(const lx_config *c, int32_t n_vocab, lx_error *err)
@@ -61,7 +67,7 @@ static lx_status check_inputs(const lx_config *c, int32_t n_vocab, lx_error *err
                        N_INPUTS, c->n_inputs);
     for (int32_t i = 0; i < N_INPUTS; i++) {
         bool of_vocab = i == TOKEN || i == MIRROR;
-        int32_t want = of_vocab ? n_vocab : c->max_chars + 1;
+        int32_t want = of_vocab ? n_vocab : lx_couplet_of(c)->max_chars + 1;
         if (strcmp(c->inputs[i].name, names[i]) != 0)
             return lx_fail(err, LX_ERR_FORMAT, "inputs",
                            "config.json: inputs: number %d of a couplet model is %s, not %s", i + 1,
@@ -96,16 +102,17 @@ static lx_status check_model(const lx_model *model, lx_error *err)
     const lx_config *c = &model->config;
     if (model->vocab == NULL)
         return lx_fail(err, LX_ERR_FORMAT, NULL, "vocab.txt: the couplet task needs it");
-    if (c->max_chars < 1 || c->max_chars > MAX_CHARS)
+    if (lx_couplet_of(c)->max_chars < 1 || lx_couplet_of(c)->max_chars > MAX_CHARS)
         return lx_fail(err, LX_ERR_FORMAT, "max_chars",
-                       "config.json: max_chars: %d is not in 1 .. %d", c->max_chars, MAX_CHARS);
+                       "config.json: max_chars: %d is not in 1 .. %d", lx_couplet_of(c)->max_chars,
+                       MAX_CHARS);
     int32_t n_vocab = lx_vocab_size(model->vocab);
     if (c->head_kind != LX_HEAD_CATEGORICAL || c->head_size != n_vocab)
         return lx_fail(err, LX_ERR_FORMAT, "head",
                        "config.json: head: size %d, but vocab.txt has %d entries", c->head_size,
                        n_vocab);
     lx_status st = check_inputs(c, n_vocab, err);
-    return st == LX_OK ? check_vocabulary(model->vocab, c->max_chars, err) : st;
+    return st == LX_OK ? check_vocabulary(model->vocab, lx_couplet_of(c)->max_chars, err) : st;
 }
 
 static void fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned)
@@ -130,7 +137,7 @@ typedef struct span {
 
 static bool is_dropped(bool normalize, uint32_t c)
 {
-    return normalize && lx_couplet_is_blank(c);
+    return normalize && lx_char_is_blank(c);
 }
 
 /* The text without the white space around it; malformed UTF-8 is an error that names the byte. */
@@ -148,7 +155,7 @@ static lx_status trim(const char *text, size_t n_bytes, bool normalize, const ch
             return lx_fail(err, LX_ERR_INVALID, param,
                            "the line is not valid UTF-8: byte %zu is wrong; send it as UTF-8",
                            at + 1);
-        bool space = lx_couplet_is_space((uint32_t)c);
+        bool space = lx_char_is_space((uint32_t)c);
         if ((n_chars == 0 && space) || is_dropped(normalize, (uint32_t)c))
             continue;
         if (n_chars++ == 0)
@@ -177,14 +184,14 @@ static lx_status check_length(const span *s, int32_t max_chars, const char *para
 static lx_status refuse(uint32_t c, int32_t place, lx_error *err)
 {
     char text[5] = {0};
-    if (lx_couplet_is_space(c))
+    if (lx_char_is_space(c))
         return lx_fail(err, LX_ERR_INVALID, "prompt",
                        "white space at character %d: write the line without spaces or line breaks",
                        place);
-    if (lx_couplet_is_control(c))
+    if (lx_char_is_control(c))
         return lx_fail(err, LX_ERR_INVALID, "prompt",
                        "control character U+%04X at character %d: remove it", c, place);
-    if (lx_couplet_is_invisible(c))
+    if (lx_char_is_invisible(c))
         return lx_fail(err, LX_ERR_INVALID, "prompt",
                        "invisible character U+%04X at character %d: remove it", c, place);
     (void)lx_utf8_put(c, text);
@@ -196,9 +203,9 @@ static lx_status refuse(uint32_t c, int32_t place, lx_error *err)
 
 static bool is_readable(const lx_vocab *v, uint32_t c)
 {
-    if (lx_couplet_is_space(c) || lx_couplet_is_control(c) || lx_couplet_is_invisible(c))
+    if (lx_char_is_space(c) || lx_char_is_control(c) || lx_char_is_invisible(c))
         return false;
-    return lx_couplet_is_han(c) || lx_couplet_is_punctuation(c) || lx_vocab_char(v, c) >= 0;
+    return lx_char_is_han(c) || lx_char_is_punctuation(c) || lx_vocab_char(v, c) >= 0;
 }
 
 static void put_character(const lx_vocab *v, uint32_t c, line *out, int32_t i)
@@ -206,7 +213,7 @@ static void put_character(const lx_vocab *v, uint32_t c, line *out, int32_t i)
     int32_t id = lx_vocab_char(v, c), first = 0;
     while (first < i && out->chars[first].codepoint != c)
         first++;
-    out->chars[i] = (character){c, id < 0 ? out->unk : id, first, lx_couplet_is_punctuation(c)};
+    out->chars[i] = (character){c, id < 0 ? out->unk : id, first, lx_char_is_punctuation(c)};
 }
 
 static lx_status read_line(const lx_vocab *v, const span *s, line *out, int32_t *n_simplified,
@@ -215,7 +222,7 @@ static lx_status read_line(const lx_vocab *v, const span *s, line *out, int32_t 
     size_t pos = 0;
     int32_t place = 0;
     for (int32_t i = 0; i < s->n_chars;) {
-        uint32_t c = lx_couplet_widen((uint32_t)lx_utf8_next(s->text, s->n_bytes, &pos));
+        uint32_t c = lx_char_widen((uint32_t)lx_utf8_next(s->text, s->n_bytes, &pos));
         place++;
         if (is_dropped(s->normalize, c))
             continue;
@@ -252,7 +259,7 @@ static void fill_prompt(lx_plan *plan, const line *l)
 /* The first row, the line, the row between, and all but the last character of the answer. */
 static int32_t max_rows(const lx_model *model)
 {
-    return 2 * model->config.max_chars + 1;
+    return 2 * lx_couplet_of(&model->config)->max_chars + 1;
 }
 
 static lx_status plan_text(lx_plan *plan, const char *text, size_t bytes,
@@ -262,7 +269,7 @@ static lx_status plan_text(lx_plan *plan, const char *text, size_t bytes,
     span s;
     lx_status st = trim(text, bytes, request->normalize, "prompt", &s, err);
     if (st == LX_OK)
-        st = check_length(&s, model->config.max_chars, "prompt", err);
+        st = check_length(&s, lx_couplet_of(&model->config)->max_chars, "prompt", err);
     if (st != LX_OK)
         return st;
     size_t n = (size_t)s.n_chars;
@@ -301,7 +308,7 @@ static lx_status write_ids(const lx_model *model, const lx_task_request *request
     }
     if (text->status == LX_ERR_TOO_LARGE)
         return lx_fail(err, LX_ERR_INVALID, "prompt", "the line has %d tokens, at most %d are read",
-                       request->n_ids, model->config.max_chars);
+                       request->n_ids, lx_couplet_of(&model->config)->max_chars);
     return text->status == LX_OK ? LX_OK : lx_fail(err, text->status, NULL, "no memory for a line");
 }
 
@@ -310,7 +317,7 @@ static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_err
     if (request->ids == NULL)
         return plan_text(plan, request->text, request->text_bytes, request, err);
     lx_buffer text;
-    lx_buffer_init(&text, (size_t)plan->model->config.max_chars * 8);
+    lx_buffer_init(&text, (size_t)lx_couplet_of(&plan->model->config)->max_chars * 8);
     lx_buffer_puts(&text, "");
     lx_status st = write_ids(plan->model, request, &text, err);
     lx_task_request exactly = *request; /* a token means its own character */
@@ -319,11 +326,6 @@ static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_err
         st = plan_text(plan, text.data, text.length, &exactly, err);
     lx_buffer_fini(&text);
     return st;
-}
-
-static void plan_fini(lx_plan *plan)
-{
-    free(plan->data);
 }
 
 static void input(const lx_plan *plan, int32_t step, const int32_t *tokens, int32_t *ids)
@@ -400,51 +402,148 @@ static bool restate(const lx_plan *plan, lx_buffer *out)
     return l->rules;
 }
 
-static lx_status reread(const void *bytes, size_t n, bool flag, lx_task_request *request,
+static lx_status replan(lx_plan *plan, const void *bytes, size_t n, bool flag, bool ignore_end,
                         lx_error *err)
 {
-    (void)err;
-    *request = (lx_task_request){.text = bytes, .text_bytes = n, .rules = flag};
+    (void)ignore_end;
+    const lx_task_request request = {.text = bytes, .text_bytes = n, .rules = flag};
+    return plan_init(plan, &request, err);
+}
+
+static void card(const lx_model *model, lx_task_card *card)
+{
+    lx_card_add(card, (lx_card_field){"max_chars", LX_CARD_INT,
+                                      .number = lx_couplet_of(&model->config)->max_chars});
+}
+
+static lx_status read_answer(const lx_plan *plan, const char *text, size_t bytes,
+                             lx_token_list *out, lx_error *err)
+{
+    const line *l = plan->data;
+    span s;
+    lx_status st = trim(text, bytes, false, "completion", &s, err);
+    if (st != LX_OK)
+        return st;
+    if (s.n_chars != l->n)
+        return lx_fail(err, LX_ERR_INVALID, "completion",
+                       "the lower line has %d characters, the upper line %d", s.n_chars, l->n);
+    size_t pos = 0;
+    for (int32_t i = 0; i < l->n; i++) {
+        uint32_t c = lx_char_widen((uint32_t)lx_utf8_next(s.text, s.n_bytes, &pos));
+        int32_t id = lx_vocab_char(plan->model->vocab, c);
+        lx_token_list_add(out, id < 0 ? l->unk : id);
+    }
     return LX_OK;
 }
 
 const lx_task_ops lx_couplet_task = {
     .name = "couplet",
     .modality = LX_TEXT,
+    .has_rules = true,
+    .normalizes = true,
+    .read_config = read_config,
+    .load = lx_model_read_vocab,
+    .card = card,
     .check_model = check_model,
     .max_rows = max_rows,
     .n_masks = N_MASKS,
     .fill_mask = fill_mask,
     .plan_init = plan_init,
-    .plan_fini = plan_fini,
     .input = input,
     .constrain = constrain,
     .restate = restate,
-    .reread = reread,
+    .replan = replan,
+    .score_name = "nats_per_character",
+    .score_unit = 1,
+    .read_answer = read_answer,
     .render = render,
     .spell = spell,
     .token_bytes = token_bytes,
     .render_prompt = render_prompt,
 };
 
-/* --- scoring --- */
+/*
+ * --- judging a finished pair ---
+ *
+ * By the couplet's rules, from the code points alone. This part shares no logic with the sampler's
+ * constraints, so that each can show a fault in the other.
+ */
 
-lx_status lx_couplet_lower_ids(const lx_plan *plan, const char *text, size_t bytes, int32_t *ids,
-                               lx_error *err)
+/* A character that the rules of repetition and sharing speak of. */
+static bool is_word(uint32_t c)
 {
-    const line *l = plan->data;
-    span s;
-    lx_status st = trim(text, bytes, false, "lower", &s, err);
-    if (st != LX_OK)
-        return st;
-    if (s.n_chars != l->n)
-        return lx_fail(err, LX_ERR_INVALID, "lower",
-                       "the lower line has %d characters, the upper line %d", s.n_chars, l->n);
-    size_t pos = 0;
-    for (int32_t i = 0; i < l->n; i++) {
-        uint32_t c = lx_couplet_widen((uint32_t)lx_utf8_next(s.text, s.n_bytes, &pos));
-        int32_t id = lx_vocab_char(plan->model->vocab, c);
-        ids[i] = id < 0 ? l->unk : id;
+    return c != UNKNOWN && !lx_char_is_punctuation(c);
+}
+
+static bool has_unknown(const uint32_t *text, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (text[i] == UNKNOWN)
+            return true;
     }
-    return LX_OK;
+    return false;
+}
+
+/* A mark in one line must stand in the other at the same place. */
+static bool punctuation_differs(const uint32_t *upper, int32_t n_upper, const uint32_t *lower,
+                                int32_t n_lower)
+{
+    int32_t longer = n_upper > n_lower ? n_upper : n_lower;
+    for (int32_t i = 0; i < longer; i++) {
+        uint32_t u = i < n_upper && lx_char_is_punctuation(upper[i]) ? upper[i] : 0;
+        uint32_t l = i < n_lower && lx_char_is_punctuation(lower[i]) ? lower[i] : 0;
+        if (u != l)
+            return true;
+    }
+    return false;
+}
+
+/* Two places hold the same character in one line exactly when they do in the other. */
+static bool repetition_differs(const uint32_t *upper, const uint32_t *lower, int32_t n)
+{
+    for (int32_t j = 1; j < n; j++) {
+        for (int32_t i = 0; i < j; i++) {
+            bool words =
+                is_word(upper[i]) && is_word(upper[j]) && is_word(lower[i]) && is_word(lower[j]);
+            if (words && (upper[i] == upper[j]) != (lower[i] == lower[j]))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool shares_a_word(const uint32_t *upper, int32_t n_upper, const uint32_t *lower,
+                          int32_t n_lower)
+{
+    for (int32_t j = 0; j < n_lower; j++) {
+        for (int32_t i = 0; i < n_upper; i++) {
+            if (is_word(lower[j]) && lower[j] == upper[i])
+                return true;
+        }
+    }
+    return false;
+}
+
+unsigned lx_couplet_check(const uint32_t *upper, int32_t n_upper, const uint32_t *lower,
+                          int32_t n_lower)
+{
+    unsigned broken = 0;
+    if (n_upper != n_lower)
+        broken |= LX_COUPLET_LENGTH;
+    if (punctuation_differs(upper, n_upper, lower, n_lower))
+        broken |= LX_COUPLET_PUNCTUATION;
+    if (repetition_differs(upper, lower, n_upper < n_lower ? n_upper : n_lower))
+        broken |= LX_COUPLET_REPETITION;
+    if (shares_a_word(upper, n_upper, lower, n_lower))
+        broken |= LX_COUPLET_SHARED;
+    if (has_unknown(lower, n_lower))
+        broken |= LX_COUPLET_UNKNOWN;
+    return broken;
+}
+
+const char *lx_couplet_rule_name(int32_t bit_index)
+{
+    static const char *const names[LX_COUPLET_N_RULES] = {"length", "punctuation", "repetition",
+                                                          "shared", "unknown"};
+    return bit_index >= 0 && bit_index < LX_COUPLET_N_RULES ? names[bit_index] : "";
 }

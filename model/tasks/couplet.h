@@ -10,7 +10,7 @@
  * The upper line is normalised first: white space around it is dropped, ASCII , ; : ? ! become
  * their full-width forms. With lx_task_request.normalize white space inside it is dropped, too, but
  * for line breaks, and a traditional character is read as its simplified form, where the vocabulary
- * has that. A line has 1 .. config.max_chars characters. Refused, with param
+ * has that. A line has 1 .. max_chars characters. Refused, with param
  * "prompt": empty, too long, malformed UTF-8, control characters, white space inside, and any
  * character that is neither in the vocabulary nor a Han character nor punctuation (an emoji, say).
  * A Han character outside the vocabulary is read as <unk>.
@@ -26,6 +26,12 @@
 #define LINNET_MODEL_COUPLET_H
 
 #include "model/tasks/task.h"
+
+/* The keys of config.json. */
+typedef struct lx_couplet_config {
+    int32_t max_chars; /* of the longest line */
+} lx_couplet_config;
+LX_TASK_PART(lx_couplet_config, lx_couplet_of, lx_couplet_own)
 
 extern const lx_task_ops lx_couplet_task;
 
@@ -44,10 +50,5 @@ enum {
 unsigned lx_couplet_check(const uint32_t *upper, int32_t n_upper, const uint32_t *lower,
                           int32_t n_lower);
 const char *lx_couplet_rule_name(int32_t bit_index); /* "length", "punctuation", ... */
-
-/* The token ids [n] of a given lower line for scoring against `plan`; LX_ERR_INVALID when its
-   length differs from the upper line's. Characters outside the vocabulary become <unk>. */
-lx_status lx_couplet_lower_ids(const lx_plan *plan, const char *text, size_t bytes, int32_t *ids,
-                               lx_error *err) LX_MUST_USE;
 
 #endif

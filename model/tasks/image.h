@@ -3,17 +3,20 @@
  *
  * A raster has height x width x channels values of 8 bits, row by row, a pixel's channels together
  * (R, G, B). A token is a value, or with a palette in config.json its level, the place of its value
- * there; given values become those of the nearest levels. Step t predicts value t; it sees, by the
- * name of its input in config.json: token        value t - 1 of the raster; START at t = 0 (size
- * levels + 1) w, ww        the pixel to the left, two to the left               (each levels + 1)
- *   n, nw, ne    the pixels above, above left, above right
- *   nn           the pixel two above
- *   row, column, channel                                              (height, width, channels)
- *   position     t                                                    (height * width * channels)
- *   class        what the image is to show, n_classes for "anything"  (n_classes + 1)
- * Neighbours are those of the same channel; one outside the image, and START, is id `levels`.
- * `token` is required, the others are the model's choice, in any order. All are known before the
- * step; none touches the recurrent state.
+ * there; given values become those of the nearest levels. Step t predicts value t, and sees these
+ * inputs, by their names in config.json, with their sizes:
+ *
+ *     token        value t - 1 of the raster; START at t = 0         levels + 1
+ *     w, ww        the pixel to the left, two to the left            levels + 1 each
+ *     n, nw, ne    the pixels above, above left, above right         levels + 1 each
+ *     nn           the pixel two above                               levels + 1
+ *     row, column, channel                                           height, width, channels
+ *     position     t                                                 height * width * channels
+ *     class        the class that the image is to show               n_classes + 1
+ *
+ * Neighbours are those of the same channel; one outside the image, and START, is id `levels`. Class
+ * n_classes stands for any class. `token` is required, the others are the model's choice, in any
+ * order. All are known before the step; none touches the recurrent state.
  *
  * With g given values the rows of steps 0 .. g are the prompt: n_prompt = g + 1, n_new = the rest.
  * A complete raster is refused (param "image"): nothing is left to paint.
@@ -22,6 +25,28 @@
 #define LINNET_MODEL_IMAGE_H
 
 #include "model/tasks/task.h"
+
+enum { LX_MAX_CLASSES = 100, LX_MAX_PALETTE = 256, LX_MAX_CLASS_NAMES = 64 };
+
+/* The keys of "image" in config.json. */
+typedef struct lx_image_config {
+    int32_t width, height;
+    int32_t period;     /* rows of one picture of a strip; 0: the raster is one picture */
+    int32_t n_channels; /* 1 (grey) or 3 (R, G, B) */
+    int32_t n_classes;  /* that a request can ask for */
+    int32_t n_palette;  /* levels; 0: a level is its value, of 256 */
+    uint8_t palette[LX_MAX_PALETTE]; /* the value of each level, rising */
+    /* The names of each class, with single spaces between: "seven 7 七"; the first is its name. */
+    char classes[LX_MAX_CLASSES][LX_MAX_CLASS_NAMES];
+} lx_image_config;
+LX_TASK_PART(lx_image_config, lx_image_of, lx_image_own)
+
+/* The fields of a request, see lx_task_request. */
+typedef struct lx_image_request {
+    const uint8_t *values; /* the first n_values of the raster, given (may be none) */
+    int32_t n_values;
+    int32_t class_number; /* the class to show + 1; 0: any */
+} lx_image_request;
 
 extern const lx_task_ops lx_image_task;
 
@@ -52,5 +77,25 @@ int32_t lx_image_class(const lx_plan *plan);
    stays; what stays must be the first pixels of the raster. Returns the number of given values, or
    -1 when a pixel stays behind one that goes. */
 int32_t lx_image_kept(const lx_config *config, const uint8_t *keep);
+
+/* A PNG file in memory; data NULL: none. */
+typedef struct lx_png_file {
+    const void *data;
+    size_t bytes;
+} lx_png_file;
+
+/* A whole picture of the model's size, transparency ignored: *values is malloc'ed,
+   [height, width, channels]. LX_ERR_INVALID with param "image". */
+lx_status lx_picture_read(const lx_config *config, lx_png_file image, uint8_t **values,
+                          lx_error *err) LX_MUST_USE;
+
+/*
+ * The first values of a picture that is to be completed: *values is malloc'ed, *n_values of them.
+ * What is kept: the mask's pixels with alpha != 0, or without a mask those of the image, or all of
+ * an image of the full width and fewer rows. It must be the beginning of the raster and leave
+ * something to paint. LX_ERR_INVALID with param "image" or "mask".
+ */
+lx_status lx_picture_read_prefix(const lx_config *config, lx_png_file image, lx_png_file mask,
+                                 uint8_t **values, int32_t *n_values, lx_error *err) LX_MUST_USE;
 
 #endif

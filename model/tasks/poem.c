@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/rhymes.h"
-#include "model/tasks/couplet_chars.h"
+#include "model/characters.h"
+#include "model/formats/file.h"
+#include "model/model_files.h"
 #include "model/tasks/text.h"
-#include "model/traditional.h"
 #include "model/utf8.h"
 
 enum { MASK_TEXT, MASK_WORDS, MASK_RHYMES, N_MASKS }; /* and then one for each group of rhymes */
@@ -32,7 +32,6 @@ enum { N_FORMS = sizeof forms / sizeof *forms, RHYMING = 256 };
 
 /* How a plan's answer is written. */
 typedef struct poem {
-    bool ignores_end;
     const struct form *form;          /* NULL: free */
     int32_t n_before;                 /* characters and marks of the poem in the prompt */
     int32_t marks[2];                 /* tokens: behind odd lines, behind even ones */
@@ -95,7 +94,7 @@ static bool is_word(const lx_model *model, int32_t id)
     if (text == NULL || n == 0 || lx_tokenizer_is_special(model->tokenizer, id))
         return false;
     int32_t c = lx_utf8_next(text, n, &at);
-    return c >= 0 && at == n && lx_couplet_is_han((uint32_t)c);
+    return c >= 0 && at == n && lx_char_is_han((uint32_t)c);
 }
 
 /* Each group has enough for the longest poem. */
@@ -103,11 +102,11 @@ static lx_status check_rhymes(const lx_model *model, lx_error *err)
 {
     int32_t n_words[LX_MAX_RHYME_GROUPS] = {0};
     for (int32_t id = 0; id < lx_tokenizer_size(model->tokenizer); id++) {
-        int32_t group = lx_rhymes_group(model->rhymes, id);
+        int32_t group = lx_rhymes_group(lx_poem_rhymes(model), id);
         if (group >= 0)
             n_words[group]++;
     }
-    for (int32_t i = 0; i < lx_rhymes_groups(model->rhymes); i++) {
+    for (int32_t i = 0; i < lx_rhymes_groups(lx_poem_rhymes(model)); i++) {
         if (n_words[i] < MAX_RHYMES)
             return lx_fail(err, LX_ERR_FORMAT, NULL,
                            "rhymes.txt, group %d: the vocabulary has %d of its characters, and a "
@@ -122,7 +121,7 @@ static lx_status check_model(const lx_model *model, lx_error *err)
     lx_status st = lx_text_check_model(model, err);
     if (st != LX_OK)
         return st;
-    if (model->config.n_ends == 0)
+    if (lx_text_of(&model->config)->n_ends == 0)
         return lx_fail(err, LX_ERR_FORMAT, "end",
                        "config.json: a model of poems has a token that ends them");
     int32_t n_words = 0;
@@ -137,9 +136,36 @@ static lx_status check_model(const lx_model *model, lx_error *err)
     return check_rhymes(model, err);
 }
 
+static lx_status load(lx_model *model, lx_error *err)
+{
+    char path[LX_MODEL_PATH], *bytes = NULL;
+    size_t n = 0;
+    lx_rhymes *rhymes = NULL;
+    lx_status st = lx_text_load(model, err);
+    if (st == LX_OK)
+        st = lx_model_read_optional(model, "rhymes.txt", LX_MAX_RHYMES_FILE, path, &bytes, &n, err);
+    if (st == LX_OK && bytes != NULL)
+        st = lx_rhymes_read(bytes, n, lx_file_label(path), model->tokenizer, &rhymes, err);
+    free(bytes);
+    model->task_data = rhymes;
+    return st;
+}
+
+static void unload(lx_model *model)
+{
+    lx_rhymes_free(model->task_data);
+}
+
+static void card(const lx_model *model, lx_task_card *card)
+{
+    lx_text_card(model, card);
+    lx_card_add(card, (lx_card_field){"rhymes", LX_CARD_FLAG,
+                                      .number = lx_rhymes_groups(lx_poem_rhymes(model)) > 0});
+}
+
 static int32_t more_masks(const lx_model *model)
 {
-    return lx_rhymes_groups(model->rhymes);
+    return lx_rhymes_groups(lx_poem_rhymes(model));
 }
 
 static void fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned)
@@ -149,7 +175,7 @@ static void fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned)
         return;
     }
     for (int32_t id = 0; id < model->config.head_size; id++) {
-        int32_t group = lx_rhymes_group(model->rhymes, id);
+        int32_t group = lx_rhymes_group(lx_poem_rhymes(model), id);
         banned[id] = mask_idx == MASK_WORDS    ? !is_word(model, id)
                      : mask_idx == MASK_RHYMES ? group < 0
                                                : group != mask_idx - N_MASKS;
@@ -167,24 +193,33 @@ static const struct form *find_form(const char *name)
     return NULL;
 }
 
-static lx_status read_form(const lx_model *model, const lx_task_request *request, poem *p,
-                           lx_error *err)
+static const char *own_field(const void *own)
 {
-    const char *field = request->acrostic != NULL ? "acrostic" : request->rhyme ? "rhyme" : NULL;
-    if (request->form == NULL && field == NULL)
+    const lx_poem_request *asked = own;
+    return asked->form != NULL       ? "form"
+           : asked->acrostic != NULL ? "acrostic"
+           : asked->rhyme            ? "rhyme"
+                                     : NULL;
+}
+
+static lx_status read_form(const lx_model *model, const lx_poem_request *asked, bool ignores_end,
+                           poem *p, lx_error *err)
+{
+    const char *field = own_field(asked);
+    if (field == NULL)
         return LX_OK;
-    if (request->form == NULL)
+    if (asked->form == NULL)
         return lx_fail(err, LX_ERR_INVALID, field,
                        "%s needs a form, which says how many lines there are: %s", field,
                        lx_poem_forms());
-    if (request->rhyme && lx_rhymes_groups(model->rhymes) == 0)
+    if (asked->rhyme && lx_rhymes_groups(lx_poem_rhymes(model)) == 0)
         return lx_fail(err, LX_ERR_INVALID, "rhyme",
                        "%s has no table of rhymes: rhymes.txt in its folder", model->name);
-    p->rhymes = request->rhyme;
-    p->form = find_form(request->form);
+    p->rhymes = asked->rhyme;
+    p->form = find_form(asked->form);
     if (p->form == NULL)
         return lx_fail(err, LX_ERR_INVALID, "form", "form must be one of %s", lx_poem_forms());
-    if (request->ignore_end)
+    if (ignores_end)
         return lx_fail(err, LX_ERR_INVALID, "ignore_eos",
                        "ignore_eos is not allowed with form: the poem ends behind its last line");
     return LX_OK;
@@ -197,11 +232,11 @@ static lx_status wrong_acrostic(const poem *p, lx_error *err)
                    p->form->name);
 }
 
-static lx_status read_acrostic(const lx_model *model, const lx_task_request *request, poem *p,
+static lx_status read_acrostic(const lx_model *model, const lx_poem_request *asked, poem *p,
                                lx_error *err)
 {
-    const char *text = request->acrostic;
-    size_t n = request->acrostic_bytes, at = 0;
+    const char *text = asked->acrostic;
+    size_t n = asked->acrostic_bytes, at = 0;
     int32_t line = 0;
     memset(p->first, -1, sizeof p->first);
     if (text == NULL || p->form == NULL)
@@ -209,7 +244,7 @@ static lx_status read_acrostic(const lx_model *model, const lx_task_request *req
     for (; at < n; line++) {
         size_t from = at;
         int32_t c = lx_utf8_next(text, n, &at);
-        if (line == p->form->lines || c < 0 || !lx_couplet_is_han((uint32_t)c))
+        if (line == p->form->lines || c < 0 || !lx_char_is_han((uint32_t)c))
             return wrong_acrostic(p, err);
         p->first[line] = token_of(model, text + from, at - from);
         if (p->first[line] < 0)
@@ -250,9 +285,9 @@ static int32_t rhyme_index(const poem *p, int32_t place)
    before it. */
 static bool take_rhyme(const lx_model *model, poem *p, int32_t place, int32_t token)
 {
-    int32_t n = rhyme_index(p, place), group = lx_rhymes_group(model->rhymes, token);
+    int32_t n = rhyme_index(p, place), group = lx_rhymes_group(lx_poem_rhymes(model), token);
     for (int32_t i = 0; i < n; i++) {
-        if (p->given[i] == token || lx_rhymes_group(model->rhymes, p->given[i]) != group)
+        if (p->given[i] == token || lx_rhymes_group(lx_poem_rhymes(model), p->given[i]) != group)
             return false;
     }
     p->given[n] = token;
@@ -271,7 +306,7 @@ static lx_status check_given(const lx_model *model, poem *p, int32_t place, cons
     size_t at = 0;
     int32_t c = lx_utf8_next(character, bytes, &at);
     bool ok = rule.forced >= 0 ? token_of(model, character, bytes) == rule.forced
-                               : c >= 0 && lx_couplet_is_han((uint32_t)c);
+                               : c >= 0 && lx_char_is_han((uint32_t)c);
     if (ok && is_rhyme(p, place) && !take_rhyme(model, p, place, token_of(model, character, bytes)))
         return lx_fail(err, LX_ERR_INVALID, "prompt",
                        "the prompt's poem does not rhyme at its character %d", place + 1);
@@ -320,7 +355,7 @@ static lx_status set_length(lx_plan *plan, const poem *p, lx_error *err)
     if (rest > plan->n_new)
         return lx_fail(err, LX_ERR_INVALID, "prompt",
                        "the prompt leaves no room for a poem of %s: the model reads %d tokens",
-                       p->form->name, plan->model->config.context);
+                       p->form->name, lx_text_max_rows(plan->model));
     plan->n_new = rest;
     plan->has_end = true;
     plan->runs_ahead = !p->rhymes; /* a rhyme follows from the one before it */
@@ -329,7 +364,8 @@ static lx_status set_length(lx_plan *plan, const poem *p, lx_error *err)
 
 /* --- the plan --- */
 
-static lx_status plan_exactly(lx_plan *plan, const lx_task_request *request, lx_error *err)
+static lx_status plan_exactly(lx_plan *plan, const lx_task_request *request,
+                              const lx_poem_request *asked, lx_error *err)
 {
     lx_status st = lx_text_plan_init(plan, request, err);
     if (st != LX_OK)
@@ -338,23 +374,24 @@ static lx_status plan_exactly(lx_plan *plan, const lx_task_request *request, lx_
     plan->data = p;
     if (p == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a request");
-    p->ignores_end = request->ignore_end;
     p->marks[0] = token_of(plan->model, comma, sizeof comma - 1);
     p->marks[1] = token_of(plan->model, stop, sizeof stop - 1);
-    st = read_form(plan->model, request, p, err);
+    st = read_form(plan->model, asked, request->ignore_end, p, err);
     if (st == LX_OK)
-        st = read_acrostic(plan->model, request, p, err);
+        st = read_acrostic(plan->model, asked, p, err);
     if (st == LX_OK && p->form != NULL)
         st = check_prompt(plan, p, err);
     return st == LX_OK && p->form != NULL ? set_length(plan, p, err) : st;
 }
 
 /* A prompt that cannot fit is not looked at: it will be refused. */
-static lx_status plan_simplified(lx_plan *plan, const lx_task_request *request, lx_error *err)
+static lx_status plan_simplified(lx_plan *plan, const lx_task_request *request,
+                                 const lx_poem_request *asked, lx_error *err)
 {
     const lx_model *model = plan->model;
-    size_t most = (size_t)model->config.context * MAX_CHARACTER; /* of a prompt that fits */
+    size_t most = (size_t)lx_text_max_rows(model) * MAX_CHARACTER; /* of a prompt that fits */
     lx_task_request simple = *request;
+    lx_poem_request simply = *asked;
     lx_buffer text, acrostic;
     lx_buffer_init(&text, 2 * most);
     lx_buffer_init(&acrostic, 2 * most);
@@ -365,14 +402,13 @@ static lx_status plan_simplified(lx_plan *plan, const lx_task_request *request, 
         simple.text = text.data;
         simple.text_bytes = text.length;
     }
-    if (request->acrostic != NULL && request->acrostic_bytes <= most) {
-        plan->n_simplified +=
-            simplify(model, request->acrostic, request->acrostic_bytes, &acrostic);
-        simple.acrostic = acrostic.data;
-        simple.acrostic_bytes = acrostic.length;
+    if (asked->acrostic != NULL && asked->acrostic_bytes <= most) {
+        plan->n_simplified += simplify(model, asked->acrostic, asked->acrostic_bytes, &acrostic);
+        simply.acrostic = acrostic.data;
+        simply.acrostic_bytes = acrostic.length;
     }
     lx_status st = text.status != LX_OK ? text.status : acrostic.status;
-    st = st == LX_OK ? plan_exactly(plan, &simple, err)
+    st = st == LX_OK ? plan_exactly(plan, &simple, &simply, err)
                      : lx_fail(err, st, NULL, "no memory for a prompt");
     lx_buffer_fini(&text);
     lx_buffer_fini(&acrostic);
@@ -381,13 +417,11 @@ static lx_status plan_simplified(lx_plan *plan, const lx_task_request *request, 
 
 static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
 {
-    return request->normalize ? plan_simplified(plan, request, err)
-                              : plan_exactly(plan, request, err);
-}
-
-static void plan_fini(lx_plan *plan)
-{
-    free(plan->data);
+    static const lx_poem_request free_poem;
+    const lx_poem_request *asked = lx_task_own(request, &lx_poem_task);
+    asked = asked != NULL ? asked : &free_poem;
+    return request->normalize ? plan_simplified(plan, request, asked, err)
+                              : plan_exactly(plan, request, asked, err);
 }
 
 /* Leaves what rhymes with the lines before and ends none of them. */
@@ -400,31 +434,25 @@ static void rhyme(const lx_plan *plan, int32_t place, const int32_t *tokens, lx_
         int32_t at = 2 * chars + i * 2 * (chars + 1);
         int32_t token = at < p->n_before ? p->given[i] : tokens[at - p->n_before + plan->n_given];
         out->banned[out->n_banned++] = token;
-        out->mask_idx = N_MASKS + lx_rhymes_group(plan->model->rhymes, token);
+        out->mask_idx = N_MASKS + lx_rhymes_group(lx_poem_rhymes(plan->model), token);
     }
 }
 
 static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out)
 {
     const poem *p = plan->data;
-    lx_text_constrain(plan->model, p->ignores_end || step < plan->n_open, out);
+    lx_text_constrain(plan, step, tokens, out);
     int32_t place = p->n_before + step - plan->n_given;
     if (p->form == NULL || step < plan->n_given)
         return;
     out->mask_idx = MASK_WORDS;
     if (place == length_of(p->form))
-        out->forced = plan->model->config.ends[0];
+        out->forced = lx_text_of(&plan->model->config)->ends[0];
     else
         rule_at(p, place, out);
     out->use_mask = out->forced < 0;
     if (is_rhyme(p, place))
         rhyme(plan, place, tokens, out);
-}
-
-static bool ends(const lx_plan *plan, int32_t token)
-{
-    const poem *p = plan->data;
-    return !p->ignores_end && lx_text_is_end(&plan->model->config, token);
 }
 
 /* With a form, which the flag says: its number, more by RHYMING where it rhymes, and the acrostic's
@@ -443,45 +471,55 @@ static bool restate(const lx_plan *plan, lx_buffer *out)
     return p->form != NULL;
 }
 
-static lx_status reread(const void *bytes, size_t n, bool flag, lx_task_request *request,
+static lx_status replan(lx_plan *plan, const void *bytes, size_t n, bool flag, bool ignore_end,
                         lx_error *err)
 {
-    int32_t head[2];
-    const size_t acrostic = sizeof((poem *)0)->acrostic, before = sizeof head + acrostic;
-    if (!flag)
-        return lx_text_reread(bytes, n, false, request, err);
+    int32_t head[2] = {0};
+    const size_t acrostic = sizeof((poem *)0)->acrostic;
+    const size_t before = flag ? sizeof head + acrostic : 0;
+    lx_poem_request own = {0};
+    lx_task_request request;
     if (n < before)
         return lx_fail(err, LX_ERR_INVALID, "state", "its request is cut off");
-    memcpy(head, bytes, sizeof head);
-    bool rhymes = head[0] >= RHYMING;
-    head[0] -= rhymes ? RHYMING : 0;
-    if (head[0] < 0 || head[0] >= N_FORMS || head[1] < 0 || (size_t)head[1] > acrostic)
-        return lx_fail(err, LX_ERR_INVALID, "state", "its form is unknown");
-    lx_status st = lx_text_reread((const char *)bytes + before, n - before, false, request, err);
-    if (st != LX_OK)
-        return st;
-    request->form = forms[head[0]].name;
-    request->rhyme = rhymes;
-    request->acrostic = head[1] > 0 ? (const char *)bytes + sizeof head : NULL;
-    request->acrostic_bytes = (size_t)head[1];
-    return LX_OK;
+    lx_status st = lx_text_reread((const char *)bytes + before, n - before, false, &request, err);
+    if (st == LX_OK && flag) {
+        memcpy(head, bytes, sizeof head);
+        own.rhyme = head[0] >= RHYMING;
+        head[0] -= own.rhyme ? RHYMING : 0;
+        if (head[0] < 0 || head[0] >= N_FORMS || head[1] < 0 || (size_t)head[1] > acrostic)
+            return lx_fail(err, LX_ERR_INVALID, "state", "its form is unknown");
+        own.form = forms[head[0]].name;
+        own.acrostic = head[1] > 0 ? (const char *)bytes + sizeof head : NULL;
+        own.acrostic_bytes = (size_t)head[1];
+    }
+    request.ignore_end = ignore_end;
+    return st == LX_OK ? plan_exactly(plan, &request, &own, err) : st;
 }
 
 const lx_task_ops lx_poem_task = {
     .name = "poem",
     .modality = LX_TEXT,
+    .normalizes = true,
+    .read_config = lx_text_read_config,
+    .load = load,
+    .unload = unload,
+    .card = card,
     .check_model = check_model,
     .max_rows = lx_text_max_rows,
     .n_masks = N_MASKS,
     .more_masks = more_masks,
     .fill_mask = fill_mask,
     .plan_init = plan_init,
-    .plan_fini = plan_fini,
     .input = lx_text_input,
     .constrain = constrain,
-    .ends = ends,
+    .ends = lx_text_ends,
     .restate = restate,
-    .reread = reread,
+    .replan = replan,
+    .score_name = "nats_per_token",
+    .score_unit = 1,
+    .read_answer = lx_text_read_answer,
+    .own_field = own_field,
+    .own_models = "poems",
     .render = lx_text_render,
     .spell = lx_text_spell,
     .token_bytes = lx_text_token_bytes,

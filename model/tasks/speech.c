@@ -3,14 +3,30 @@
 
 #include <string.h>
 
+#include "model/config_reader.h"
 #include "model/ctc.h"
+#include "model/model_files.h"
 
 enum { MOST_SAMPLES = 1 << 24 }; /* of a sound, as floats 64 MiB */
 
+static void read_config(lx_config_reader *r, lx_config_object s, lx_config *c)
+{
+    lx_mel_config *mel = lx_speech_own(c);
+    lx_config_object t = lx_config_section(r, s, "speech", "speech.");
+    for (int32_t i = 0; lx_mel_fields[i].name != NULL; i++) {
+        const lx_mel_field *f = &lx_mel_fields[i];
+        int32_t value = lx_config_int(r, t, f->name, f->min, f->max);
+        memcpy((char *)mel + f->offset, &value, sizeof value);
+    }
+    lx_config_finish(r, t);
+    lx_config_release(s, "speech");
+    c->n_features = lx_mel_row_floats(mel);
+}
+
 int64_t lx_speech_most_samples(const lx_config *c)
 {
-    int64_t frames = (int64_t)c->inputs[0].size * c->mel.stride;
-    return (frames - 1) * c->mel.hop + c->mel.frame + c->mel.hop - 1;
+    int64_t frames = (int64_t)c->inputs[0].size * lx_speech_of(c)->stride;
+    return (frames - 1) * lx_speech_of(c)->hop + lx_speech_of(c)->frame + lx_speech_of(c)->hop - 1;
 }
 
 static lx_status check_head(const lx_model *model, lx_error *err)
@@ -47,16 +63,18 @@ static lx_status check_model(const lx_model *model, lx_error *err)
     if (c->wiring == LX_WIRING_REVERSIBLE)
         return lx_fail(err, LX_ERR_FORMAT, "norm",
                        "config.json: norm: reversible is not for a model of speech");
-    lx_status st = lx_mel_new(&c->mel, &mel, &why);
+    lx_status st = lx_mel_new(lx_speech_of(c), &mel, &why);
     lx_mel_free(mel);
+    if (st == LX_ERR_INVALID)
+        return lx_fail(err, LX_ERR_FORMAT, why.param, "config.json: speech.%s", why.text);
     if (st != LX_OK)
-        return lx_fail(err, st == LX_ERR_INVALID ? LX_ERR_FORMAT : st, why.param,
-                       "config.json: speech.%s", why.text);
+        return lx_fail(err, st, why.param, "%s", why.text);
     if (lx_speech_most_samples(c) > MOST_SAMPLES)
         return lx_fail(err, LX_ERR_FORMAT, "speech",
                        "config.json: %d positions of speech.stride %d and speech.hop %d are more "
                        "than %d samples",
-                       c->inputs[0].size, c->mel.stride, c->mel.hop, MOST_SAMPLES);
+                       c->inputs[0].size, lx_speech_of(c)->stride, lx_speech_of(c)->hop,
+                       MOST_SAMPLES);
     return check_head(model, err);
 }
 
@@ -65,9 +83,21 @@ static int32_t max_rows(const lx_model *model)
     return model->config.inputs[0].size;
 }
 
+static void card(const lx_model *model, lx_task_card *card)
+{
+    int32_t rate = lx_speech_of(&model->config)->rate;
+    lx_card_add(card, (lx_card_field){"sample_rate", LX_CARD_INT, .number = rate});
+    lx_card_add(card,
+                (lx_card_field){"max_seconds", LX_CARD_REAL,
+                                .number = (double)lx_speech_most_samples(&model->config) / rate});
+}
+
 const lx_task_ops lx_speech_task = {
     .name = "speech",
     .modality = LX_SPEECH,
+    .read_config = read_config,
+    .load = lx_model_read_vocab,
+    .card = card,
     .check_model = check_model,
     .max_rows = max_rows,
 };

@@ -6,7 +6,11 @@
 #ifndef LINNET_MODEL_SPEECH_H
 #define LINNET_MODEL_SPEECH_H
 
+#include "model/mel.h"
 #include "model/tasks/task.h"
+
+/* The keys of "speech" in config.json: how sound becomes rows. */
+LX_TASK_PART(lx_mel_config, lx_speech_of, lx_speech_own)
 
 extern const lx_task_ops lx_speech_task;
 

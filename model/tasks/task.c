@@ -4,18 +4,19 @@
  */
 #include "model/tasks/task.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tasks/copy.h"
-#include "model/tasks/couplet.h"
-#include "model/tasks/image.h"
-#include "model/tasks/poem.h"
-#include "model/tasks/speech.h"
-#include "model/tasks/text.h"
+#define TASK(name) extern const lx_task_ops lx_##name##_task;
+#include "model/tasks/tasks.def"
+#undef TASK
 
-static const lx_task_ops *const tasks[] = {&lx_couplet_task, &lx_image_task, &lx_text_task,
-                                           &lx_copy_task,    &lx_poem_task,  &lx_speech_task};
+static const lx_task_ops *const tasks[] = {
+#define TASK(name) &lx_##name##_task,
+#include "model/tasks/tasks.def"
+#undef TASK
+};
 
 const lx_task_ops *lx_task_find(const char *name)
 {
@@ -26,31 +27,75 @@ const lx_task_ops *lx_task_find(const char *name)
     return NULL;
 }
 
-lx_status lx_plan_new(const lx_model *model, const lx_task_request *request, lx_plan **out,
-                      lx_error *err)
+void lx_card_add(lx_task_card *card, lx_card_field field)
+{
+    assert(card->n < LX_MAX_CARD);
+    card->fields[card->n++] = field;
+}
+
+/* --- plans --- */
+
+const void *lx_task_own(const lx_task_request *request, const lx_task_ops *task)
+{
+    return request->own_of == task ? request->own : NULL;
+}
+
+/* A field of another task would be ignored in silence. */
+static lx_status check_fields(const lx_model *model, const lx_task_request *request, lx_error *err)
+{
+    const lx_task_ops *of = request->own_of;
+    const char *field = of != NULL && of != model->task && of->own_field != NULL
+                            ? of->own_field(request->own)
+                            : NULL;
+    return field == NULL
+               ? LX_OK
+               : lx_fail(err, LX_ERR_INVALID, field, "%s is for models of %s, and %s is none",
+                         field, of->own_models, model->name);
+}
+
+static lx_status new_plan(const lx_model *model, lx_plan **out, lx_error *err)
 {
     if (model->task->plan_init == NULL)
         return lx_fail(err, LX_ERR_INVALID, "model",
                        "%s is of task %s: it says what a sound says and answers no requests",
                        model->name, model->task->name);
-    const char *form = request->form != NULL       ? "form"
-                       : request->acrostic != NULL ? "acrostic"
-                       : request->rhyme            ? "rhyme"
-                                                   : NULL;
-    if (form != NULL && model->task != &lx_poem_task)
-        return lx_fail(err, LX_ERR_INVALID, form, "%s is for models of poems, and %s is none", form,
-                       model->name);
     lx_plan *plan = calloc(1, sizeof *plan);
     if (plan == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a request");
     plan->model = model;
-    lx_status st = model->task->plan_init(plan, request, err);
-    if (st != LX_OK) {
-        lx_plan_free(plan);
-        return st;
-    }
     *out = plan;
     return LX_OK;
+}
+
+static lx_status hand_over(lx_status st, lx_plan *plan, lx_plan **out)
+{
+    if (st != LX_OK)
+        lx_plan_free(plan);
+    else
+        *out = plan;
+    return st;
+}
+
+lx_status lx_plan_new(const lx_model *model, const lx_task_request *request, lx_plan **out,
+                      lx_error *err)
+{
+    lx_plan *plan = NULL;
+    lx_status st = new_plan(model, &plan, err);
+    if (st == LX_OK)
+        st = check_fields(model, request, err);
+    if (st == LX_OK)
+        st = model->task->plan_init(plan, request, err);
+    return hand_over(st, plan, out);
+}
+
+lx_status lx_plan_again(const lx_model *model, const void *bytes, size_t n, bool flag,
+                        bool ignore_end, lx_plan **out, lx_error *err)
+{
+    lx_plan *plan = NULL;
+    lx_status st = new_plan(model, &plan, err);
+    if (st == LX_OK)
+        st = model->task->replan(plan, bytes, n, flag, ignore_end, err);
+    return hand_over(st, plan, out);
 }
 
 int32_t lx_task_masks(const lx_model *model)
@@ -63,7 +108,7 @@ void lx_plan_free(lx_plan *plan)
 {
     if (plan == NULL)
         return;
-    plan->model->task->plan_fini(plan);
+    free(plan->data);
     free(plan->prompt_ids);
     free(plan);
 }

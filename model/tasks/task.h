@@ -1,7 +1,11 @@
 /*
  * A task turns a request into tokens and tokens into an answer. It is the only layer that knows
- * what the numbers mean: couplet lines, images, any text. Everything below works on ids; everything
+ * the meaning of tokens: couplet lines, images, any text. All layers below work on ids, all layers
  * above on requests.
+ *
+ * A new task touches its own file, one line of tasks.def, and its tests. Its table (lx_task_ops)
+ * has all that the rest of the program asks of it: how it reads its keys of config.json, the files
+ * of the folder that it loads, the fields of requests that only it reads, and what /v1/models says.
  *
  * A plan is one request, parsed: the prompt's input rows, how many tokens will be generated, and
  * for every step the input row and the constraint. It is immutable and shared by all samples (n) of
@@ -12,14 +16,19 @@
 
 #include "common/buffer.h"
 #include "model/model.h"
+#include "model/tokenizers/tokenizer.h"
 
-enum { LX_MAX_BANNED = 160 };
+enum { LX_MAX_BANNED = 160, LX_MAX_CARD = 8 };
+
+typedef struct lx_task_ops lx_task_ops;
+struct lx_config_reader;
+struct lx_config_object;
 
 typedef struct lx_plan {
     const lx_model *model;
     int32_t n_prompt;    /* input rows before the first generated token, >= 1 */
     int32_t *prompt_ids; /* [n_prompt, n_inputs], owned */
-    /* Text, with score_prompt: so many tokens of the prompt behind its rows, prompt_ids + n_prompt,
+    /* Text, with score_prompt: so many tokens of the prompt after its rows, prompt_ids + n_prompt,
        are the first of the answer, so that they are scored; n_new counts them too. */
     int32_t n_given;
     bool scored;          /* asked for with score_prompt */
@@ -32,7 +41,8 @@ typedef struct lx_plan {
     /* input() passes tokens on as ids and constrain() does not look at them, so both may be asked
        with lx_drawn_id in the place of tokens that are not known yet. */
     bool runs_ahead;
-    void *data; /* the task's own, owned through task->plan_fini */
+    bool ignores_end; /* see lx_task_request.ignore_end */
+    void *data;       /* the task's own, one block of malloc, or NULL; lx_plan_free frees it */
 } lx_plan;
 
 /* What a request asks of a task. */
@@ -41,24 +51,42 @@ typedef struct lx_task_request {
     size_t text_bytes;
     const int32_t *ids; /* instead of a text, its n_ids tokens; NULL: text */
     int32_t n_ids;
-    int32_t max_prompt;   /* text: tokens that a prompt may have, 0: as the model's context says */
-    bool score_prompt;    /* text: see lx_plan.n_given; others ignore it */
-    bool ignore_end;      /* text: the answer ends with its last token or a stop string only */
-    const char *form;     /* poem: see poem.h; NULL: none. Other tasks refuse it */
-    const char *acrostic; /* poem: of acrostic_bytes, not NUL-terminated; NULL: none */
-    size_t acrostic_bytes;
-    bool rhyme; /* poem: even lines rhyme; others refuse it */
-    bool rules; /* couplet; false: the model alone decides, the rules are not enforced */
-    /* couplet, poem: a traditional character whose simplified form the model knows is read as that
-       one; couplet: white space inside the line, but for line breaks, is dropped */
-    bool normalize;
-    const uint8_t *values; /* image: the first n_values of the raster, given (may be none) */
-    int32_t n_values;
-    int32_t class_number; /* image: the class to show + 1; 0: any */
+    int32_t max_prompt; /* tokens that a prompt of any text may have, 0: as the model's context */
+    /* Where the task says `ends`: see lx_plan.n_given, and whether the answer ends with its last
+       token or a stop string only. */
+    bool score_prompt, ignore_end;
+    bool rules;     /* the answer keeps the task's rules, where it has rules */
+    bool normalize; /* the prompt is read in the task's usual spelling, where it has one */
+    /* Fields that only the task own_of reads, in a struct of that task; NULL: none. */
+    const lx_task_ops *own_of;
+    const void *own;
 } lx_task_request;
 
 /* What comes out of a task. */
 typedef enum lx_modality { LX_TEXT, LX_IMAGE, LX_SPEECH /* text of sound: speech.h */ } lx_modality;
+
+/* What /v1/models says of a task's models, field by field. */
+typedef enum lx_card_kind {
+    LX_CARD_INT,
+    LX_CARD_FLAG,
+    LX_CARD_REAL,
+    LX_CARD_WORD,
+    LX_CARD_WORDS /* the first word of each of n texts, which lie `apart` bytes from each other */
+} lx_card_kind;
+
+typedef struct lx_card_field {
+    const char *name;
+    lx_card_kind kind;
+    double number; /* INT, FLAG, REAL */
+    const char *text;
+    size_t apart;
+    int32_t n;
+} lx_card_field;
+
+typedef struct lx_task_card {
+    int32_t n;
+    lx_card_field fields[LX_MAX_CARD];
+} lx_task_card;
 
 /* The rule of one step: either one forced id, or a set of banned ones. */
 typedef struct lx_constraint {
@@ -69,10 +97,20 @@ typedef struct lx_constraint {
     int32_t banned[LX_MAX_BANNED];
 } lx_constraint;
 
-/* Of a task without plans (plan_init NULL) all below max_rows is NULL, and nothing asks for it. */
-typedef struct lx_task_ops {
+/* A task without plans has NULL in all members after max_rows. */
+struct lx_task_ops {
     const char *name; /* config.json: task */
     lx_modality modality;
+    bool has_rules, normalizes; /* reads these fields of lx_task_request */
+
+    /* Takes the task's keys from the root of config.json into config->own. */
+    void (*read_config)(struct lx_config_reader *r, struct lx_config_object s, lx_config *config);
+    /* Loads the task's files (model_files.h): vocabulary or tokenizer, and model->task_data, which
+       `unload` frees; NULL: there is none. */
+    lx_status (*load)(lx_model *model, lx_error *err);
+    void (*unload)(lx_model *model);
+    /* Appends the task's fields of the model card. */
+    void (*card)(const lx_model *model, lx_task_card *card);
 
     /* Checks that the model's config and vocabulary fit the task; called by lx_model_load. */
     lx_status (*check_model)(const lx_model *model, lx_error *err);
@@ -83,13 +121,18 @@ typedef struct lx_task_ops {
     /* The fixed masks of this task (see kernels.h: mask_new): fills banned[head_size] for mask i.
      */
     int32_t n_masks;
-    int32_t (*more_masks)(const lx_model *model); /* behind those; NULL: none */
+    int32_t (*more_masks)(const lx_model *model); /* after those; NULL: none */
     void (*fill_mask)(const lx_model *model, int32_t mask_idx, uint8_t *banned);
 
-    /* Parses a request. LX_ERR_INVALID with param "prompt" for what the task cannot answer. NULL:
-       it answers none. */
+    /* The first field that a request's own struct asks something by, NULL: none of them does; and
+       of which models other tasks say that the field is theirs: "poems". NULL: other tasks ignore
+       these fields. */
+    const char *(*own_field)(const void *own);
+    const char *own_models;
+
+    /* Parses a request. LX_ERR_INVALID with param "prompt" for a prompt that the task cannot
+       answer. NULL: the task answers no requests. */
     lx_status (*plan_init)(lx_plan *plan, const lx_task_request *request, lx_error *err);
-    void (*plan_fini)(lx_plan *plan);
 
     /* The input row [n_inputs] that feeds generated token number `step` (0-based) so that token
        step + 1 can be predicted. tokens[0 .. step] are valid, step + 1 < n_new. */
@@ -105,9 +148,17 @@ typedef struct lx_task_ops {
     /* The request again, as bytes and a flag: appends the line, and the flag says that the rules
        hold; or the given values, and the flag says that a byte with the class comes first. */
     bool (*restate)(const lx_plan *plan, lx_buffer *out);
-    /* The other way round: the same plan comes of *request, which borrows the bytes. */
-    lx_status (*reread)(const void *bytes, size_t n, bool flag, lx_task_request *request,
+    /* Makes the plan of such bytes and flag, which is the plan that was restated. */
+    lx_status (*replan)(lx_plan *plan, const void *bytes, size_t n, bool flag, bool ignore_end,
                         lx_error *err);
+
+    /* Scores: the name of the mean, "nats_per_token", and how many nats its unit has. */
+    const char *score_name;
+    double score_unit;
+    /* Text only, otherwise NULL: appends the tokens of a given answer, for scoring against the
+       plan, to a list of at most n_new. LX_ERR_INVALID with param "completion". */
+    lx_status (*read_answer)(const lx_plan *plan, const char *text, size_t bytes,
+                             lx_token_list *out, lx_error *err);
 
     /* Text only, otherwise NULL: appends the text of generated token `step` (one piece of a
        streamed answer): whole characters, so that one whose bytes come with several tokens comes
@@ -119,9 +170,15 @@ typedef struct lx_task_ops {
     /* Text only, otherwise NULL: appends token i of the prompt as it was read, i < n_pieces. */
     void (*render_prompt)(const lx_plan *plan, int32_t i, lx_buffer *out);
     /* Text only, otherwise NULL: the most bytes that one of these three appends, and that
-       a token's bytes have where each is written as \x and two digits behind "bytes:". */
+       a token's bytes have where each is written as \x and two digits after "bytes:". */
     int32_t (*token_bytes)(const lx_model *model);
-} lx_task_ops;
+};
+
+/* For `card`: appends a field. */
+void lx_card_add(lx_task_card *card, lx_card_field field);
+
+/* request->own where it is of this task; NULL otherwise. */
+const void *lx_task_own(const lx_task_request *request, const lx_task_ops *task);
 
 int32_t lx_task_masks(const lx_model *model);
 const lx_task_ops *lx_task_find(const char *name); /* NULL for an unknown name */
@@ -129,6 +186,9 @@ const lx_task_ops *lx_task_find(const char *name); /* NULL for an unknown name *
 /* Makes and frees a plan. LX_ERR_INVALID with param "model" where the task answers no requests. */
 lx_status lx_plan_new(const lx_model *model, const lx_task_request *request, lx_plan **out,
                       lx_error *err) LX_MUST_USE;
+/* The plan that `restate` wrote as these bytes and flag. */
+lx_status lx_plan_again(const lx_model *model, const void *bytes, size_t n, bool flag,
+                        bool ignore_end, lx_plan **out, lx_error *err) LX_MUST_USE;
 void lx_plan_free(lx_plan *plan); /* NULL is allowed */
 
 /* The whole text of n generated tokens; nothing for tasks that make none. */

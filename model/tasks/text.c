@@ -12,14 +12,49 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/model_files.h"
 #include "model/utf8.h"
 
 enum { BEFORE = 3, NAME_BYTES = 4, NAME_HEAD = 6 };
 
 /* --- the model --- */
 
-bool lx_text_is_end(const lx_config *c, int32_t id)
+void lx_text_read_config(lx_config_reader *r, lx_config_object s, lx_config *config)
 {
+    static const lx_config_form file = {
+        LX_CONFIG_LETTERS "._-", LX_MAX_NAME,
+        "must be \"bytes\" or the name of a file in the model's folder"};
+    static const lx_config_list ends = {
+        0, LX_MAX_ENDS, 0, LX_MAX_IDS - 1, false, "must be a list of at most 8 tokens"};
+    lx_text_config *c = lx_text_own(config);
+    lx_config_object t = lx_config_section(r, s, "text", "text.");
+    lx_config_text(r, t, "tokenizer", &file, c->tokenizer);
+    if (c->tokenizer[0] == '.')
+        lx_config_wrong(r, t, "tokenizer", file.what);
+    c->context = lx_config_int(r, t, "context", 2, LX_MAX_CONTEXT);
+    c->begin = lx_config_has(r, t, "begin") ? lx_config_int(r, t, "begin", 0, LX_MAX_IDS - 1) : -1;
+    if (lx_config_has(r, t, "end"))
+        c->n_ends = lx_config_ints(r, t, "end", &ends, c->ends);
+    lx_config_finish(r, t);
+    lx_config_release(s, "text");
+}
+
+lx_status lx_text_load(lx_model *model, lx_error *err)
+{
+    return lx_model_read_tokenizer(model, lx_text_of(&model->config)->tokenizer, err);
+}
+
+void lx_text_card(const lx_model *model, lx_task_card *card)
+{
+    lx_card_add(card, (lx_card_field){"context", LX_CARD_INT,
+                                      .number = lx_text_of(&model->config)->context});
+    lx_card_add(card, (lx_card_field){"tokenizer", LX_CARD_WORD,
+                                      .text = lx_tokenizer_family_name(model->tokenizer)});
+}
+
+bool lx_text_is_end(const lx_config *config, int32_t id)
+{
+    const lx_text_config *c = lx_text_of(config);
     for (int32_t i = 0; i < c->n_ends; i++) {
         if (c->ends[i] == id)
             return true;
@@ -57,6 +92,7 @@ static lx_status check_inputs(const lx_config *c, lx_error *err)
 lx_status lx_text_check_model(const lx_model *model, lx_error *err)
 {
     const lx_config *c = &model->config;
+    const lx_text_config *own = lx_text_of(c);
     int32_t n = lx_tokenizer_size(model->tokenizer), n_shown = 0;
     lx_status st = check_inputs(c, err);
     if (st != LX_OK)
@@ -65,14 +101,14 @@ lx_status lx_text_check_model(const lx_model *model, lx_error *err)
         return lx_fail(err, LX_ERR_FORMAT, "head",
                        "config.json: head: size %d, but the tokenizer has %d tokens", c->head_size,
                        n);
-    for (int32_t i = 0; i < c->n_ends; i++) {
-        if (c->ends[i] >= c->head_size)
+    for (int32_t i = 0; i < own->n_ends; i++) {
+        if (own->ends[i] >= c->head_size)
             return lx_fail(err, LX_ERR_FORMAT, "end", "config.json: text.end: %d is not a token",
-                           c->ends[i]);
+                           own->ends[i]);
     }
-    if (c->begin >= c->head_size)
+    if (own->begin >= c->head_size)
         return lx_fail(err, LX_ERR_FORMAT, "begin", "config.json: text.begin: %d is not a token",
-                       c->begin);
+                       own->begin);
     for (int32_t id = 0; id < n; id++)
         n_shown += is_shown(model->tokenizer, id) && !lx_text_is_end(c, id);
     if (n_shown == 0)
@@ -83,7 +119,7 @@ lx_status lx_text_check_model(const lx_model *model, lx_error *err)
 
 int32_t lx_text_max_rows(const lx_model *model)
 {
-    return model->config.context;
+    return lx_text_of(&model->config)->context;
 }
 
 /* Every byte may be a U+FFFD, and so may what was held back; a name writes bytes as \x and two
@@ -103,7 +139,7 @@ int32_t lx_text_token_bytes(const lx_model *model)
 /* A prompt with more would leave no room for an answer. */
 static int32_t most_tokens(const lx_model *model, const lx_task_request *request)
 {
-    int32_t most = model->config.context - 1;
+    int32_t most = lx_text_max_rows(model) - 1;
     return request->max_prompt > 0 && request->max_prompt < most ? request->max_prompt : most;
 }
 
@@ -131,12 +167,22 @@ lx_status lx_text_encode(const lx_model *model, const char *text, size_t bytes, 
                          const char *param, lx_token_list *out, lx_error *err)
 {
     lx_error why = {0};
-    int32_t begin = (flags & LX_ENCODE_TEMPLATE) != 0 ? model->config.begin : -1;
+    int32_t begin = (flags & LX_ENCODE_TEMPLATE) != 0 ? lx_text_of(&model->config)->begin : -1;
     if (begin >= 0)
         lx_token_list_add(out, begin);
     lx_status st = lx_tokenizer_encode(model->tokenizer, text, bytes, flags, out, &why);
     if (st == LX_OK && begin >= 0 && out->n > 1 && out->ids[1] == begin)
         memmove(out->ids, out->ids + 1, --out->n * sizeof *out->ids);
+    if (st == LX_ERR_INVALID || st == LX_ERR_TOO_LARGE) /* it is the client's text */
+        return lx_fail(err, LX_ERR_INVALID, param, "%s", why.text);
+    return st == LX_OK ? st : lx_fail(err, st, why.param, "%s", why.text);
+}
+
+lx_status lx_text_encode_marked(const lx_model *model, const char *text, const char *marks,
+                                size_t bytes, const char *param, lx_token_list *out, lx_error *err)
+{
+    lx_error why = {0};
+    lx_status st = lx_tokenizer_encode_marked(model->tokenizer, text, marks, bytes, 0, out, &why);
     if (st == LX_ERR_INVALID || st == LX_ERR_TOO_LARGE) /* it is the client's text */
         return lx_fail(err, LX_ERR_INVALID, param, "%s", why.text);
     return st == LX_OK ? st : lx_fail(err, st, why.param, "%s", why.text);
@@ -169,7 +215,7 @@ static int32_t count_unknown(const lx_model *model, const lx_task_request *reque
 lx_status lx_text_plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
 {
     const lx_model *model = plan->model;
-    const lx_config *c = &model->config;
+    const lx_text_config *c = lx_text_of(&model->config);
     int32_t most = most_tokens(model, request);
     lx_token_list list;
     lx_token_list_init(&list, (size_t)most + 1);
@@ -192,25 +238,9 @@ lx_status lx_text_plan_init(lx_plan *plan, const lx_task_request *request, lx_er
     plan->n_prompt = plan->scored ? 1 : plan->n_pieces;
     plan->n_given = plan->n_pieces - plan->n_prompt;
     plan->n_new = c->context - plan->n_prompt;
+    plan->ignores_end = request->ignore_end;
     plan->runs_ahead = request->ignore_end || c->n_ends == 0;
     return LX_OK;
-}
-
-/* A plan that ignores the end has itself as its data. */
-static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
-{
-    plan->data = request->ignore_end ? plan : NULL;
-    return lx_text_plan_init(plan, request, err);
-}
-
-static void plan_fini(lx_plan *plan)
-{
-    (void)plan;
-}
-
-static bool ignores_end(const lx_plan *plan)
-{
-    return plan->data != NULL;
 }
 
 void lx_text_input(const lx_plan *plan, int32_t step, const int32_t *tokens, int32_t *ids)
@@ -219,26 +249,21 @@ void lx_text_input(const lx_plan *plan, int32_t step, const int32_t *tokens, int
     ids[0] = tokens[step];
 }
 
-void lx_text_constrain(const lx_model *model, bool ignores_end, lx_constraint *out)
+void lx_text_constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out)
 {
-    const lx_config *c = &model->config;
+    (void)tokens;
+    const lx_text_config *c = lx_text_of(&plan->model->config);
     out->forced = -1;
     out->use_mask = true;
     out->mask_idx = 0;
-    out->n_banned = ignores_end ? c->n_ends : 0;
+    out->n_banned = plan->ignores_end || step < plan->n_open ? c->n_ends : 0;
     for (int32_t i = 0; i < out->n_banned; i++)
         out->banned[i] = c->ends[i];
 }
 
-static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out)
+bool lx_text_ends(const lx_plan *plan, int32_t token)
 {
-    (void)tokens;
-    lx_text_constrain(plan->model, ignores_end(plan) || step < plan->n_open, out);
-}
-
-static bool ends(const lx_plan *plan, int32_t token)
-{
-    return !ignores_end(plan) && lx_text_is_end(&plan->model->config, token);
+    return !plan->ignores_end && lx_text_is_end(&plan->model->config, token);
 }
 
 /* The prompt's tokens, four bytes each. */
@@ -257,13 +282,31 @@ lx_status lx_text_reread(const void *bytes, size_t n, bool flag, lx_task_request
     return LX_OK;
 }
 
+static lx_status replan(lx_plan *plan, const void *bytes, size_t n, bool flag, bool ignore_end,
+                        lx_error *err)
+{
+    lx_task_request request;
+    lx_status st = lx_text_reread(bytes, n, flag, &request, err);
+    request.ignore_end = ignore_end;
+    return st == LX_OK ? lx_text_plan_init(plan, &request, err) : st;
+}
+
+lx_status lx_text_read_answer(const lx_plan *plan, const char *text, size_t bytes,
+                              lx_token_list *out, lx_error *err)
+{
+    lx_status st = lx_text_encode(plan->model, text, bytes, 0, "completion", out, err);
+    return st == LX_OK && out->n == 0
+               ? lx_fail(err, LX_ERR_INVALID, "completion", "the completion is empty")
+               : st;
+}
+
 /* --- text --- */
 
 static int32_t id_at(const lx_plan *plan, const int32_t *tokens, int32_t at)
 {
     if (at < plan->n_pieces)
         return plan->prompt_ids[at];
-    assert(tokens != NULL); /* behind the prompt there is an answer */
+    assert(tokens != NULL); /* after the prompt there is an answer */
     return tokens[at - plan->n_prompt];
 }
 
@@ -338,20 +381,31 @@ void lx_text_spell(const lx_model *model, int32_t id, lx_buffer *out)
         lx_buffer_append(out, text, n);
 }
 
+static void card(const lx_model *model, lx_task_card *card)
+{
+    lx_text_card(model, card);
+    lx_card_add(card, (lx_card_field){"rhymes", LX_CARD_FLAG, .number = false});
+}
+
 const lx_task_ops lx_text_task = {
     .name = "text",
     .modality = LX_TEXT,
+    .read_config = lx_text_read_config,
+    .load = lx_text_load,
+    .card = card,
     .check_model = lx_text_check_model,
     .max_rows = lx_text_max_rows,
     .n_masks = 1,
     .fill_mask = lx_text_fill_mask,
-    .plan_init = plan_init,
-    .plan_fini = plan_fini,
+    .plan_init = lx_text_plan_init,
     .input = lx_text_input,
-    .constrain = constrain,
-    .ends = ends,
+    .constrain = lx_text_constrain,
+    .ends = lx_text_ends,
     .restate = lx_text_restate,
-    .reread = lx_text_reread,
+    .replan = replan,
+    .score_name = "nats_per_token",
+    .score_unit = 1,
+    .read_answer = lx_text_read_answer,
     .render = lx_text_render,
     .spell = lx_text_spell,
     .token_bytes = lx_text_token_bytes,

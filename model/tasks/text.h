@@ -20,8 +20,9 @@
 #ifndef LINNET_MODEL_TEXT_H
 #define LINNET_MODEL_TEXT_H
 
+#include "model/config_reader.h"
 #include "model/tasks/task.h"
-#include "model/tokenizers/tokenizer.h"
+#include "model/tasks/text_config.h"
 
 extern const lx_task_ops lx_text_task;
 
@@ -31,20 +32,33 @@ extern const lx_task_ops lx_text_task;
 lx_status lx_text_encode(const lx_model *model, const char *text, size_t bytes, unsigned flags,
                          const char *param, lx_token_list *out, lx_error *err) LX_MUST_USE;
 
-/* What a task of text with rules of its own is made of: see lx_task_ops. The plan has none of its
-   own data then; the mask is number 0, and the constraint of a step is that and, where the end is
-   ignored, no token that ends an answer. */
+/* The same for a rendered chat, whose marks say what a client wrote: see
+ * lx_tokenizer_encode_marked. */
+lx_status lx_text_encode_marked(const lx_model *model, const char *text, const char *marks,
+                                size_t bytes, const char *param, lx_token_list *out,
+                                lx_error *err) LX_MUST_USE;
+
+/* Parts of a task of text with rules of its own: see lx_task_ops. The plan has no data of its own
+   then. The constraint of a step is mask 0, and bans the tokens that end an answer where the end is
+   ignored. */
+void lx_text_read_config(lx_config_reader *r, lx_config_object s, lx_config *c);
+lx_status lx_text_load(lx_model *model, lx_error *err) LX_MUST_USE;
+void lx_text_card(const lx_model *model, lx_task_card *card);
 lx_status lx_text_check_model(const lx_model *model, lx_error *err) LX_MUST_USE;
 int32_t lx_text_max_rows(const lx_model *model);
 void lx_text_fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned);
 lx_status lx_text_plan_init(lx_plan *plan, const lx_task_request *request,
                             lx_error *err) LX_MUST_USE;
 void lx_text_input(const lx_plan *plan, int32_t step, const int32_t *tokens, int32_t *ids);
-void lx_text_constrain(const lx_model *model, bool ignores_end, lx_constraint *out);
+void lx_text_constrain(const lx_plan *plan, int32_t step, const int32_t *tokens,
+                       lx_constraint *out);
+bool lx_text_ends(const lx_plan *plan, int32_t token);
 bool lx_text_is_end(const lx_config *c, int32_t id);
 bool lx_text_restate(const lx_plan *plan, lx_buffer *out);
 lx_status lx_text_reread(const void *bytes, size_t n, bool flag, lx_task_request *request,
                          lx_error *err) LX_MUST_USE;
+lx_status lx_text_read_answer(const lx_plan *plan, const char *text, size_t bytes,
+                              lx_token_list *out, lx_error *err) LX_MUST_USE;
 void lx_text_render(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_buffer *out);
 void lx_text_render_prompt(const lx_plan *plan, int32_t i, lx_buffer *out);
 void lx_text_spell(const lx_model *model, int32_t id, lx_buffer *out);

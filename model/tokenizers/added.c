@@ -1,12 +1,10 @@
-/*
- * Added tokens in a text (see added.h). Words and white space are Unicode's, as the `tokenizers`
- * library has them: a word's characters are letters, marks, decimal digits, connectors and joiners.
- */
+/* Added tokens in a text (see added.h). Words and white space are Unicode's (unicode.h). */
 #include "model/tokenizers/added.h"
 
 #include <stdlib.h>
-#include <unictype.h>
+#include <string.h>
 
+#include "model/tokenizers/unicode.h"
 #include "model/utf8.h"
 
 void lx_added_fini(lx_added *a)
@@ -14,13 +12,6 @@ void lx_added_fini(lx_added *a)
     lx_trie_fini(&a->trie);
     free(a->tokens);
     *a = (lx_added){0};
-}
-
-static bool is_word(uint32_t c)
-{
-    const uint32_t categories = UC_CATEGORY_MASK_M | UC_CATEGORY_MASK_Nd | UC_CATEGORY_MASK_Pc;
-    return uc_is_property_alphabetic(c) || uc_is_general_category_withtable(c, categories) ||
-           uc_is_property_join_control(c);
 }
 
 /* The character that ends at text[at], at > 0, and where it begins. */
@@ -36,16 +27,16 @@ static uint32_t before(const char *text, size_t at, size_t *start)
 static bool touches_word(const lx_added_walk *w, size_t start, size_t end)
 {
     size_t at = end;
-    if (start > 0 && is_word(before(w->text, start, &at)))
+    if (start > 0 && lx_unicode_is_word(before(w->text, start, &at)))
         return true;
     at = end;
-    return end < w->n && is_word((uint32_t)lx_utf8_next(w->text, w->n, &at));
+    return end < w->n && lx_unicode_is_word((uint32_t)lx_utf8_next(w->text, w->n, &at));
 }
 
 static size_t spaces_before(const lx_added_walk *w, size_t start)
 {
     size_t at;
-    while (start > w->done && uc_is_property_white_space(before(w->text, start, &at)))
+    while (start > w->done && lx_unicode_is_space(before(w->text, start, &at)))
         start = at;
     return start;
 }
@@ -53,7 +44,7 @@ static size_t spaces_before(const lx_added_walk *w, size_t start)
 static size_t spaces_behind(const lx_added_walk *w, size_t end)
 {
     for (size_t at = end; at < w->n; end = at)
-        if (!uc_is_property_white_space((uint32_t)lx_utf8_next(w->text, w->n, &at)))
+        if (!lx_unicode_is_space((uint32_t)lx_utf8_next(w->text, w->n, &at)))
             break;
     return end;
 }
@@ -63,7 +54,8 @@ static bool accept(const lx_added *a, const lx_added_walk *w, int32_t place, siz
                    size_t end, lx_added_span *out)
 {
     const lx_added_token *t = &a->tokens[place];
-    if (t->special && w->plain_specials)
+    bool marked = w->marks != NULL && memchr(w->marks + start, 1, end - start) != NULL;
+    if (t->special && (w->plain_specials || marked))
         return false;
     if (t->single_word && touches_word(w, start, end))
         return false;

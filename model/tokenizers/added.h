@@ -31,9 +31,10 @@ typedef struct lx_added_span {
     size_t start, end;
 } lx_added_span;
 
-/* A walk over a text; zeroed but for text and n. */
+/* A walk over a text; zeroed but for text, marks and n. */
 typedef struct lx_added_walk {
     const char *text;
+    const char *marks; /* [n]: a special token has no byte with a mark of 1; NULL: no marks */
     size_t n;
     bool plain_specials; /* names of special tokens are text */
     size_t at, done;     /* where to look on, what was given out */

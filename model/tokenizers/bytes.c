@@ -5,10 +5,10 @@
 
 enum { N_BYTES = 256 };
 
-static lx_status encode(const lx_tokenizer *t, const char *text, size_t n, unsigned flags,
-                        lx_token_list *out, lx_error *err)
+static lx_status encode(const lx_tokenizer *t, const char *text, const char *marks, size_t n,
+                        unsigned flags, lx_token_list *out, lx_error *err)
 {
-    (void)t, (void)flags, (void)err;
+    (void)t, (void)flags, (void)marks, (void)err;
     for (size_t i = 0; i < n; i++)
         lx_token_list_add(out, (unsigned char)text[i]);
     return LX_OK;

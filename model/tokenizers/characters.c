@@ -17,11 +17,11 @@ typedef struct characters {
     int32_t unknown; /* -1 for none */
 } characters;
 
-static lx_status encode(const lx_tokenizer *t, const char *text, size_t n, unsigned flags,
-                        lx_token_list *out, lx_error *err)
+static lx_status encode(const lx_tokenizer *t, const char *text, const char *marks, size_t n,
+                        unsigned flags, lx_token_list *out, lx_error *err)
 {
     const characters *c = (const characters *)t;
-    (void)flags;
+    (void)flags, (void)marks;
     for (size_t at = 0; at < n && out->status == LX_OK;) {
         size_t start = at;
         uint32_t codepoint = (uint32_t)lx_utf8_next(text, n, &at);

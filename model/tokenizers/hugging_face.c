@@ -7,17 +7,124 @@
 
 #include <string.h>
 
+#include "model/utf8.h"
+
 enum { GROWTH = 4 }; /* a normalized text may have so many times the bytes of the longest text */
 
 typedef struct run {
     const lx_hugging_face *h;
     lx_token_list *out;
+    const char *marks; /* of the text; NULL: none */
     unsigned flags;
     lx_buffer normalized[2];
     lx_split_run split;
     lx_word word;
     lx_error *err;
 } run;
+
+/* --- byte-level --- */
+
+/*
+ * Byte-level BPE: a word's symbols are its bytes. The file writes bytes as letters, those that can
+ * be printed as themselves and the others as U+0100 and on; here they stay bytes, and a table leads
+ * from a byte to its token.
+ *
+ * Source: Radford et al. 2019 (GPT-2).
+ */
+
+static bool is_itself(unsigned char byte)
+{
+    return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+}
+
+uint32_t lx_byte_letter(unsigned char byte)
+{
+    /* Bytes 0 .. 0x20, 0x7f .. 0xa0 and 0xad have the letters from U+0100, in this order. */
+    if (is_itself(byte))
+        return byte;
+    if (byte <= 0x20)
+        return 0x100u + byte;
+    return byte == 0xad ? 0x143 : 0x121u + (byte - 0x7fu);
+}
+
+int lx_letter_byte(uint32_t c)
+{
+    if (c < 0x100)
+        return is_itself((unsigned char)c) ? (int)c : -1;
+    if (c <= 0x120)
+        return (int)c - 0x100;
+    if (c <= 0x142)
+        return (int)c - 0x121 + 0x7f;
+    return c == 0x143 ? 0xad : -1;
+}
+
+static int32_t byte_level_find(const lx_hugging_face *h, const char *text, size_t n)
+{
+    char letters[2 * LX_TOKENIZER_MAX_TOKEN];
+    size_t k = 0;
+    if (n > LX_TOKENIZER_MAX_TOKEN)
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        k += lx_utf8_put(lx_byte_letter((unsigned char)text[i]), letters + k);
+    return lx_texts_find(&h->names, letters, k);
+}
+
+/* The reader has seen to it that every byte has a token. */
+static lx_status byte_level_symbols(const lx_hugging_face *h, const char *text, size_t n,
+                                    lx_word *w, lx_error *err)
+{
+    (void)err;
+    for (size_t i = 0; i < n; i++)
+        lx_word_add(w, h->byte_ids[(unsigned char)text[i]]);
+    return LX_OK;
+}
+
+/* --- fallback --- */
+
+/*
+ * BPE over characters with a fallback: a word's symbols are its characters. One that is no token
+ * becomes byte tokens <0xNN>, where the file says so and has them, otherwise the unknown token,
+ * neighbours as one where the file says so. (Llama, Mistral: SentencePiece's BPE.)
+ */
+
+/* Whether all bytes of a character have a token of their own; adds them. */
+static bool add_bytes(const lx_hugging_face *h, const char *text, size_t n, lx_word *w)
+{
+    for (size_t i = 0; i < n; i++)
+        if (h->byte_ids[(unsigned char)text[i]] < 0)
+            return false;
+    for (size_t i = 0; i < n; i++)
+        lx_word_add(w, h->byte_ids[(unsigned char)text[i]]);
+    return true;
+}
+
+static lx_status fallback_symbols(const lx_hugging_face *h, const char *text, size_t n, lx_word *w,
+                                  lx_error *err)
+{
+    int n_unknown = 0; /* 1 while an unknown token waits, which the next known character ends */
+    for (size_t at = 0, start = 0; at < n; start = at) {
+        int32_t c = lx_utf8_next(text, n, &at);
+        int32_t id = lx_texts_find(&h->names, text + start, at - start);
+        if (id < 0 && h->byte_fallback && add_bytes(h, text + start, at - start, w))
+            continue;
+        if (id < 0 && h->unknown < 0)
+            return lx_fail(err, LX_ERR_INVALID, NULL, "the vocabulary has no token for U+%04X",
+                           (unsigned)c);
+        if (n_unknown > 0 && (id >= 0 || !h->fuse_unknown)) {
+            lx_word_add(w, h->unknown);
+            n_unknown = 0;
+        }
+        if (id >= 0)
+            lx_word_add(w, id);
+        else
+            n_unknown = 1;
+    }
+    if (n_unknown > 0)
+        lx_word_add(w, h->unknown);
+    return LX_OK;
+}
+
+/* --- encoding --- */
 
 static lx_status list_status(const lx_token_list *out)
 {
@@ -33,14 +140,13 @@ static lx_status encode_word(void *to, const char *text, size_t n, lx_error *err
     bool byte_level = h->base.family == &lx_byte_level_family;
     int32_t whole = -1;
     if (h->ignore_merges)
-        whole = byte_level ? lx_byte_level_find(h, text, n) : lx_texts_find(&h->names, text, n);
+        whole = byte_level ? byte_level_find(h, text, n) : lx_texts_find(&h->names, text, n);
     if (whole >= 0) {
         lx_token_list_add(r->out, whole);
         return list_status(r->out);
     }
     lx_word_begin(&r->word);
-    lx_status st =
-        (byte_level ? lx_byte_level_symbols : lx_fallback_symbols)(h, text, n, &r->word, err);
+    lx_status st = (byte_level ? byte_level_symbols : fallback_symbols)(h, text, n, &r->word, err);
     if (st != LX_OK)
         return st;
     lx_bpe_apply(&h->bpe, &r->word);
@@ -54,12 +160,14 @@ static lx_status encode_word(void *to, const char *text, size_t n, lx_error *err
 
 /* --- texts --- */
 
-static lx_status encode_normalized(run *r, const char *text, size_t n, bool at_start)
+/* Normalized text has lost the places of its marks, so a span with any mark has no special tokens.
+ */
+static lx_status encode_normalized(run *r, const char *text, size_t n, bool at_start, bool marked)
 {
     lx_added_span span;
     lx_status st = LX_OK;
     lx_added_walk walk = {.text = text, .n = n};
-    walk.plain_specials = (r->flags & LX_ENCODE_PLAIN_SPECIALS) != 0;
+    walk.plain_specials = marked || (r->flags & LX_ENCODE_PLAIN_SPECIALS) != 0;
     while (st == LX_OK && lx_added_next(&r->h->added_normalized, &walk, &span)) {
         if (span.id < 0)
             st = lx_split(&r->split, text + span.start, span.end - span.start,
@@ -74,7 +182,7 @@ static lx_status encode_text(run *r, const char *text, size_t n)
 {
     lx_added_span span;
     lx_status st = LX_OK;
-    lx_added_walk walk = {.text = text, .n = n};
+    lx_added_walk walk = {.text = text, .marks = r->marks, .n = n};
     walk.plain_specials = (r->flags & LX_ENCODE_PLAIN_SPECIALS) != 0;
     while (st == LX_OK && lx_added_next(&r->h->added_raw, &walk, &span)) {
         if (span.id >= 0) {
@@ -86,7 +194,9 @@ static lx_status encode_text(run *r, const char *text, size_t n)
         st = lx_normalize(&r->h->normalizer, text + span.start, span.end - span.start,
                           r->normalized, &normalized, &n_normalized, r->err);
         if (st == LX_OK)
-            st = encode_normalized(r, normalized, n_normalized, span.start == 0);
+            st = encode_normalized(r, normalized, n_normalized, span.start == 0,
+                                   r->marks != NULL && memchr(r->marks + span.start, 1,
+                                                              span.end - span.start) != NULL);
     }
     return st == LX_OK ? list_status(r->out) : st;
 }
@@ -97,11 +207,11 @@ static void add_template(const lx_template *t, unsigned flags, lx_token_list *ou
         lx_token_list_add(out, t->ids[i]);
 }
 
-static lx_status encode(const lx_tokenizer *t, const char *text, size_t n, unsigned flags,
-                        lx_token_list *out, lx_error *err)
+static lx_status hugging_face_encode(const lx_tokenizer *t, const char *text, const char *marks,
+                                     size_t n, unsigned flags, lx_token_list *out, lx_error *err)
 {
     const lx_hugging_face *h = (const lx_hugging_face *)t;
-    run r = {.h = h, .out = out, .flags = flags, .err = err};
+    run r = {.h = h, .out = out, .marks = marks, .flags = flags, .err = err};
     r.split = (lx_split_run){.splitter = &h->splitter, .piece = encode_word, .err = err};
     r.split.to = &r;
     size_t max = GROWTH * (size_t)LX_TOKENIZER_MAX_TEXT;
@@ -125,20 +235,20 @@ static lx_status encode(const lx_tokenizer *t, const char *text, size_t n, unsig
 
 /* --- the rest of a family --- */
 
-static int32_t find(const lx_tokenizer *t, const char *name)
+static int32_t hugging_face_find(const lx_tokenizer *t, const char *name)
 {
     const lx_hugging_face *h = (const lx_hugging_face *)t;
     int32_t id = lx_texts_find(&h->added_names, name, strlen(name));
     return id >= 0 ? id : lx_texts_find(&h->names, name, strlen(name));
 }
 
-static const char *first(const lx_tokenizer *t, int32_t id, size_t *n)
+static const char *hugging_face_first(const lx_tokenizer *t, int32_t id, size_t *n)
 {
     const lx_hugging_face *h = (const lx_hugging_face *)t;
     return lx_texts_get(h->first_without_marks ? &h->first_pieces : &t->pieces, id, n);
 }
 
-static void fini(lx_tokenizer *t)
+static void hugging_face_fini(lx_tokenizer *t)
 {
     lx_hugging_face *h = (lx_hugging_face *)t;
     lx_texts_fini(&h->names);
@@ -152,8 +262,12 @@ static void fini(lx_tokenizer *t)
     lx_bpe_fini(&h->bpe);
 }
 
-const lx_tokenizer_family lx_byte_level_family = {
-    .name = "byte-level", .encode = encode, .find = find, .fini = fini};
-
-const lx_tokenizer_family lx_fallback_family = {
-    .name = "fallback", .encode = encode, .find = find, .first = first, .fini = fini};
+const lx_tokenizer_family lx_byte_level_family = {.name = "byte-level",
+                                                  .encode = hugging_face_encode,
+                                                  .find = hugging_face_find,
+                                                  .fini = hugging_face_fini};
+const lx_tokenizer_family lx_fallback_family = {.name = "fallback",
+                                                .encode = hugging_face_encode,
+                                                .find = hugging_face_find,
+                                                .first = hugging_face_first,
+                                                .fini = hugging_face_fini};

@@ -37,20 +37,12 @@ typedef struct lx_hugging_face {
     lx_texts first_pieces; /* of these tokens, by id */
 } lx_hugging_face;
 
-/* The two families; each begins a word's symbols. */
+/* The two families. */
 extern const lx_tokenizer_family lx_byte_level_family, lx_fallback_family;
 
 /* Byte-level BPE writes bytes as letters: the code point of a byte, all below 0x180. */
 uint32_t lx_byte_letter(unsigned char byte);
 /* The byte of a letter, -1 when it is none. */
 int lx_letter_byte(uint32_t codepoint);
-
-/* Adds text[n]'s symbols to the word, before anything is joined. */
-lx_status lx_byte_level_symbols(const lx_hugging_face *h, const char *text, size_t n, lx_word *w,
-                                lx_error *err) LX_MUST_USE;
-lx_status lx_fallback_symbols(const lx_hugging_face *h, const char *text, size_t n, lx_word *w,
-                              lx_error *err) LX_MUST_USE;
-/* The token that is a whole byte-level word, -1 for none. */
-int32_t lx_byte_level_find(const lx_hugging_face *h, const char *text, size_t n);
 
 #endif

@@ -11,8 +11,9 @@
 typedef struct lx_tokenizer_family {
     const char *name;
     bool any_bytes; /* encodes what is not UTF-8 too */
-    lx_status (*encode)(const lx_tokenizer *t, const char *text, size_t n, unsigned flags,
-                        lx_token_list *out, lx_error *err);
+    /* marks: as in lx_tokenizer_encode_marked; NULL: none. */
+    lx_status (*encode)(const lx_tokenizer *t, const char *text, const char *marks, size_t n,
+                        unsigned flags, lx_token_list *out, lx_error *err);
     /* The id of a name; NULL: looked up among the tokens' own bytes. */
     int32_t (*find)(const lx_tokenizer *t, const char *name);
     /* The bytes of a token that begins a text; NULL: as everywhere. */

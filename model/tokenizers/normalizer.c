@@ -1,14 +1,11 @@
-/*
- * Normalizers (see normalizer.h). The forms of Unicode are libunistring's, whose time is bounded
- * for any text (marks are sorted by merging). Text before the first byte that a form can change is
- * passed on unseen.
- */
+/* Normalizers (see normalizer.h). A text that no normal form can change is passed on as it is. */
 #include "model/tokenizers/normalizer.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uninorm.h>
+
+#include "model/tokenizers/unicode.h"
 
 void lx_normalizer_fini(lx_normalizer *n)
 {
@@ -43,21 +40,6 @@ static bool is_plain(const char *text, size_t n, lx_normalize_kind kind)
     return true;
 }
 
-static void unicode_form(const char *text, size_t n, lx_normalize_kind kind, lx_buffer *out)
-{
-    uninorm_t form = kind == LX_NORMALIZE_NFC    ? UNINORM_NFC
-                     : kind == LX_NORMALIZE_NFD  ? UNINORM_NFD
-                     : kind == LX_NORMALIZE_NFKC ? UNINORM_NFKC
-                                                 : UNINORM_NFKD;
-    size_t n_done = 0;
-    uint8_t *done = u8_normalize(form, (const uint8_t *)text, n, NULL, &n_done);
-    if (done == NULL)
-        out->status = LX_ERR_NO_MEMORY;
-    else
-        lx_buffer_append(out, done, n_done);
-    free(done);
-}
-
 static void run_step(const lx_normalize_step *s, const char *text, size_t n, lx_buffer *out)
 {
     if (s->kind == LX_NORMALIZE_REPLACE) {
@@ -66,7 +48,7 @@ static void run_step(const lx_normalize_step *s, const char *text, size_t n, lx_
         lx_buffer_append(out, s->content, s->n_content);
         lx_buffer_append(out, text, n);
     } else {
-        unicode_form(text, n, s->kind, out);
+        lx_unicode_normalize((lx_unicode_form)(s->kind - LX_NORMALIZE_NFC), text, n, out);
     }
 }
 

@@ -10,7 +10,7 @@
 typedef enum lx_normalize_kind {
     LX_NORMALIZE_PREPEND, /* `content`, unless the text is empty */
     LX_NORMALIZE_REPLACE, /* every `pattern` by `content`, from left to right */
-    LX_NORMALIZE_NFC,
+    LX_NORMALIZE_NFC,     /* from here on in the order of lx_unicode_form */
     LX_NORMALIZE_NFD,
     LX_NORMALIZE_NFKC,
     LX_NORMALIZE_NFKD,

@@ -108,13 +108,19 @@ static lx_status check_utf8(const char *text, size_t n, lx_error *err)
 lx_status lx_tokenizer_encode(const lx_tokenizer *t, const char *text, size_t n, unsigned flags,
                               lx_token_list *out, lx_error *err)
 {
+    return lx_tokenizer_encode_marked(t, text, NULL, n, flags, out, err);
+}
+
+lx_status lx_tokenizer_encode_marked(const lx_tokenizer *t, const char *text, const char *marks,
+                                     size_t n, unsigned flags, lx_token_list *out, lx_error *err)
+{
     if (n > LX_TOKENIZER_MAX_TEXT)
         return lx_fail(err, LX_ERR_TOO_LARGE, NULL,
                        "the text has %zu bytes, at most %d are encoded at once", n,
                        LX_TOKENIZER_MAX_TEXT);
     lx_status st = t->family->any_bytes ? LX_OK : check_utf8(text, n, err);
     if (st == LX_OK)
-        st = t->family->encode(t, text, n, flags, out, err);
+        st = t->family->encode(t, text, marks, n, flags, out, err);
     if (st == LX_OK && out->status == LX_ERR_TOO_LARGE)
         return lx_fail(err, LX_ERR_TOO_LARGE, NULL, "the text has more than %zu tokens", out->max);
     if (st == LX_OK && out->status != LX_OK)

@@ -104,6 +104,12 @@ enum {
 lx_status lx_tokenizer_encode(const lx_tokenizer *t, const char *text, size_t n, unsigned flags,
                               lx_token_list *out, lx_error *err) LX_MUST_USE;
 
+/* The same for a text that is a client's where marks[i] is 1, and ours where it is 0: a special
+   token is one only where all its bytes are ours. */
+lx_status lx_tokenizer_encode_marked(const lx_tokenizer *t, const char *text, const char *marks,
+                                     size_t n, unsigned flags, lx_token_list *out,
+                                     lx_error *err) LX_MUST_USE;
+
 /* --- ids to text --- */
 
 enum {

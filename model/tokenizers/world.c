@@ -28,11 +28,11 @@ typedef struct line {
     const char *at, *end;
 } line;
 
-static lx_status encode(const lx_tokenizer *t, const char *text, size_t n, unsigned flags,
-                        lx_token_list *out, lx_error *err)
+static lx_status encode(const lx_tokenizer *t, const char *text, const char *marks, size_t n,
+                        unsigned flags, lx_token_list *out, lx_error *err)
 {
     const world *w = (const world *)t;
-    (void)flags, (void)err;
+    (void)flags, (void)marks, (void)err;
     for (size_t at = 0; at < n && out->status == LX_OK;) {
         size_t length = 1;
         lx_token_list_add(out, lx_trie_longest(&w->trie, text + at, n - at, &length));

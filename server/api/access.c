@@ -20,7 +20,7 @@ typedef struct name_list {
     int32_t n;
 } name_list;
 
-struct lx_gate {
+struct lx_access {
     lx_keys *keys;
     name_list public_paths, origins, hosts;
     bool any_origin, any_host;
@@ -54,7 +54,7 @@ static lx_status check_paths(const name_list *l, lx_error *err)
     return LX_OK;
 }
 
-static lx_status check_origins(lx_gate *g, lx_error *err)
+static lx_status check_origins(lx_access *g, lx_error *err)
 {
     for (int32_t i = 0; i < g->origins.n; i++) {
         const char *o = g->origins.at[i], *host = strstr(o, "://");
@@ -78,7 +78,7 @@ static lx_status check_hosts(const name_list *l, lx_error *err)
     return LX_OK;
 }
 
-static lx_status add_hosts(lx_gate *g, const lx_gate_options *o, lx_error *err)
+static lx_status add_hosts(lx_access *g, const lx_access_options *o, lx_error *err)
 {
     lx_status st = split(o->allowed_hosts, "allowed-hosts", &g->hosts, err);
     if (st == LX_OK)
@@ -86,11 +86,11 @@ static lx_status add_hosts(lx_gate *g, const lx_gate_options *o, lx_error *err)
     if (o->host != NULL)
         (void)snprintf(g->host, sizeof g->host, "%s", o->host);
     /* a foreign page has no key, whatever its name */
-    g->any_host = g->hosts.n == 0 && lx_gate_has_keys(g);
+    g->any_host = g->hosts.n == 0 && lx_access_has_keys(g);
     return st;
 }
 
-static lx_status add_keys(lx_gate *g, const lx_gate_options *o, lx_error *err)
+static lx_status add_keys(lx_access *g, const lx_access_options *o, lx_error *err)
 {
     lx_status st = lx_keys_new(&o->limits, &g->keys, err);
     if (st == LX_OK && o->api_key != NULL) {
@@ -102,9 +102,9 @@ static lx_status add_keys(lx_gate *g, const lx_gate_options *o, lx_error *err)
     return st;
 }
 
-lx_status lx_gate_new(const lx_gate_options *o, lx_gate **out, lx_error *err)
+lx_status lx_access_new(const lx_access_options *o, lx_access **out, lx_error *err)
 {
-    lx_gate *g = calloc(1, sizeof *g);
+    lx_access *g = calloc(1, sizeof *g);
     if (g == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the API keys");
     lx_status st = add_keys(g, o, err);
@@ -121,11 +121,11 @@ lx_status lx_gate_new(const lx_gate_options *o, lx_gate **out, lx_error *err)
     if (st == LX_OK)
         *out = g;
     else
-        lx_gate_free(g);
+        lx_access_free(g);
     return st;
 }
 
-void lx_gate_free(lx_gate *g)
+void lx_access_free(lx_access *g)
 {
     if (g == NULL)
         return;
@@ -133,24 +133,24 @@ void lx_gate_free(lx_gate *g)
     free(g);
 }
 
-bool lx_gate_has_keys(const lx_gate *g)
+bool lx_access_has_keys(const lx_access *g)
 {
     return lx_keys_count(g->keys) > 0;
 }
 
-bool lx_gate_has_admin(const lx_gate *g)
+bool lx_access_has_admin(const lx_access *g)
 {
     return lx_keys_have_admin(g->keys);
 }
 
-void lx_gate_share(lx_gate *g, int64_t max_states, int64_t max_state_bytes)
+void lx_access_share(lx_access *g, int64_t max_states, int64_t max_state_bytes)
 {
     lx_keys_share(g->keys, max_states, max_state_bytes);
 }
 
 /* --- one request --- */
 
-static bool is_public(const lx_gate *g, const char *path)
+static bool is_public(const lx_access *g, const char *path)
 {
     for (int32_t i = 0; i < g->public_paths.n; i++) {
         const char *p = g->public_paths.at[i];
@@ -163,7 +163,7 @@ static bool is_public(const lx_gate *g, const char *path)
 }
 
 /* What the answer says of the origin: the list's own entry, or "*". NULL: nothing. */
-static const char *allowed_origin(const lx_gate *g, const char *origin)
+static const char *allowed_origin(const lx_access *g, const char *origin)
 {
     if (origin[0] == '\0')
         return NULL;
@@ -175,7 +175,7 @@ static const char *allowed_origin(const lx_gate *g, const char *origin)
     return NULL;
 }
 
-static bool is_allowed_host(const lx_gate *g, const char *host)
+static bool is_allowed_host(const lx_access *g, const char *host)
 {
     char name[256];
     if (g->any_host || host[0] == '\0') /* HTTP/1.0 without one: no browser */
@@ -234,9 +234,9 @@ static void refuse_key(const lx_request_head *head, lx_response *rs)
     lx_response_add(rs, "WWW-Authenticate", "Bearer");
 }
 
-bool lx_gate_admit(void *context, const lx_request_head *head, lx_pass *pass, lx_response *rs)
+bool lx_access_admit(void *context, const lx_request_head *head, lx_pass *pass, lx_response *rs)
 {
-    lx_gate *g = context;
+    lx_access *g = context;
     if (!is_allowed_host(g, head->host)) {
         refuse_host(rs);
         return false;
@@ -279,7 +279,7 @@ bool lx_gate_admit(void *context, const lx_request_head *head, lx_pass *pass, lx
     return false;
 }
 
-void lx_gate_leave(void *context, lx_pass *pass)
+void lx_access_leave(void *context, lx_pass *pass)
 {
     (void)context;
     if (pass->ticket != NULL)

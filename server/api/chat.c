@@ -2,21 +2,28 @@
  * Chats (see chat.h). The template's text and the messages are read as one text, as the models'
  * own tokenizers read it. So a message must not have the name of a special token in it, or it could
  * end itself and speak for another role. Only an answer may: a model can spell such a name in other
- * tokens, and what it said must be readable in the next turn. Its name is read as plain text.
+ * tokens, and the client must be able to send the answer back. Its name is then read as plain text.
+ * A mark of the template that is no special token has no other reading, so no message may have it.
+ *
+ * Any other template is the model's own, in Jinja: model/jinja renders it and marks what clients
+ * wrote, and the tokenizer finds no special token there.
  */
 #include "server/api/chat.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "model/chat.h"
+#include "model/jinja/chat.h"
 #include "model/tasks/text.h"
 
-enum { AROUND = 256, MORE_TOKENS = 64, LONGER = 4 };
+enum { AROUND = 256, MORE_TOKENS = 64, LONGER = 4, MORE_TEXT = 256 << 10 };
 
 static lx_status check_template(const lx_model *model, const lx_completion_params *p, lx_error *err)
 {
-    if (model->chat != NULL)
+    if (model->chat != NULL || model->jinja != NULL)
         return LX_OK;
     if (!model->has_template && p->response)
         return lx_fail(err, LX_ERR_INVALID, p->instructions != NULL ? "instructions" : "input",
@@ -26,21 +33,45 @@ static lx_status check_template(const lx_model *model, const lx_completion_param
     if (!model->has_template)
         return lx_fail(err, LX_ERR_INVALID, "model",
                        "model %s has no template for chats: use /v1/completions", model->name);
-    char names[160];
-    lx_buffer list;
-    lx_buffer_init(&list, sizeof names);
-    lx_chat_list(&list);
-    lx_status st = lx_fail(err, LX_ERR_INVALID, "model",
-                           "model %s has a chat template that is none of %s: use /v1/completions",
-                           model->name, list.data != NULL ? list.data : "");
-    lx_buffer_fini(&list);
-    return st;
+    return lx_fail(err, LX_ERR_INVALID, "model",
+                   "model %s has a chat template that cannot be rendered (%s): use /v1/completions",
+                   model->name, model->no_jinja);
 }
 
 /* As the request names it. */
 static const char *field_of(const lx_completion_params *p, int32_t i)
 {
     return !p->response ? "messages" : p->instructions != NULL && i == 0 ? "instructions" : "input";
+}
+
+/* Where the text of message i stands in the request. */
+static void name_message(const lx_completion_params *p, int32_t i, const char *member, char *out,
+                         size_t size)
+{
+    const char *field = field_of(p, i);
+    bool alone = strcmp(field, "instructions") == 0 || p->input_is_text;
+    if (alone)
+        (void)snprintf(out, size, "%s", field);
+    else
+        (void)snprintf(out, size, "%s[%d]%s", field, i - (p->instructions != NULL), member);
+}
+
+/* Whether the tokenizer can read the template's mark as the mark and as plain text. */
+static bool is_token(const lx_model *model, const char *mark)
+{
+    int32_t id = lx_tokenizer_find(model->tokenizer, mark);
+    return id >= 0 && lx_tokenizer_is_special(model->tokenizer, id);
+}
+
+/* A mark of the template in the message that cannot be read as plain text. NULL: none. */
+static const char *find_mark(const lx_model *model, const lx_chat_message *m)
+{
+    const char *const *marks = model->chat->marks;
+    for (int i = 0; i < LX_CHAT_MARKS && marks[i] != NULL; i++)
+        if (memmem(m->text, m->bytes, marks[i], strlen(marks[i])) != NULL &&
+            !is_token(model, marks[i]))
+            return marks[i];
+    return NULL;
 }
 
 /* The name of a special token in the message, of *n bytes; NULL: none. */
@@ -50,8 +81,6 @@ static lx_status find_special(const lx_model *model, const lx_chat_message *m, c
     lx_token_list list;
     lx_token_list_init(&list, m->bytes * LONGER + MORE_TOKENS);
     lx_status st = lx_text_encode(model, m->text, m->bytes, 0, field, &list, err);
-    *name = lx_chat_mark(model->chat, m->text, m->bytes);
-    *n = *name != NULL ? strlen(*name) : 0;
     for (size_t k = 0; st == LX_OK && *name == NULL && k < list.n; k++)
         if (lx_tokenizer_is_special(model->tokenizer, list.ids[k]))
             *name = lx_tokenizer_token(model->tokenizer, list.ids[k], n);
@@ -59,20 +88,25 @@ static lx_status find_special(const lx_model *model, const lx_chat_message *m, c
     return st;
 }
 
-/* *plain: the message is an answer with such a name in it. */
+/* *plain: the message is an answer with the name of a special token in it. */
 static lx_status check_message(const lx_model *model, const lx_completion_params *p, int32_t i,
                                bool *plain, lx_error *err)
 {
     const lx_chat_message *m = &p->messages[i];
-    const char *field = field_of(p, i), *name = NULL;
+    const char *field = field_of(p, i), *mark = find_mark(model, m), *name = NULL;
+    char where[64];
     size_t n = 0;
+    name_message(p, i, ".content", where, sizeof where);
+    if (mark != NULL)
+        return lx_fail(err, LX_ERR_INVALID, field,
+                       "%s has %s in it, which separates the messages of a chat of model %s", where,
+                       mark, model->name);
     lx_status st = find_special(model, m, field, &name, &n, err);
     *plain = name != NULL && m->role == LX_CHAT_ASSISTANT;
     if (st != LX_OK || name == NULL || *plain)
         return st;
     return lx_fail(err, LX_ERR_INVALID, field,
-                   "%s[%d] has %.*s in it, which is a special token of the model", field,
-                   i - (strcmp(field, "input") == 0 && p->instructions != NULL), (int)n, name);
+                   "%s has %.*s in it, which is a special token of the model", where, (int)n, name);
 }
 
 /* The chat's text so far, and the tokens of what stands before it. */
@@ -112,7 +146,7 @@ static int32_t first_token(const lx_model *model)
 {
     int32_t id =
         model->chat->begin != NULL ? lx_tokenizer_find(model->tokenizer, model->chat->begin) : -1;
-    return id >= 0 || model->chat->begin == NULL ? id : model->config.begin;
+    return id >= 0 || model->chat->begin == NULL ? id : lx_text_of(&model->config)->begin;
 }
 
 /* An answer that has not begun: the template has nothing of it yet. */
@@ -163,18 +197,80 @@ static lx_status set_prompt(const lx_model *model, size_t bytes, lx_completion_p
     return LX_OK;
 }
 
-static lx_status add_stop(const lx_chat_template *t, lx_stops *stops, lx_error *err)
+static const char *role_name(lx_chat_role role)
 {
-    if (t->stop == NULL)
-        return LX_OK;
-    if (stops->n == LX_MAX_STOPS)
-        return lx_fail(err, LX_ERR_INVALID, "stop",
-                       "stop: at most %d strings in chats of this model, whose template needs one",
-                       LX_MAX_STOPS - 1);
-    struct lx_stop *stop = &stops->stop[stops->n++];
-    stop->bytes = strlen(t->stop);
-    memcpy(stop->text, t->stop, stop->bytes);
+    static const char *const names[LX_CHAT_ROLES] = {"system", "user", "assistant"};
+    return names[role];
+}
+
+/* The chat through the model's own template: its text, with marks where a client wrote it. */
+static lx_status render_jinja(const lx_model *model, const lx_completion_params *p, size_t bytes,
+                              lx_jinja_text *out, lx_error *err)
+{
+    int32_t n = p->n_messages - is_unbegun(p);
+    lx_error why = {0};
+    lx_jinja_message *messages = calloc((size_t)n + 1, sizeof *messages);
+    if (messages == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the chat");
+    for (int32_t i = 0; i < n; i++)
+        messages[i] = (lx_jinja_message){role_name(p->messages[i].role), p->messages[i].text,
+                                         p->messages[i].bytes};
+    lx_jinja_chat chat = {.messages = messages,
+                          .n = n,
+                          .begin = model->begin_name,
+                          .end = model->end_name,
+                          .answers = is_unbegun(p) || (p->begins_answer && !p->continues),
+                          .continues = p->continues && !is_unbegun(p)};
+    lx_status st = lx_jinja_render_chat(model->jinja, &chat, (int64_t)time(NULL), bytes + MORE_TEXT,
+                                        out, &why);
+    free(messages);
+    if (st == LX_OK)
+        return st;
+    /* The template's own errors are of the messages that it was given. */
+    bool theirs = st == LX_ERR_INVALID || st == LX_ERR_TOO_LARGE || st == LX_ERR_UNSUPPORTED;
+    return lx_fail(err, theirs ? LX_ERR_INVALID : st, theirs ? field_of(p, 1) : NULL, "%s",
+                   why.text);
+}
+
+static lx_status set_jinja_prompt(const lx_model *model, size_t bytes, lx_completion_params *p,
+                                  lx_error *err)
+{
+    lx_jinja_text text;
+    lx_token_list list;
+    lx_status st = render_jinja(model, p, bytes, &text, err);
+    if (st != LX_OK)
+        return st;
+    lx_token_list_init(&list, text.n * LONGER + MORE_TOKENS);
+    st = lx_text_encode_marked(model, text.bytes, text.marks, text.n, field_of(p, 1), &list, err);
+    free(text.bytes);
+    free(text.marks);
+    if (st != LX_OK) {
+        lx_token_list_fini(&list);
+        return st;
+    }
+    p->leading = "";
+    free(p->prompts[0].text);
+    p->prompts[0] = (lx_prompt){.ids = list.ids, .n_ids = (int32_t)list.n};
     return LX_OK;
+}
+
+static void add_stop(const char *text, lx_stops *stops)
+{
+    struct lx_stop *stop = &stops->stop[stops->n++];
+    stop->bytes = strlen(text);
+    memcpy(stop->text, text, stop->bytes);
+}
+
+/* An answer ends where the model writes what separates messages, and does not have it in it: sent
+   back, it would be refused. Marks that are special tokens are no text of an answer. */
+static void add_stops(const lx_model *model, lx_stops *stops)
+{
+    const lx_chat_template *t = model->chat;
+    if (t->stop != NULL)
+        add_stop(t->stop, stops);
+    for (int i = 0; i < LX_CHAT_MARKS && t->marks[i] != NULL; i++)
+        if (!is_token(model, t->marks[i]))
+            add_stop(t->marks[i], stops);
 }
 
 /* One text for a model that knows no chats: it goes on with the text, as completions do. */
@@ -184,24 +280,48 @@ static bool is_plain(const lx_model *model, const lx_completion_params *p)
 }
 
 /* Without a template the last message alone is answered. */
-static lx_status check_last(const lx_completion_params *p, lx_error *err)
+static lx_status check_last(const lx_model *model, const lx_completion_params *p, lx_error *err)
 {
-    if (p->messages[p->n_messages - 1].role == LX_CHAT_USER && !p->continues)
-        return LX_OK;
-    return lx_fail(err, LX_ERR_INVALID, p->response ? "input" : "messages",
-                   "the last message must be the user's: this model has no template for chats and "
-                   "answers it alone");
+    if (p->messages[p->n_messages - 1].role != LX_CHAT_USER)
+        return lx_fail(err, LX_ERR_INVALID, p->response ? "input" : "messages",
+                       "the last message must be the user's: model %s has no template for chats "
+                       "and answers the last message alone",
+                       model->name);
+    if (p->continues)
+        return lx_fail(err, LX_ERR_INVALID, "continue_final_message",
+                       "continue_final_message must not be true: model %s has no template for "
+                       "chats and answers the last message with a text of its own",
+                       model->name);
+    return LX_OK;
+}
+
+static void note_others(lx_completion_params *p)
+{
+    for (int32_t i = 0; i + 1 < p->n_messages; i++) {
+        char name[64];
+        name_message(p, i, "", name, sizeof name);
+        lx_json_note(&p->notes, name, "this model answers the last message alone", NULL);
+    }
+    if (!p->begins_answer)
+        lx_json_note(&p->notes, "add_generation_prompt", "this model has no template for chats",
+                     NULL);
 }
 
 lx_status lx_chat_prompt(const lx_model *model, lx_completion_params *p, lx_error *err)
 {
-    if (model->task->ends == NULL || is_plain(model, p))
-        return check_last(p, err);
+    if (model->task->ends == NULL || is_plain(model, p)) {
+        note_others(p);
+        return check_last(model, p, err);
+    }
     size_t bytes = AROUND;
     lx_status st = check_template(model, p, err);
     for (int32_t i = 0; i < p->n_messages; i++)
         bytes += p->messages[i].bytes + AROUND;
+    if (st == LX_OK && model->chat == NULL)
+        return set_jinja_prompt(model, bytes, p, err);
     if (st == LX_OK)
         st = set_prompt(model, bytes, p, err);
-    return st == LX_OK ? add_stop(model->chat, &p->stops, err) : st;
+    if (st == LX_OK)
+        add_stops(model, &p->stops);
+    return st;
 }

@@ -33,39 +33,70 @@ static lx_status make_biases(const lx_completion_params *p, int32_t n_ids, lx_bi
     return LX_OK;
 }
 
-/* Whether one of the ids may be drawn at every step. */
-static bool has_drawable(const lx_model *model, const lx_completion_params *p, uint8_t *banned)
+static bool is_ban(const lx_bias *b)
 {
-    bool endless = p->ignore_eos || p->min_tokens > 0;
-    model->task->fill_mask(model, 0, banned);
-    for (int32_t i = 0; i < p->n_allowed; i++)
-        if (!banned[p->allowed[i]] && !(endless && lx_text_is_end(&model->config, p->allowed[i])))
+    return b->add <= -LX_MAX_ASKED_BIAS;
+}
+
+static bool has_bans(const lx_completion_params *p)
+{
+    for (int32_t i = 0; i < p->n_biases; i++)
+        if (is_ban(&p->biases[i]))
             return true;
     return false;
 }
 
-/* LX_ERR_INVALID for an allowed_token_ids that the model cannot follow. */
+/* Whether an id that is not banned may be drawn at every step: one of the list, where there is one.
+ */
+static bool has_drawable(const lx_model *model, const lx_completion_params *p,
+                         const uint8_t *banned)
+{
+    bool endless = p->ignore_eos || p->min_tokens > 0, listed = p->n_allowed > 0;
+    int32_t n = listed ? p->n_allowed : model->config.n_values;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t id = listed ? p->allowed[i] : i;
+        if (!banned[id] && !(endless && lx_text_is_end(&model->config, id)))
+            return true;
+    }
+    return false;
+}
+
+static lx_status check_drawable(const lx_model *model, const lx_completion_params *p, lx_error *err)
+{
+    uint8_t *banned = calloc((size_t)model->config.head_size, 1);
+    if (banned == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+    model->task->fill_mask(model, 0, banned);
+    bool drawable = p->n_allowed == 0 || has_drawable(model, p, banned);
+    for (int32_t i = 0; i < p->n_biases; i++)
+        banned[p->biases[i].id] |= is_ban(&p->biases[i]);
+    bool left = has_drawable(model, p, banned);
+    free(banned);
+    if (!drawable)
+        return lx_fail(err, LX_ERR_INVALID, "allowed_token_ids",
+                       "allowed_token_ids has no token that an answer can have in it");
+    if (!left)
+        return lx_fail(err, LX_ERR_INVALID, "logit_bias", "logit_bias bans every token %s",
+                       p->n_allowed > 0 ? "of allowed_token_ids" : "that an answer can have in it");
+    return LX_OK;
+}
+
+/* LX_ERR_INVALID for an allowed_token_ids that the model cannot follow, and for a logit_bias that
+   leaves no token. */
 static lx_status check_allowed(const lx_model *model, const lx_completion_params *p, lx_error *err)
 {
     static const char field[] = "allowed_token_ids";
     int32_t n_ids = model->config.n_values;
-    if (p->n_allowed == 0)
-        return LX_OK;
-    if (model->task->ends == NULL || p->poem.form != NULL)
+    bool formed = model->task->ends == NULL || p->poem.form != NULL;
+    if (p->n_allowed > 0 && formed)
         return lx_fail(err, LX_ERR_INVALID, field,
                        "%s is for text without a form: a form has its own list at every step",
                        field);
-    if (p->allowed[p->n_allowed - 1] >= n_ids)
+    if (p->n_allowed > 0 && p->allowed[p->n_allowed - 1] >= n_ids)
         return lx_fail(err, LX_ERR_INVALID, field, "%s: %d is not a token, they are 0 to %d here",
                        field, p->allowed[p->n_allowed - 1], n_ids - 1);
-    uint8_t *banned = calloc((size_t)model->config.head_size, 1);
-    if (banned == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
-    bool drawable = has_drawable(model, p, banned);
-    free(banned);
-    return drawable ? LX_OK
-                    : lx_fail(err, LX_ERR_INVALID, field,
-                              "%s has no token that an answer can have in it", field);
+    bool all_may_come = p->n_allowed == 0 && !has_bans(p);
+    return formed || all_may_come ? LX_OK : check_drawable(model, p, err);
 }
 
 /* Tells the plan how many tokens come before the answer may end. */
@@ -202,12 +233,10 @@ static lx_status make_plans(const lx_api *api, lx_served_model *served,
                                    .max_prompt = api->max_prompt,
                                    .score_prompt = scores_prompt(p),
                                    .ignore_end = p->ignore_eos,
-                                   .form = p->poem.form,
-                                   .acrostic = p->poem.acrostic,
-                                   .acrostic_bytes = p->poem.acrostic_bytes,
-                                   .rhyme = p->poem.rhyme,
                                    .rules = p->rules,
-                                   .normalize = p->normalize};
+                                   .normalize = p->normalize,
+                                   .own_of = &lx_poem_task,
+                                   .own = &p->poem};
         st = p->from != NULL ? lx_work_plan_from(served, p->from, p->ignore_eos, &plans[i], err)
                              : lx_work_plan(served, &request, &plans[i], err);
         if (st != LX_OK)
@@ -234,6 +263,10 @@ static const char *costly_field(const lx_completion_params *p)
 static lx_json_notes all_notes(const lx_completion_params *p, lx_plan *const *plans)
 {
     lx_json_notes notes = p->notes;
+    const lx_task_ops *task = plans[0]->model->task;
+    lx_note_unread(task, p->rules, p->normalize, &notes);
+    if (p->ignore_eos && task->ends == NULL)
+        lx_json_note(&notes, "ignore_eos", "answers of this model have a fixed length", NULL);
     for (int32_t i = 0; i < p->n_prompts; i++) {
         notes.unknown += plans[i]->n_unknown;
         notes.simplified += plans[i]->n_simplified;

@@ -60,6 +60,14 @@ static lx_job_params job_params(const lx_api *api, const lx_work_params *p, cons
     };
 }
 
+void lx_note_unread(const lx_task_ops *task, bool rules, bool normalize, lx_json_notes *notes)
+{
+    if (!rules && !task->has_rules)
+        lx_json_note(notes, "rules", "only couplets have rules", NULL);
+    if (!normalize && !task->normalizes)
+        lx_json_note(notes, "normalize", "only couplets and poems are normalized", NULL);
+}
+
 lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, lx_plan **out,
                        lx_error *err)
 {

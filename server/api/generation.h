@@ -47,6 +47,9 @@ typedef struct lx_work {
     lx_request rq;        /* of it only wake and owner; valid until the answer is released */
 } lx_work;
 
+/* Notes those of these fields that a request sets and that the task does not read. */
+void lx_note_unread(const lx_task_ops *task, bool rules, bool normalize, lx_json_notes *notes);
+
 /* The plan for a request; a fault is counted and described in *err. */
 lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, lx_plan **out,
                        lx_error *err) LX_MUST_USE;

@@ -8,13 +8,12 @@
 
 #include "model/formats/png.h"
 #include "model/tasks/image.h"
-#include "model/tasks/picture.h"
 #include "server/api/state_flow.h"
 #include "server/http/sse.h"
 
-static const lx_config *config_of(const lx_images *im)
+static const lx_image_config *config_of(const lx_images *im)
 {
-    return &im->work.pending.served->model->config;
+    return lx_image_of(&im->work.pending.served->model->config);
 }
 
 /* Takes the plan. */
@@ -38,8 +37,8 @@ lx_status lx_images_start(lx_images *im, lx_api *api, lx_served_model *served,
                           const lx_images_request *r, const lx_request *rq, int32_t *retry_after_s,
                           lx_error *err)
 {
-    lx_task_request task = {
-        .values = r->values, .n_values = r->n_values, .class_number = r->class_number};
+    const lx_image_request own = {r->values, r->n_values, r->class_number};
+    const lx_task_request task = {.own_of = &lx_image_task, .own = &own};
     const lx_saved_state *from = r->work.from;
     *im = (lx_images){.size = lx_image_size(&served->model->config)};
     lx_plan *plan = NULL;
@@ -89,7 +88,7 @@ static const uint8_t *raster_of(lx_images *im, int32_t i, int32_t n_tokens)
 
 lx_status lx_images_png(lx_images *im, int32_t i, int32_t n_tokens, lx_buffer *out, lx_error *err)
 {
-    const lx_config *c = config_of(im);
+    const lx_image_config *c = config_of(im);
     return lx_png_write(raster_of(im, i, n_tokens), c->width, c->height, c->n_channels, out, err);
 }
 
@@ -100,7 +99,7 @@ static const uint8_t *whole_image(void *context, int32_t i)
 
 lx_status lx_images_sheet(lx_images *im, lx_buffer *out, lx_error *err)
 {
-    const lx_config *c = config_of(im);
+    const lx_image_config *c = config_of(im);
     return lx_png_write_sheet(im->work.params->n, c->width, c->height, c->n_channels, whole_image,
                               im, out, err);
 }
@@ -128,7 +127,7 @@ enum { MAX_ANSWER = 96 << 20, MAX_SHEET = 64 << 20 };
 
 static lx_json_pixels usage_of(const lx_image_answer *a, int64_t n_tokens)
 {
-    int32_t channels = a->images.work.pending.served->model->config.n_channels;
+    int32_t channels = config_of(&a->images)->n_channels;
     const lx_work *w = &a->images.work;
     int32_t there = a->images.given + w->params->start.n_tokens;
     /* The first row a state has seen is no pixel's. */
@@ -223,7 +222,7 @@ static const char *event_name(const lx_image_answer *a, const char *edit, const 
 
 static int32_t values_of_unit(const lx_image_answer *a)
 {
-    const lx_config *c = &a->images.work.pending.served->model->config;
+    const lx_image_config *c = config_of(&a->images);
     return a->unit == LX_STREAM_ROWS ? c->width * c->n_channels : c->n_channels;
 }
 
@@ -424,8 +423,9 @@ static int64_t base64_bytes(int64_t n)
 
 /* A sheet (lx_png_write_sheet) is a near-square grid with a border of 2 pixels, made a row of
    images at a time; at most 2 n + 2 images have room in it. */
-int64_t lx_images_bytes(const lx_config *c, const lx_image_params *p)
+int64_t lx_images_bytes(const lx_config *config, const lx_image_params *p)
 {
+    const lx_image_config *c = lx_image_of(config);
     int64_t raster = (int64_t)c->width * c->height * c->n_channels;
     int64_t png = png_bytes(c->width, c->height, c->n_channels), n = p->n;
     int64_t states = lx_cost_states(p->return_state || p->suspend != NULL ? p->n : 0);
@@ -471,7 +471,7 @@ static void defer(lx_image_answer *a, bool stream, lx_response *rs)
         lx_work_await_end(&a->images.work);
 }
 
-static lx_status new_answer(const lx_image_params *p, bool edit, const lx_config *config,
+static lx_status new_answer(const lx_image_params *p, bool edit, const lx_image_config *config,
                             lx_image_answer **out, lx_error *err)
 {
     lx_image_answer *a = calloc(1, sizeof *a + (size_t)p->n * sizeof *a->readers);
@@ -500,7 +500,7 @@ static void read_prompt(lx_image_params *p, const lx_config *c)
         return;
     p->class_number = lx_image_find_class(c, p->prompt, p->prompt_bytes);
     if (p->class_number == 0)
-        p->notes.prompt = c->n_classes > 0 ? unknown : no_classes;
+        p->notes.prompt = lx_image_of(c)->n_classes > 0 ? unknown : no_classes;
 }
 
 static void start(lx_api *api, lx_served_model *served, lx_image_params *p, bool edit,
@@ -525,7 +525,7 @@ static void start(lx_api *api, lx_served_model *served, lx_image_params *p, bool
     lx_error err = {0};
     int32_t retry_after_s = 0;
     lx_image_answer *a = NULL;
-    lx_status st = new_answer(p, edit, &served->model->config, &a, &err);
+    lx_status st = new_answer(p, edit, lx_image_of(&served->model->config), &a, &err);
     if (st == LX_OK)
         st = lx_images_start(&a->images, api, served, &request, rq, &retry_after_s, &err);
     if (st == LX_OK) {
@@ -540,7 +540,7 @@ static void start(lx_api *api, lx_served_model *served, lx_image_params *p, bool
     lx_respond_unstarted(rs, st, &err, retry_after_s);
 }
 
-static lx_status check_size(const lx_image_params *p, const lx_config *c, lx_error *err)
+static lx_status check_size(const lx_image_params *p, const lx_image_config *c, lx_error *err)
 {
     char own[24];
     (void)snprintf(own, sizeof own, "%dx%d", c->width, c->height);
@@ -555,7 +555,7 @@ static lx_status prepare(lx_api *api, const lx_image_params *p, lx_served_model 
 {
     lx_status st = lx_serving_find_model(api->serving, p->model, LX_IMAGE, served, err);
     if (st == LX_OK)
-        st = check_size(p, &(*served)->model->config, err);
+        st = check_size(p, lx_image_of(&(*served)->model->config), err);
     if (st == LX_OK && p->image.data != NULL)
         st = lx_picture_read_prefix(
             &(*served)->model->config, (lx_png_file){p->image.data, p->image.bytes},
@@ -584,7 +584,7 @@ static void start_from(lx_api *api, lx_served_model *served, void *params,
 {
     lx_image_params *p = params;
     lx_error err = {0};
-    lx_status st = check_size(p, &served->model->config, &err);
+    lx_status st = check_size(p, lx_image_of(&served->model->config), &err);
     if (st == LX_OK && p->class_number > 0)
         st = lx_fail(&err, LX_ERR_INVALID, "class", "the state's picture has its class already");
     if (st == LX_OK && p->prompt_bytes > 0)

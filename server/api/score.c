@@ -7,11 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/tasks/copy.h"
-#include "model/tasks/couplet.h"
 #include "model/tasks/image.h"
-#include "model/tasks/picture.h"
-#include "model/tasks/text.h"
 #include "server/api/generation.h"
 #include "server/json/answers.h"
 #include "server/json/requests.h"
@@ -24,16 +20,13 @@ enum { MAX_ANSWER = 16 << 20 };
 static void write_answer(const lx_work *w, lx_buffer *out)
 {
     const lx_task_ops *task = w->pending.served->model->task;
-    bool image = task->modality == LX_IMAGE;
     lx_json_timings timings = lx_work_timings(w);
     lx_json_score answer = {
         .model = w->pending.served->model->name,
         .fingerprint = w->pending.served->fingerprint,
-        .mean_name = image                      ? "bits_per_dim"
-                     : task == &lx_couplet_task ? "nats_per_character"
-                                                : "nats_per_token",
+        .mean_name = task->score_name,
         .n_prompt = lx_job_plan(w->job)->n_prompt,
-        .unit = image ? M_LN2 : 1.0,
+        .unit = task->score_unit,
         .timings = &timings,
     };
     answer.n = lx_job_tokens(w->job, 0, NULL, &answer.logprobs);
@@ -80,7 +73,7 @@ static lx_status image_targets(lx_served_model *served, const lx_score_params *p
 {
     const lx_config *c = &served->model->config;
     uint8_t *values = NULL;
-    lx_task_request request = {.values = NULL};
+    const lx_task_request request = {.text = NULL};
     const char *unread = p->prompt != NULL ? "prompt" : p->completion != NULL ? "completion" : NULL;
     if (p->image.data == NULL)
         return lx_fail(err, LX_ERR_INVALID, "image", "image is missing: model %s scores a PNG",
@@ -97,33 +90,15 @@ static lx_status image_targets(lx_served_model *served, const lx_score_params *p
     return st == LX_OK ? lx_plan_new(served->model, &request, &out->plan, err) : st;
 }
 
-static lx_status couplet_targets(const lx_score_params *p, scored *out, lx_error *err)
-{
-    lx_status st = allocate_targets(out, out->plan->n_new, err);
-    if (st == LX_OK)
-        st = lx_couplet_lower_ids(out->plan, p->completion, p->completion_bytes, out->targets, err);
-    if (strcmp(err->param, "lower") == 0)
-        (void)snprintf(err->param, sizeof err->param, "completion"); /* its name over HTTP */
-    return st;
-}
-
-static lx_status copy_targets(const lx_score_params *p, scored *out, lx_error *err)
-{
-    lx_status st = allocate_targets(out, out->plan->n_new, err);
-    return st == LX_OK ? lx_copy_answer_ids(out->plan, p->completion, p->completion_bytes,
-                                            out->targets, err)
-                       : st;
-}
-
 /* The completion's own tokens, as if it had been generated. */
 static lx_status text_targets(const lx_score_params *p, scored *out, lx_error *err)
 {
     lx_token_list list;
     lx_token_list_init(&list, (size_t)out->plan->n_new);
-    lx_status st = lx_text_encode(out->plan->model, p->completion, p->completion_bytes, 0,
-                                  "completion", &list, err);
-    if (st == LX_OK && list.n == 0)
-        st = lx_fail(err, LX_ERR_INVALID, "completion", "the completion is empty");
+    lx_status st = out->plan->model->task->read_answer(out->plan, p->completion,
+                                                       p->completion_bytes, &list, err);
+    if (st == LX_OK && list.status != LX_OK)
+        st = lx_fail(err, list.status, NULL, "no memory for a completion");
     if (st != LX_OK) {
         lx_token_list_fini(&list);
         return st;
@@ -150,12 +125,7 @@ static lx_status line_targets(const lx_api *api, lx_served_model *served, const 
                                .max_prompt = api->max_prompt,
                                .rules = false};
     lx_status st = lx_plan_new(served->model, &request, &out->plan, err);
-    if (st != LX_OK)
-        return st;
-    if (served->model->task->ends != NULL) /* text of any kind */
-        return text_targets(p, out, err);
-    return served->model->task == &lx_copy_task ? copy_targets(p, out, err)
-                                                : couplet_targets(p, out, err);
+    return st == LX_OK ? text_targets(p, out, err) : st;
 }
 
 /* --- the route --- */

@@ -89,12 +89,8 @@ lx_status lx_state_model(const lx_api *api, const lx_saved_state *s, lx_served_m
 lx_status lx_state_plan(const lx_saved_state *s, const lx_model *model, bool ignore_end,
                         lx_plan **out, lx_error *err)
 {
-    lx_task_request request;
-    lx_status st = model->task->reread(s->request, s->request_bytes, s->rules, &request, err);
-    if (st == LX_OK) {
-        request.ignore_end = ignore_end;
-        st = lx_plan_new(model, &request, out, err);
-    }
+    lx_status st =
+        lx_plan_again(model, s->request, s->request_bytes, s->rules, ignore_end, out, err);
     if (st == LX_ERR_INVALID) /* what was wrong with the request is wrong with the state */
         (void)snprintf(err->param, sizeof err->param, "state");
     return st;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "model/tasks/picture.h"
+#include "model/tasks/image.h"
 #include "server/api/generation.h"
 #include "server/api/state_flow.h"
 #include "server/json/answers.h"
@@ -321,7 +321,8 @@ static lx_status plan_image(lx_served_model *served, const lx_state_create *p, l
                             lx_error *err)
 {
     const char *unread = text_field(p);
-    lx_task_request request = {.class_number = p->class_number, .values = NULL};
+    lx_image_request own = {.class_number = p->class_number, .values = NULL};
+    const lx_task_request request = {.own_of = &lx_image_task, .own = &own};
     uint8_t *values = NULL;
     lx_status st = LX_OK;
     if (unread != NULL)
@@ -332,15 +333,15 @@ static lx_status plan_image(lx_served_model *served, const lx_state_create *p, l
     if (p->image.data != NULL)
         st = lx_picture_read_prefix(
             &served->model->config, (lx_png_file){p->image.data, p->image.bytes},
-            (lx_png_file){p->mask.data, p->mask.bytes}, &values, &request.n_values, err);
-    request.values = values;
+            (lx_png_file){p->mask.data, p->mask.bytes}, &values, &own.n_values, err);
+    own.values = values;
     if (st == LX_OK)
         st = lx_work_plan(served, &request, plan, err);
     free(values);
     return st;
 }
 
-static lx_status plan_text(const lx_api *api, lx_served_model *served, const lx_state_create *p,
+static lx_status plan_text(const lx_api *api, lx_served_model *served, lx_state_create *p,
                            lx_plan **plan, lx_error *err)
 {
     const char *unread = image_field(p);
@@ -349,15 +350,14 @@ static lx_status plan_text(const lx_api *api, lx_served_model *served, const lx_
                        served->model->name, unread);
     if (p->prompt == NULL)
         return lx_fail(err, LX_ERR_INVALID, "prompt", "prompt is missing");
+    lx_note_unread(served->model->task, p->rules, p->normalize, &p->notes);
     lx_task_request request = {.text = p->prompt,
                                .text_bytes = p->prompt_bytes,
                                .max_prompt = api->max_prompt,
-                               .form = p->poem.form,
-                               .acrostic = p->poem.acrostic,
-                               .acrostic_bytes = p->poem.acrostic_bytes,
-                               .rhyme = p->poem.rhyme,
                                .rules = p->rules,
-                               .normalize = p->normalize};
+                               .normalize = p->normalize,
+                               .own_of = &lx_poem_task,
+                               .own = &p->poem};
     return lx_work_plan(served, &request, plan, err);
 }
 

@@ -1,14 +1,15 @@
 /* The routes that describe the server: models, capacity, health, metrics. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "common/log_sink.h"
 #include "common/version.h"
-#include "model/rhymes.h"
-#include "model/tokenizers/tokenizer.h"
+#include "model/tasks/task.h"
 #include "server/api/api.h"
 #include "server/json/answers.h"
+#include "server/json/requests.h"
 
 /* Loading has no deadline of its own; the connection of a client that waits for it has this one. */
 enum { MAX_BODY = 1 << 20, PATIENCE_S = 3600 };
@@ -42,25 +43,12 @@ static lx_json_model describe(const lx_served_model *m)
         .n_layers = c->n_layers,
         .n_heads = c->n_heads,
         .state_bytes = lx_serving_state_bytes(m),
-        .max_chars = c->max_chars,
-        .context = c->context,
-        .tokenizer =
-            m->model->tokenizer != NULL ? lx_tokenizer_family_name(m->model->tokenizer) : "",
-        .width = c->width,
-        .height = c->height,
-        .period = c->period > 0 ? c->period : c->height,
-        .channels = c->n_channels,
-        .classes = c->classes,
-        .n_classes = c->n_classes,
-        .rhymes = lx_rhymes_groups(m->model->rhymes) > 0,
+        .modality = m->model->task->modality,
         .slots = m->n_slots,
         .state_grows = m->model->state.page_floats > 0,
     };
     list_kinds(c, &json);
-    if (m->transcriber != NULL) {
-        json.sample_rate = c->mel.rate;
-        json.max_seconds = lx_listener_longest(lx_transcriber_listener(m->transcriber));
-    }
+    m->model->task->card(m->model, &json.card);
     return json;
 }
 
@@ -274,9 +262,14 @@ void lx_handle_metrics(lx_api *api, const lx_request *rq, lx_response *rs)
 /* --- POST /v1/models/reload: new weights for new requests; the answer comes when they are in use
  * --- */
 
+typedef struct reloading {
+    lx_reload *reload;
+    lx_json_notes notes;
+} reloading;
+
 static bool is_done(const void *context)
 {
-    return lx_reload_done(context);
+    return lx_reload_done(((const reloading *)context)->reload);
 }
 
 /* A fault of a model's files is no fault of the server: the operator who put them there mends it.
@@ -299,11 +292,12 @@ static void refuse_reload(lx_status st, const lx_error *err, lx_response *rs)
 
 static void finish(void *context, lx_response *rs)
 {
+    const reloading *r = context;
     const lx_reloaded_model *models = NULL;
     lx_json_reloaded list[LX_MAX_MODELS];
     int32_t n = 0;
     lx_error err = {0};
-    lx_status st = lx_reload_result(context, &models, &n, &err);
+    lx_status st = lx_reload_result(r->reload, &models, &n, &err);
     if (st != LX_OK) {
         refuse_reload(st, &err, rs);
         return;
@@ -317,23 +311,36 @@ static void finish(void *context, lx_response *rs)
     lx_buffer body;
     lx_buffer_init(&body, MAX_BODY);
     lx_json_write_reload(list, n, &body);
+    lx_json_append_notes(&r->notes, &body);
     lx_response_take(rs, 200, "application/json", &body);
 }
 
 /* A client that leaves does not stop a reload. */
 static void release(void *context)
 {
-    lx_reload_release(context);
+    reloading *r = context;
+    lx_reload_release(r->reload);
+    free(r);
+}
+
+static lx_status start_reload(lx_api *api, const lx_request *rq, reloading *r, lx_error *err)
+{
+    if (r == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a reload");
+    lx_status st = lx_json_read_reload(rq->body, rq->body_bytes, &r->notes, err);
+    return st == LX_OK ? lx_reload_start(api->serving, rq->wake, rq->wake_context, &r->reload, err)
+                       : st;
 }
 
 void lx_handle_reload(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     lx_error err = {0};
-    lx_reload *r = NULL;
     if (!lx_request_reads(rq, "application/json", rs))
         return;
-    lx_status st = lx_reload_start(api->serving, rq->wake, rq->wake_context, &r, &err);
+    reloading *r = calloc(1, sizeof *r);
+    lx_status st = start_reload(api, rq, r, &err);
     if (st != LX_OK) {
+        free(r);
         lx_respond_status(rs, st, &err);
         return;
     }

@@ -165,6 +165,29 @@ static lx_status reserve(heard *h, size_t file_bytes, int32_t *again_s, lx_error
                               again_s, err);
 }
 
+/* A text has at most as many tokens as the longest sound has rows. So many the key must have, and
+   more for a file whose decoding is more work than that of the longest sound. */
+static lx_status take_load(heard *h, const lx_upload *file, const lx_request *rq, int32_t *again_s,
+                           lx_error *err)
+{
+    const lx_key *key = lx_key_of(&rq->client);
+    const lx_listener *l = lx_transcriber_listener(h->pending.served->transcriber);
+    int64_t n_tokens = 0;
+    lx_status st = LX_OK;
+    if (key != NULL && lx_key_counts_tokens(key)) /* else the file is not opened for its weight */
+        st = lx_listener_weigh(l, file->data, file->bytes, "file", &n_tokens, err);
+    if (st != LX_OK)
+        return st;
+    st = lx_pending_take(&h->pending, rq, n_tokens, 1, again_s, err);
+    if (st == LX_ERR_INVALID)
+        return lx_fail(
+            err, st, "file",
+            "decoding the file counts as %lld tokens, which are more than a key may have "
+            "per minute (--key-tokens)",
+            (long long)n_tokens);
+    return st;
+}
+
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -199,8 +222,7 @@ static lx_status start(heard *h, const lx_upload *file, const lx_request *rq, in
 {
     lx_status st = reserve(h, file->bytes, again_s, err);
     if (st == LX_OK)
-        /* A text has at most as many tokens as the longest sound has rows. */
-        st = lx_pending_take(&h->pending, rq, h->pending.served->model->max_rows, 1, again_s, err);
+        st = take_load(h, file, rq, again_s, err);
     if (st == LX_OK)
         st = submit(h, file, rq, again_s, err);
     if (st != LX_OK)

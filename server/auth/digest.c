@@ -1,4 +1,4 @@
-/* By GnuTLS, which libmicrohttpd needs anyway: no further library. */
+/* By GnuTLS. A build without TLS has sha256.c in place of this file. */
 #include "server/auth/digest.h"
 
 #include <gnutls/crypto.h>

@@ -1,6 +1,6 @@
 /*
- * Hashes of messages, from GnuTLS: the only file pair that knows that library's crypto.h.
- * Thread: any.
+ * Hashes of messages: GnuTLS computes them (digest.c), and in a build without TLS our own code
+ * (sha256.c). Thread: any.
  */
 #ifndef LINNET_SERVER_AUTH_DIGEST_H
 #define LINNET_SERVER_AUTH_DIGEST_H

@@ -399,6 +399,11 @@ lx_key *lx_key_of(const lx_client *client)
     return (lx_key *)(uintptr_t)client->key; /* made by the function above */
 }
 
+bool lx_key_counts_tokens(const lx_key *key)
+{
+    return key->keys->limits.tokens > 0;
+}
+
 static lx_status check_possible(const lx_key_limits *limits, const lx_key_load *load, lx_error *err)
 {
     if (limits->samples > 0 && load->n_samples > limits->samples)

@@ -78,6 +78,9 @@ void lx_key_leave(lx_key *key);
 lx_client lx_key_client(lx_key *key);
 lx_key *lx_key_of(const lx_client *client);
 
+/* Whether its tokens have a limit. */
+bool lx_key_counts_tokens(const lx_key *key);
+
 /* What a piece of work asks for: n_samples now, and of all these n_tokens. */
 typedef struct lx_key_load {
     int64_t n_tokens;

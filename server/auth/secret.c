@@ -2,14 +2,13 @@
 #include "server/auth/secret.h"
 
 #include <errno.h>
-#include <gnutls/gnutls.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 void lx_secret_wipe(void *data, size_t n)
 {
-    gnutls_memset(data, 0, n);
+    explicit_bzero(data, n);
 }
 
 static lx_status read_open(FILE *f, const char *path, size_t max, const char *param, char **out,

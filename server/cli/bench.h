@@ -8,8 +8,8 @@
 
 enum {
     LX_BENCH_PREFILL_ROWS = 512,
-    LX_BENCH_DRAFT_ROWS = 128, /* of a step, beside one a stream */
-    LX_BENCH_GROUP = 16        /* steps: what a back end does every few tokens is in every group */
+    LX_BENCH_DRAFT_ROWS = 128, /* of a step, besides one per stream */
+    LX_BENCH_GROUP = 16 /* steps: work that a back end does every few tokens is in every group */
 };
 
 /* One line of the table by position. */
@@ -31,7 +31,7 @@ lx_status lx_bench_prefill(lx_transformer *t, int32_t length, int64_t rounds, in
 
 /* *median_ns: the median over groups of LX_BENCH_GROUP steps of the mean step of `batch` streams,
    which the transformer allows. All streams are at the same token, counted from 1, and move on with
-   the steps; behind the first one the transformer allows LX_BENCH_PREFILL_ROWS rows too. */
+   the steps; after the first token the transformer allows LX_BENCH_PREFILL_ROWS rows too. */
 lx_status lx_bench_batch(lx_transformer *t, int32_t batch, int32_t position, int64_t steps,
                          int64_t *median_ns, lx_error *err) LX_MUST_USE;
 
@@ -46,13 +46,5 @@ typedef struct lx_bench_draft {
  */
 lx_status lx_bench_drafts(lx_transformer *t, const char *prompt, int32_t streams, int64_t rounds,
                           lx_bench_draft *out, lx_error *err) LX_MUST_USE;
-
-/* Every slot but the first becomes a copy of a stream of `rows` rows that the first one takes in, a
-   copy in memory of its own. The transformer allows LX_BENCH_PREFILL_ROWS rows. */
-lx_status lx_bench_fill(lx_transformer *t, lx_states *states, int32_t n_slots, int32_t rows,
-                        lx_error *err) LX_MUST_USE;
-
-/* The median of n times; sorts them. */
-int64_t lx_bench_median(int64_t *times, int64_t n);
 
 #endif

@@ -1,16 +1,25 @@
-/* What the commands share (see cli.h). */
+/* The code that the commands share (see cli.h). */
 #include "server/cli/cli.h"
 
+#include <errno.h>
 #include <math.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/cgroup.h"
+#include "common/clock.h"
 #include "common/visible.h"
 #include "server/cli/manual.h"
 #include "server/cli/places.h"
 
-int32_t lx_cli_core_count(void)
+enum { CHUNK = 1 << 16, BAR = 30 };
+
+/* --- models --- */
+
+/* Cores that this process may run on, at least 1; a container's share of CPU time, rounded up. */
+static int32_t core_count(void)
 {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0)
@@ -31,7 +40,7 @@ static lx_isa isa_by_name(const char *name)
 lx_backend_options lx_cli_backend_options(const lx_cli_model_options *o)
 {
     return (lx_backend_options){
-        .n_threads = o->threads > 0 ? (int32_t)o->threads : lx_cli_core_count(),
+        .n_threads = o->threads > 0 ? (int32_t)o->threads : core_count(),
         .isa = isa_by_name(o->isa),
         .precision = strcmp(o->precision, "f32") == 0    ? LX_PRECISION_F32
                      : strcmp(o->precision, "int8") == 0 ? LX_PRECISION_INT8
@@ -41,7 +50,7 @@ lx_backend_options lx_cli_backend_options(const lx_cli_model_options *o)
     };
 }
 
-lx_status lx_cli_open_backend(const lx_cli_model_options *o, lx_backend **out, lx_error *err)
+static lx_status open_backend(const lx_cli_model_options *o, lx_backend **out, lx_error *err)
 {
     lx_backend_options options = lx_cli_backend_options(o);
     char why[LX_CLI_WHY_BYTES];
@@ -57,13 +66,13 @@ lx_status lx_cli_load_model(const char *given, lx_model **out, lx_error *err)
     return st == LX_OK ? lx_model_load(dir, out, err) : st;
 }
 
-/* Back end and model; what is still missing in the end is `add`'s. */
+/* Opens back end and model; `add` opens the rest. */
 static lx_status open_with(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,
                            lx_status (*add)(lx_cli_model *m, int32_t max_tokens, lx_error *err),
                            lx_error *err)
 {
     *out = (lx_cli_model){0};
-    lx_status st = lx_cli_open_backend(o, &out->be, err);
+    lx_status st = open_backend(o, &out->be, err);
     if (st == LX_OK)
         st = lx_cli_load_model(o->model, &out->model, err);
     if (st == LX_OK)
@@ -119,6 +128,8 @@ void lx_cli_close(lx_cli_model *m)
     *m = (lx_cli_model){0};
 }
 
+/* --- commands --- */
+
 int lx_cli_fail(const lx_command *c, lx_status status, const lx_error *err)
 {
     const char *text = err->text[0] != '\0' ? err->text : lx_status_text(status);
@@ -128,28 +139,45 @@ int lx_cli_fail(const lx_command *c, lx_status status, const lx_error *err)
 
 static void print_help(const lx_command *c, int argc, char **argv)
 {
-    void (*print)(const lx_command *, FILE *) = lx_options_help;
-    for (int i = 0; i < argc && print == lx_options_help; i++) {
+    void (*print)(const lx_command *, FILE *) = lx_manual_help;
+    for (int i = 0; i < argc && print == lx_manual_help; i++) {
         if (strcmp(argv[i], "--help=markdown") == 0)
-            print = lx_options_markdown;
+            print = lx_manual_markdown;
         else if (strcmp(argv[i], "--help=man") == 0)
             print = lx_manual_command;
     }
     print(c, stdout);
 }
 
-lx_status lx_cli_parse(const lx_command *c, int argc, char **argv, void *values,
-                       const char **positional, int *n_positional, int *exit_status)
+int lx_cli_run(const lx_command *c, int argc, char **argv)
 {
     lx_error err = {0};
-    lx_status st = lx_options_parse(c, argc, argv, values, positional, n_positional, &err);
-    if (st == LX_ERR_CANCELLED) {
+    int n = 0;
+    void *values = calloc(1, c->values_bytes);
+    const char **positional = calloc((size_t)c->max_positional + 1, sizeof *positional);
+    lx_status st = values != NULL && positional != NULL
+                       ? lx_options_parse(c, argc, argv, values, positional, &n, &err)
+                       : lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the arguments");
+    if (st == LX_OK) {
+        st = c->run(values, positional, &err);
+    } else if (st == LX_ERR_CANCELLED) {
         print_help(c, argc, argv);
-        *exit_status = 0;
-    } else if (st != LX_OK) {
-        *exit_status = lx_cli_fail(c, st, &err);
+        st = LX_OK;
     }
-    return st;
+    free(values);
+    free(positional);
+    return st == LX_OK ? 0 : lx_cli_fail(c, st, &err);
+}
+
+/* --- standard input and output --- */
+
+lx_status lx_cli_read_input(lx_buffer *out, lx_error *err)
+{
+    char chunk[CHUNK];
+    size_t n;
+    while (out->status == LX_OK && (n = fread(chunk, 1, sizeof chunk, stdin)) > 0)
+        lx_buffer_append(out, chunk, n);
+    return ferror(stdin) == 0 ? LX_OK : lx_fail(err, LX_ERR_IO, NULL, "%s", strerror(errno));
 }
 
 void lx_cli_print_json_bytes(const char *text, size_t n)
@@ -171,4 +199,41 @@ void lx_cli_print_json_bytes(const char *text, size_t n)
 void lx_cli_print_json_string(const char *text)
 {
     lx_cli_print_json_bytes(text, strlen(text));
+}
+
+void lx_cli_begin_json(const char *model)
+{
+    (void)printf("{\"model\": ");
+    lx_cli_print_json_string(model);
+}
+
+void lx_progress_begin(lx_progress *p, const char *unit, int64_t total)
+{
+    *p = (lx_progress){.on = isatty(STDERR_FILENO) == 1,
+                       .unit = unit,
+                       .total = total > 0 ? total : 1,
+                       .start_ns = lx_now_ns()};
+}
+
+void lx_progress_update(lx_progress *p, int64_t done)
+{
+    int64_t now = lx_now_ns();
+    if (!p->on || now < p->next_ns)
+        return;
+    char bar[BAR + 1];
+    int filled = (int)(done * BAR / p->total);
+    memset(bar, ' ', BAR);
+    memset(bar, '#', (size_t)filled);
+    bar[BAR] = '\0';
+    double seconds = (double)(now - p->start_ns) / 1e9;
+    (void)fprintf(stderr, "\r[%s] %3d %%  %.0f %s/s\033[K", bar, (int)(done * 100 / p->total),
+                  seconds > 0 ? (double)done / seconds : 0.0, p->unit);
+    (void)fflush(stderr);
+    p->next_ns = now + 100 * LX_NS_PER_MS;
+}
+
+void lx_progress_end(lx_progress *p)
+{
+    if (p->on)
+        (void)fputs("\r\033[K", stderr);
 }

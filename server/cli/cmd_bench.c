@@ -1,17 +1,15 @@
 /*
- * linnet bench: the speed of the bare model, without HTTP, and but for --draft without engine.
+ * linnet bench: the speed of the bare model, without HTTP, and without engine except for --draft.
  *
- * By batch size (bench_batch.c) or along one stream (bench_positions.c): with --positions steps at
- * some tokens, with --prefill whole prompts, with --draft whole answers with guessed tokens and
- * without (bench_draft.c); for every number of threads. From the median step time
- * come ms/token of one stream (= the step) and tokens/s of all.
+ * The measurements are in bench.c: by batch size, with --positions steps at some tokens of one
+ * stream, with --prefill whole prompts, with --draft whole answers with guessed tokens and without;
+ * each for every number of threads. ms/token of one stream is the median step time; tokens/s of all
+ * streams follows from it.
  */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "server/cli/bench.h"
 #include "server/cli/cli.h"
-#include "server/cli/commands.h"
 
 enum { MAX_LIST = 32, MAX_BATCH = 65536, MAX_POSITION = 1 << 24 };
 
@@ -22,75 +20,28 @@ typedef struct bench_options {
     bool json;
 } bench_options;
 
-#define FIELD(member) offsetof(bench_options, member)
+#define LX_OPTIONS bench_options
 static const lx_option options[] = {
-    LX_CLI_LOCAL_MODEL_OPTION(bench_options, local),
-    LX_CLI_DEVICE_OPTIONS(bench_options, local),
-    {.name = "threads",
-     .short_name = 't',
-     .kind = LX_OPTION_STRING,
-     .offset = FIELD(threads),
-     .fallback = "1",
-     .value = "LIST",
-     .help = "numbers of threads, for example 1,2"},
-    {.name = "batch",
-     .short_name = 'b',
-     .kind = LX_OPTION_STRING,
-     .offset = FIELD(batch),
-     .fallback = "1,8,64,256",
-     .value = "LIST",
-     .help = "batch sizes, for example 1,64"},
-    {.name = "at",
-     .kind = LX_OPTION_INT,
-     .offset = FIELD(at),
-     .fallback = "1",
-     .min = 1,
-     .max = MAX_POSITION,
-     .value = "N",
-     .help = "batches begin at this token of every stream"},
-    {.name = "positions",
-     .kind = LX_OPTION_STRING,
-     .offset = FIELD(positions),
-     .value = "LIST",
-     .help = "instead of batches: one stream at these tokens, for example 1,64,784"},
-    {.name = "prefill",
-     .kind = LX_OPTION_STRING,
-     .offset = FIELD(prefill),
-     .value = "LIST",
-     .help = "instead of batches: prompts of so many tokens, for example 392,10000"},
-    {.name = "draft",
-     .kind = LX_OPTION_STRING,
-     .offset = FIELD(draft),
-     .value = "LIST",
-     .help =
-         "instead of batches: whole answers of so many streams at once, with guessed tokens and "
-         "without in turns, for example 1,64"},
-    {.name = "prompt",
-     .kind = LX_OPTION_STRING,
-     .offset = FIELD(prompt),
-     .value = "TEXT",
-     .help = "with --draft: what a model of texts answers"},
-    {.name = "steps",
-     .kind = LX_OPTION_INT,
-     .offset = FIELD(steps),
-     .fallback = "50",
-     .min = 1,
-     .max = 100000,
-     .value = "N",
-     .help = "steps, prompts or answers measured for each line of the table"},
-    LX_CLI_JSON_OPTION(bench_options, json),
-};
-
-const lx_command lx_bench_command = {
-    .name = "bench",
-    .brief = "measure speed: milliseconds a token, tokens a second",
-    .summary = "Measures decoding: milliseconds per token and tokens per second.",
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .notes =
-        "A row is the median of --steps steps (of batches, of groups of 16 of them) after a\n"
-        "fifth as many for warming up, or of --steps prompts or answers. With --positions the\n"
-        "resident memory of the process is that when the stream came there.\n",
+    LX_CLI_LOCAL_MODEL_OPTION,
+    LX_CLI_DEVICE_OPTIONS,
+    LX_STRING("threads", threads, "1", "LIST",
+              "Each of these numbers of threads is measured, for example 1,2.", .letter = 't'),
+    LX_STRING("batch", batch, "1,8,64,256", "LIST",
+              "Each of these numbers of streams decodes at once, for example 1,64.", .letter = 'b'),
+    LX_INT("at", at, "1", 1, MAX_POSITION, "N",
+           "Batches begin at token N of every stream, counted from 1."),
+    LX_STRING("positions", positions, NULL, "LIST",
+              "In place of batches, one stream is measured at these tokens, for example 1,64,784."),
+    LX_STRING("prefill", prefill, NULL, "LIST",
+              "In place of batches, prompts of these lengths in tokens are measured, for example "
+              "392,10000."),
+    LX_STRING("draft", draft, NULL, "LIST",
+              "In place of batches, whole answers of these numbers of streams are measured, with "
+              "guessed tokens and without in turns, for example 1,64."),
+    LX_STRING("prompt", prompt, NULL, "TEXT", "With --draft, a model of text answers this prompt."),
+    LX_INT("steps", steps, "50", 1, 100000, "N",
+           "Each line of the table is measured over N steps, prompts or answers."),
+    LX_CLI_JSON_OPTION,
 };
 
 static lx_status parse_list(const char *name, const char *text, int32_t max, int32_t *out,
@@ -114,14 +65,13 @@ static lx_status parse_list(const char *name, const char *text, int32_t max, int
 
 /* --- printing --- */
 
-/* Before the first row: what was measured, and of a table its head. */
+/* Before the first row: the model and the back end, and the head of a table. */
 static void print_header(const bench_options *o, const lx_cli_model *m)
 {
     char text[160];
     m->be->ops->describe(m->be, text, sizeof text);
     if (o->json) {
-        (void)printf("{\"model\": ");
-        lx_cli_print_json_string(m->model->name);
+        lx_cli_begin_json(m->model->name);
         (void)printf(", \"parameters\": %lld, \"state_bytes\": %lld, \"backend\": ",
                      (long long)m->model->n_parameters,
                      (long long)(lx_model_state_floats(m->model, m->model->max_rows) * 4));
@@ -140,6 +90,12 @@ static void print_header(const bench_options *o, const lx_cli_model *m)
     else
         (void)printf("%8s %8s %12s %14s %14s\n", "threads", o->prefill != NULL ? "prompt" : "batch",
                      o->prefill != NULL ? "ms/prompt" : "ms/step", "ms/token", "tokens/s");
+}
+
+static void print_comma(const bench_options *o, bool first)
+{
+    if (o->json && !first)
+        (void)printf(", ");
 }
 
 /* `n` tokens took so long: one of each stream, or those of a prompt. */
@@ -173,7 +129,7 @@ static void print_draft(const bench_options *o, int32_t threads, int32_t streams
                         const lx_bench_draft *d)
 {
     double off = (double)d->off_ns / 1e6, on = (double)d->on_ns / 1e6;
-    /* A step brings a stream one token, and those guesses that were right. */
+    /* A step brings a stream one token, and the guesses that were right. */
     double step = (double)d->tokens / (double)(d->tokens - d->accepted);
     double accepted = d->drafted > 0 ? (double)d->accepted / (double)d->drafted : 0;
     if (o->json)
@@ -189,51 +145,43 @@ static void print_draft(const bench_options *o, int32_t threads, int32_t streams
 
 /* --- measuring --- */
 
-static lx_status bench_drafts(const bench_options *o, const lx_cli_model *m, int32_t threads,
-                              const int32_t *streams, int32_t n, lx_error *err)
+/* One row of the table: answers of so many streams, a batch, or prompts of a length. */
+static lx_status bench_one(const bench_options *o, lx_transformer *t, int32_t threads, int32_t n,
+                           bool first, lx_error *err)
 {
-    lx_status st = LX_OK;
-    for (int32_t i = 0; i < n && st == LX_OK; i++) {
-        lx_bench_draft row = {0};
-        st = lx_bench_drafts(m->transformer, o->prompt, streams[i], o->steps, &row, err);
-        if (st != LX_OK)
-            break;
-        if (o->json && i > 0)
-            (void)printf(", ");
-        print_draft(o, threads, streams[i], &row);
-    }
-    return st;
+    int64_t ns = 0;
+    lx_bench_draft draft = {0};
+    lx_status st = o->draft != NULL     ? lx_bench_drafts(t, o->prompt, n, o->steps, &draft, err)
+                   : o->prefill != NULL ? lx_bench_prefill(t, n, o->steps, &ns, err)
+                                        : lx_bench_batch(t, n, (int32_t)o->at, o->steps, &ns, err);
+    if (st != LX_OK)
+        return st;
+    print_comma(o, first);
+    if (o->draft != NULL)
+        print_draft(o, threads, n, &draft);
+    else
+        print_tokens(o, threads, n, ns);
+    return LX_OK;
 }
 
-/* Batches, or prompts. */
-static lx_status bench_list(const bench_options *o, const lx_cli_model *m, int32_t threads,
+static lx_status bench_list(const bench_options *o, lx_transformer *t, int32_t threads,
                             const int32_t *list, int32_t n, lx_error *err)
 {
     lx_status st = LX_OK;
-    for (int32_t i = 0; i < n && st == LX_OK; i++) {
-        int64_t ns = 0;
-        st = o->prefill != NULL
-                 ? lx_bench_prefill(m->transformer, list[i], o->steps, &ns, err)
-                 : lx_bench_batch(m->transformer, list[i], (int32_t)o->at, o->steps, &ns, err);
-        if (st != LX_OK)
-            break;
-        if (o->json && i > 0)
-            (void)printf(", ");
-        print_tokens(o, threads, list[i], ns);
-    }
+    for (int32_t i = 0; i < n && st == LX_OK; i++)
+        st = bench_one(o, t, threads, list[i], i == 0, err);
     return st;
 }
 
-static lx_status bench_positions(const bench_options *o, const lx_cli_model *m, int32_t threads,
+static lx_status bench_positions(const bench_options *o, lx_transformer *t, int32_t threads,
                                  const int32_t *positions, int32_t n, lx_error *err)
 {
     lx_bench_position rows[MAX_LIST];
     for (int32_t i = 0; i < n; i++)
         rows[i] = (lx_bench_position){.position = positions[i]};
-    lx_status st = lx_bench_positions(m->transformer, o->steps, rows, n, err);
+    lx_status st = lx_bench_positions(t, o->steps, rows, n, err);
     for (int32_t i = 0; i < n && st == LX_OK; i++) {
-        if (o->json && i > 0)
-            (void)printf(", ");
+        print_comma(o, i == 0);
         print_position(o, threads, &rows[i]);
     }
     return st;
@@ -257,11 +205,10 @@ static lx_status bench_threads(const bench_options *o, int32_t threads, const in
         return st;
     if (first)
         print_header(o, &m);
-    else if (o->json)
-        (void)printf(", ");
-    st = (o->draft != NULL       ? bench_drafts
-          : o->positions != NULL ? bench_positions
-                                 : bench_list)(o, &m, threads, list, n, err);
+    else
+        print_comma(o, false);
+    st = (o->positions != NULL ? bench_positions : bench_list)(o, m.transformer, threads, list, n,
+                                                               err);
     lx_cli_close(&m);
     return st;
 }
@@ -271,9 +218,9 @@ static lx_status parse_positions(const char *text, int32_t *out, int32_t *n, lx_
     lx_status st = parse_list("positions", text, MAX_POSITION, out, n, err);
     for (int32_t i = 1; i < *n && st == LX_OK; i++)
         if (out[i] <= out[i - 1])
-            st = lx_fail(err, LX_ERR_INVALID, "positions",
-                         "--positions: a stream moves forward, %d cannot follow %d", out[i],
-                         out[i - 1]);
+            st =
+                lx_fail(err, LX_ERR_INVALID, "positions",
+                        "--positions: the list must ascend, but %d follows %d", out[i], out[i - 1]);
     return st;
 }
 
@@ -282,11 +229,13 @@ static lx_status parse_work(const bench_options *o, int32_t *list, int32_t *n, l
     int n_works = (o->positions != NULL) + (o->prefill != NULL) + (o->draft != NULL);
     if (n_works > 1)
         return lx_fail(err, LX_ERR_INVALID, o->draft != NULL ? "draft" : "prefill",
-                       "one of --positions, --prefill and --draft");
+                       "give only one of --positions, --prefill and --draft");
     if (o->at > 1 && n_works > 0)
-        return lx_fail(err, LX_ERR_INVALID, "at", "--at is for batches");
+        return lx_fail(err, LX_ERR_INVALID, "at",
+                       "--at is for batches; leave out --positions, --prefill and --draft");
     if (o->prompt != NULL && o->draft == NULL)
-        return lx_fail(err, LX_ERR_INVALID, "prompt", "--prompt goes with --draft");
+        return lx_fail(err, LX_ERR_INVALID, "prompt",
+                       "--prompt goes with --draft, which is missing");
     if (o->draft != NULL)
         return parse_list("draft", o->draft, MAX_BATCH, list, n, err);
     if (o->positions != NULL)
@@ -296,22 +245,28 @@ static lx_status parse_work(const bench_options *o, int32_t *list, int32_t *n, l
     return parse_list("batch", o->batch, MAX_BATCH, list, n, err);
 }
 
-int lx_command_bench(int argc, char **argv)
+static lx_status run(void *values, const char *const *rest, lx_error *err)
 {
-    bench_options o;
-    int exit_status = 0;
-    if (lx_cli_parse(&lx_bench_command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
-        return exit_status;
-    lx_error err = {0};
+    (void)rest;
+    const bench_options *o = values;
     int32_t threads[MAX_LIST], list[MAX_LIST], n_threads = 0, n = 0;
-    lx_status st = parse_list("threads", o.threads, 256, threads, &n_threads, &err);
+    lx_status st = parse_list("threads", o->threads, 256, threads, &n_threads, err);
     if (st == LX_OK)
-        st = parse_work(&o, list, &n, &err);
+        st = parse_work(o, list, &n, err);
     for (int32_t i = 0; i < n_threads && st == LX_OK; i++)
-        st = bench_threads(&o, threads[i], list, n, i == 0, &err);
-    if (st != LX_OK)
-        return lx_cli_fail(&lx_bench_command, st, &err);
-    if (o.json)
+        st = bench_threads(o, threads[i], list, n, i == 0, err);
+    if (st == LX_OK && o->json)
         (void)printf("]}\n");
-    return exit_status;
+    return st;
 }
+
+const lx_command lx_bench_command = {
+    .name = "bench",
+    .brief = "measure speed: milliseconds per token, tokens per second",
+    .summary = "Measures decoding: milliseconds per token and tokens per second.",
+    LX_COMMAND(run),
+    .notes =
+        "A row of the table is the median of --steps steps, prompts or answers, after a fifth as\n"
+        "many that warm up. Steps of batches are measured in groups of 16. With --positions a row\n"
+        "also has the resident memory of the process when the stream came to the position.\n",
+};

@@ -2,50 +2,29 @@
  * linnet chat: a conversation with a model of text that has a template for chats. Every turn is the
  * whole conversation as one prompt, as over HTTP; the engine has kept what it computed of it.
  */
-#include <semaphore.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/api/chat.h"
-#include "server/cli/cli.h"
-#include "server/cli/commands.h"
-#include "server/cli/generate_text.h"
-#include "server/cli/local_engine.h"
-#include "server/cli/sampling_options.h"
+#include "server/cli/generate.h"
 #include "server/cli/terminal.h"
 
 enum { LINE_BYTES = 1 << 20, MAX_MESSAGES = 1024 };
 
 typedef struct chat_options {
     lx_cli_model_options local;
-    lx_cli_sampling sampling;
+    lx_generate_sampling sampling;
     const char *system;
     int64_t draft;
 } chat_options;
 
+#define LX_OPTIONS chat_options
 static const lx_option options[] = {
-    LX_CLI_MODEL_OPTIONS(chat_options, local),
-    {.name = "system",
-     .kind = LX_OPTION_STRING,
-     .offset = offsetof(chat_options, system),
-     .value = "TEXT",
-     .help = "what the model reads before the conversation"},
-    LX_CLI_SAMPLING_OPTIONS(chat_options, sampling, "0: always the likeliest [0.8]"),
-    LX_CLI_DRAFT_OPTION(chat_options, draft),
-};
-
-const lx_command lx_chat_command = {
-    .name = "chat",
-    .brief = "talk with a model",
-    .summary = "Talks with a model of text whose folder has a template for chats: each line of the "
-               "input is a message.",
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .notes = "A line /clear begins a new conversation, /exit or Ctrl-D ends the program. Ctrl-C "
-             "ends an answer,\nand at the prompt the program. Lines before come back with the "
-             "arrow keys.\n"
-             "example: linnet chat --model FOLDER --system \"Answer in one sentence.\"\n",
+    LX_CLI_MODEL_OPTIONS,
+    LX_STRING("system", system, NULL, "TEXT",
+              "The model reads this text before the conversation, as the system's message."),
+    LX_GENERATE_SAMPLING_OPTIONS("Without it: 0.8."),
+    LX_CLI_DRAFT_OPTION,
 };
 
 typedef struct conversation {
@@ -63,7 +42,7 @@ static lx_status say(conversation *c, lx_chat_role role, const char *text, size_
     lx_chat_message *m = &c->messages[c->n];
     if (c->n == MAX_MESSAGES)
         return lx_fail(err, LX_ERR_INVALID, "messages",
-                       "a conversation has at most %d messages: /clear begins a new one",
+                       "a conversation has at most %d messages; /clear begins a new one",
                        MAX_MESSAGES);
     *m = (lx_chat_message){.role = role, .text = malloc(bytes + 1), .bytes = bytes};
     if (m->text == NULL)
@@ -97,7 +76,7 @@ static lx_status keep_answer(conversation *c, const lx_job *job, lx_error *err)
     lx_generate_answer(job, 0, &text);
     lx_status st = text.status;
     if (st == LX_OK) {
-        const char *leading = lx_chat_leading(c->model->chat);
+        const char *leading = c->model->chat != NULL ? lx_chat_leading(c->model->chat) : "";
         size_t n = strncmp(text.data, leading, strlen(leading)) == 0 ? strlen(leading) : 0;
         st = say(c, LX_CHAT_ASSISTANT, text.data + n, text.length - n, err);
     }
@@ -118,34 +97,20 @@ static lx_status make_job(conversation *c, lx_stops *stops, lx_job **out, lx_err
     lx_status st = lx_chat_prompt(c->model, &p, err);
     *stops = p.stops;
     if (st == LX_OK)
-        st = lx_cli_add_stop(&c->o->sampling, stops, err);
+        st = lx_generate_add_stop(&c->o->sampling, stops, err);
     lx_task_request request = {.ids = prompt.ids, .n_ids = prompt.n_ids};
     if (st == LX_OK)
         st = lx_plan_new(c->model, &request, &plan, err);
     free(prompt.ids);
-    if (st != LX_OK)
-        return st;
-    int64_t most = c->o->sampling.max_tokens;
-    lx_job_params params = {
-        .n = 1,
-        .max_new = most > 0 && most < plan->n_new ? (int32_t)most : plan->n_new,
-        .sampling = lx_cli_sampling_params(&c->o->sampling, 0.8),
-        .stops = stops->n > 0 ? stops : NULL,
-        .deadline_ns = INT64_MAX,
-    };
-    return lx_job_new(plan, &params, c->more != NULL ? lx_generate_wake : NULL, c->more, out, err);
+    return st == LX_OK
+               ? lx_generate_new_job(&c->o->sampling, plan, 1, 0.8, stops, c->more, out, err)
+               : st;
 }
 
-static lx_status run(conversation *c, lx_job *job, lx_error *err)
+static lx_status answer(conversation *c, lx_job *job, lx_error *err)
 {
-    lx_status st = lx_engine_submit(c->engine, job, err);
-    if (st == LX_OK && c->more != NULL)
-        return lx_generate_stream(job, c->more, false, true, err);
-    if (st == LX_OK)
-        lx_job_wait(job);
-    if (st == LX_OK)
-        st = lx_job_status(job, err);
-    return st == LX_OK ? lx_generate_print(job, false, err) : st;
+    lx_status st = lx_generate_run(c->engine, job, c->more, false, true, err);
+    return st == LX_OK && c->more == NULL ? lx_generate_print(job, false, err) : st;
 }
 
 /* A message and its answer: both, or, when something is wrong, neither is part of the
@@ -159,7 +124,7 @@ static lx_status turn(conversation *c, const lx_buffer *line, lx_error *err)
     if (st == LX_OK)
         st = make_job(c, &stops, &job, err);
     if (st == LX_OK)
-        st = run(c, job, err);
+        st = answer(c, job, err);
     if (st == LX_OK || st == LX_ERR_CANCELLED)
         st = keep_answer(c, job, err);
     if (job != NULL)
@@ -198,26 +163,30 @@ static lx_status talk(conversation *c, lx_error *err)
     return st == LX_ERR_CANCELLED ? LX_OK : st;
 }
 
-/* What can be known before the first line: that there is a template, and that the system's message
-   may be said. */
+/* Refuses before the first line: the model must have a template, and --stop must be valid. */
 static lx_status check(const chat_options *o, const lx_model *model, lx_error *err)
 {
     lx_stops stops = {0};
     if (model->task->modality != LX_TEXT || model->task->ends == NULL)
-        return lx_fail(err, LX_ERR_INVALID, "model", "--model: %s is not a model that talks",
-                       model->name);
-    if (model->chat == NULL)
         return lx_fail(err, LX_ERR_INVALID, "model",
-                       "--model: %s has no template for chats that is known: linnet generate "
-                       "goes on with any text",
+                       "--model: %s does not write text; linnet chat needs a model that does",
                        model->name);
-    return lx_cli_add_stop(&o->sampling, &stops, err);
+    if (!model->has_template)
+        return lx_fail(
+            err, LX_ERR_INVALID, "model",
+            "--model: %s has no template for chats: linnet generate goes on with any text",
+            model->name);
+    if (model->chat == NULL && model->jinja == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "model",
+                       "--model: %s has a chat template that cannot be rendered (%s): linnet "
+                       "generate goes on with any text",
+                       model->name, model->no_jinja);
+    return lx_generate_add_stop(&o->sampling, &stops, err);
 }
 
 static lx_status chat(const chat_options *o, const lx_cli_model *local, lx_error *err)
 {
     sem_t posted;
-    lx_local_options limits = {.n = 1, .draft = o->draft, .goes_on = true};
     conversation *c = calloc(1, sizeof *c);
     if (c == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the conversation");
@@ -227,7 +196,7 @@ static lx_status chat(const chat_options *o, const lx_cli_model *local, lx_error
         c->more = &posted;
     lx_status st = check(o, local->model, err);
     if (st == LX_OK)
-        st = lx_local_engine_start(local->transformer, &limits, &c->engine, err);
+        st = lx_generate_start(local->transformer, 1, o->draft, true, &c->engine, err);
     if (st == LX_OK)
         st = talk(c, err);
     lx_engine_stop(c->engine);
@@ -237,19 +206,26 @@ static lx_status chat(const chat_options *o, const lx_cli_model *local, lx_error
     return st;
 }
 
-int lx_command_chat(int argc, char **argv)
+static lx_status run(void *values, const char *const *rest, lx_error *err)
 {
-    chat_options o;
-    int exit_status = 0;
-    if (lx_cli_parse(&lx_chat_command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
-        return exit_status;
-    lx_error err = {0};
+    (void)rest;
+    const chat_options *o = values;
     lx_cli_model local = {0};
-    lx_status st = lx_cli_open(&o.local, LX_LOCAL_ROWS, &local, &err);
+    lx_status st = lx_cli_open(&o->local, LX_GENERATE_ROWS, &local, err);
     if (st == LX_OK)
-        st = chat(&o, &local, &err);
-    if (st != LX_OK)
-        exit_status = lx_cli_fail(&lx_chat_command, st, &err);
+        st = chat(o, &local, err);
     lx_cli_close(&local);
-    return exit_status;
+    return st;
 }
+
+const lx_command lx_chat_command = {
+    .name = "chat",
+    .brief = "talk with a model",
+    .summary = "Talks with a model of text whose folder has a template for chats: each line of the "
+               "input is a message.",
+    LX_COMMAND(run),
+    .notes = "A line /clear begins a new conversation, /exit or Ctrl-D ends the program. Ctrl-C "
+             "ends an answer,\nand at the prompt the program. Lines before come back with the "
+             "arrow keys.\n"
+             "example: linnet chat --model FOLDER --system \"Answer in one sentence.\"\n",
+};

@@ -1,43 +1,26 @@
-/* linnet inspect: what a model folder holds, after all checks of loading. */
+/* linnet inspect: prints the content of a model folder, after all checks of loading. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "common/visible.h"
 #include "model/drafts/draft.h"
 #include "model/model.h"
+#include "model/tasks/image.h"
 #include "model/tasks/speech.h"
 #include "server/cli/cli.h"
-#include "server/cli/commands.h"
 
 typedef struct inspect_options {
     lx_cli_model_options local; /* the folder alone; nothing is computed */
     bool tensors, kinds, json;
 } inspect_options;
 
-#define FIELD(member) offsetof(inspect_options, member)
+#define LX_OPTIONS inspect_options
 static const lx_option options[] = {
-    LX_CLI_LOCAL_MODEL_OPTION(inspect_options, local),
-    {.name = "tensors",
-     .kind = LX_OPTION_FLAG,
-     .offset = FIELD(tensors),
-     .fallback = "on",
-     .help = "list every tensor"},
-    {.name = "kinds",
-     .kind = LX_OPTION_FLAG,
-     .offset = FIELD(kinds),
-     .fallback = "off",
-     .help = "list the kinds of layers that are built in, with their keys in config.json"},
-    LX_CLI_JSON_OPTION(inspect_options, json),
-};
-
-const lx_command lx_inspect_command = {
-    .name = "inspect",
-    .brief = "print a model's config, tensors and sizes",
-    .summary = "Checks a model folder and prints its config, tensors, parameters and state size.",
-    .positional = "[DIR]",
-    .max_positional = 1,
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
+    LX_CLI_LOCAL_MODEL_OPTION,
+    LX_FLAG("tensors", tensors, "on", "Every tensor is listed."),
+    LX_FLAG("kinds", kinds, "off",
+            "The kinds of layers that are built in are listed, with their keys in config.json."),
+    LX_CLI_JSON_OPTION,
 };
 
 static const char *dtype_name(lx_dtype dtype)
@@ -89,7 +72,7 @@ static void print_mixer(const lx_mixer_config *m)
     (void)printf("\n");
 }
 
-/* A line for all layers, or one for each; then what every layer has besides. */
+/* A line for all layers, or one for each; then the feed-forward part of all layers. */
 static void print_mixers(const lx_config *c)
 {
     for (int32_t i = 0; i < c->n_mixers; i++) {
@@ -110,17 +93,27 @@ static void print_mixers(const lx_config *c)
 
 static double longest_sound(const lx_config *c)
 {
-    return (double)lx_speech_most_samples(c) / c->mel.rate;
+    return (double)lx_speech_most_samples(c) / lx_speech_of(c)->rate;
 }
 
 static void print_speech(const lx_config *c)
 {
+    const lx_mel_config *mel = lx_speech_of(c);
     (void)printf("speech       %d samples a second, frames of %d every %d, %d bands from %d Hz, a "
                  "row every %d frames with %d to either side\n",
-                 c->mel.rate, c->mel.frame, c->mel.hop, c->mel.n_bands, c->mel.lowest,
-                 c->mel.stride, c->mel.context);
-    (void)printf("sounds       %.3f to %.3f s\n", (double)c->mel.frame / c->mel.rate,
-                 longest_sound(c));
+                 mel->rate, mel->frame, mel->hop, mel->n_bands, mel->lowest, mel->stride,
+                 mel->context);
+    (void)printf("sounds       %.3f to %.3f s\n", (double)mel->frame / mel->rate, longest_sound(c));
+}
+
+static void print_palette(const lx_image_config *c)
+{
+    if (c->n_palette == 0)
+        return;
+    (void)printf("palette     ");
+    for (int32_t i = 0; i < c->n_palette; i++)
+        (void)printf(" %d", c->palette[i]);
+    (void)printf("\n");
 }
 
 static void print_text(const lx_model *m, bool tensors)
@@ -149,12 +142,8 @@ static void print_text(const lx_model *m, bool tensors)
                      c->head_size);
     if (m->sees_all)
         print_speech(c);
-    if (c->n_palette > 0) {
-        (void)printf("palette     ");
-        for (int32_t i = 0; i < c->n_palette; i++)
-            (void)printf(" %d", c->palette[i]);
-        (void)printf("\n");
-    }
+    if (m->task->modality == LX_IMAGE)
+        print_palette(lx_image_of(c));
     (void)printf("parameters   %lld\n", (long long)m->n_parameters);
     if (m->sees_all)
         (void)printf("state        none: an input is one pass\n");
@@ -200,8 +189,7 @@ static void print_json_tensors(const lx_model *m)
 static void print_json(const lx_model *m, bool tensors)
 {
     const lx_config *c = &m->config;
-    (void)printf("{\"model\": ");
-    lx_cli_print_json_string(m->name);
+    lx_cli_begin_json(m->name);
     (void)printf(", \"task\": \"%s\", \"n_layers\": %d, \"n_heads\": %d, \"d_model\": %d, "
                  "\"d_key\": %d, \"d_value\": %d, \"d_ff\": %d, \"head_size\": %d, "
                  "\"parameters\": %lld, \"state_bytes\": %lld, \"state_page_bytes\": %lld, "
@@ -210,7 +198,7 @@ static void print_json(const lx_model *m, bool tensors)
                  c->head_size, (long long)m->n_parameters, state_bytes(m), page_bytes(m),
                  lx_model_can_draft(m) && !m->sees_all ? "true" : "false", m->hash);
     if (m->sees_all)
-        (void)printf(", \"sample_rate\": %d, \"longest_sound\": %.3f", c->mel.rate,
+        (void)printf(", \"sample_rate\": %d, \"longest_sound\": %.3f", lx_speech_of(c)->rate,
                      longest_sound(c));
     if (tensors)
         print_json_tensors(m);
@@ -279,43 +267,49 @@ static void print_kinds(bool json)
     (void)printf(json ? "" : "\n");
 }
 
-/* --- folders that are not supported --- */
+/* --- the command --- */
 
-static void print_fault(void *context, const lx_error *fault)
+/* Everything that is not supported of a folder in the Hugging Face format. */
+typedef struct faults {
+    int32_t n;
+    lx_error last; /* not printed yet */
+} faults;
+
+static void add_fault(void *context, const lx_error *fault)
 {
-    int32_t *n = context;
-    lx_visible_line(stderr, "linnet inspect: %s", fault->text);
-    ++*n;
+    faults *f = context;
+    if (f->n++ > 0)
+        (void)lx_cli_fail(&lx_inspect_command, LX_ERR_UNSUPPORTED, &f->last);
+    f->last = *fault;
 }
 
-/* Of a folder that others wrote all that is not supported, otherwise what is wrong with it. */
-static int fail(const char *dir, lx_status st, const lx_error *err)
+static lx_status run(void *values, const char *const *rest, lx_error *err)
 {
-    int32_t n = 0;
-    lx_error ignored = {0};
-    if (lx_model_faults(dir, print_fault, &n, &ignored) == LX_OK && n > 0)
-        return 1;
-    return lx_cli_fail(&lx_inspect_command, st, err);
-}
-
-int lx_command_inspect(int argc, char **argv)
-{
-    inspect_options o;
-    const char *dir = NULL;
-    int exit_status = 0;
-    if (lx_cli_parse(&lx_inspect_command, argc, argv, &o, &dir, NULL, &exit_status) != LX_OK)
-        return exit_status;
-    if (o.kinds) {
-        print_kinds(o.json);
-        return exit_status;
-    }
-    lx_error err = {0};
+    const inspect_options *o = values;
+    const char *dir = rest[0] != NULL ? rest[0] : o->local.model;
     lx_model *model = NULL;
-    dir = dir != NULL ? dir : o.local.model;
-    lx_status st = lx_cli_load_model(dir, &model, &err);
-    if (st != LX_OK)
-        return fail(dir, st, &err);
-    (o.json ? print_json : print_text)(model, o.tensors);
+    faults f = {0};
+    lx_error ignored = {0};
+    if (o->kinds) {
+        print_kinds(o->json);
+        return LX_OK;
+    }
+    lx_status st = lx_cli_load_model(dir, &model, err);
+    if (st == LX_OK) {
+        (o->json ? print_json : print_text)(model, o->tensors);
+    } else if (lx_model_faults(dir, add_fault, &f, &ignored) == LX_OK && f.n > 0) {
+        *err = f.last;
+        st = LX_ERR_UNSUPPORTED;
+    }
     lx_model_free(model);
-    return exit_status;
+    return st;
 }
+
+const lx_command lx_inspect_command = {
+    .name = "inspect",
+    .brief = "print a model's config, tensors and sizes",
+    .summary = "Checks a model folder and prints its config, tensors, parameters and state size.",
+    .positional = "[DIR]",
+    .max_positional = 1,
+    LX_COMMAND(run),
+};

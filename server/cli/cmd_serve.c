@@ -12,16 +12,14 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/features.h"
 #include "common/log.h"
 #include "common/log_sink.h"
 #include "common/version.h"
 #include "server/api/access.h"
 #include "server/auth/secret.h"
-#include "server/cli/commands.h"
-#include "server/cli/drain.h"
+#include "server/cli/lifecycle.h"
 #include "server/cli/memory.h"
-#include "server/cli/notify.h"
-#include "server/cli/open_files.h"
 #include "server/cli/places.h"
 #include "server/cli/serve_options.h"
 #include "server/routes/painter.h"
@@ -67,12 +65,12 @@ static void refuse(void *context, int status, const lx_error *err, lx_response *
     lx_respond_error(rs, status, code, err->param, err->text);
 }
 
-/* What HTTP is started with beside the options. */
+/* The parts that HTTP is started with, besides the options. */
 typedef struct parts {
-    lx_gate *gate;
+    lx_access *access;
     char *certificate, *key; /* PEM, NULL: no TLS */
     char *state_key;         /* NULL: states are not signed */
-    char font[320];          /* what the log says of it, "": nothing */
+    char font[320];          /* its line in the log, "": none */
 } parts;
 
 static lx_status read_tls(const lx_serve_options *o, parts *p, lx_error *err)
@@ -81,17 +79,17 @@ static lx_status read_tls(const lx_serve_options *o, parts *p, lx_error *err)
         return LX_OK;
     if (o->tls_cert == NULL || o->tls_key == NULL)
         return lx_fail(err, LX_ERR_INVALID, "tls-cert",
-                       "--tls-cert and --tls-key are given together or not at all");
+                       "--tls-cert and --tls-key belong together: give both or neither");
     lx_status st = lx_secret_read_file(o->tls_cert, MAX_PEM, "tls-cert", &p->certificate, err);
     if (st == LX_OK)
         st = lx_secret_read_file(o->tls_key, MAX_PEM, "tls-key", &p->key, err);
     return st;
 }
 
-static lx_status make_gate(const lx_serve_options *o, parts *p, lx_error *err)
+static lx_status make_access(const lx_serve_options *o, parts *p, lx_error *err)
 {
-    lx_gate_options gate = {
-        /* in argv or the environment, where ps and /proc would show it */
+    lx_access_options access = {
+        /* in argv or the environment, where ps and /proc would show the key */
         .api_key = (char *)(uintptr_t)o->api_key,
         .api_key_file = o->api_key_file,
         .public_paths = o->public_paths,
@@ -105,25 +103,28 @@ static lx_status make_gate(const lx_serve_options *o, parts *p, lx_error *err)
                    .max_states = o->key_states,
                    .max_state_bytes = o->key_state_bytes},
     };
-    lx_status st = lx_gate_new(&gate, &p->gate, err);
+    lx_status st = lx_access_new(&access, &p->access, err);
     bool local = strncmp(o->host, "127.", 4) == 0 || strcmp(o->host, "::1") == 0 ||
                  strcmp(o->host, "localhost") == 0;
-    if (st == LX_OK && !local && !lx_gate_has_keys(p->gate))
-        lx_log(LX_LOG_WARN,
-               "every client that reaches %s may use the server: there is no --api-key", o->host);
-    if (st == LX_OK && !lx_gate_has_admin(p->gate))
-        lx_log(LX_LOG_INFO, "no API key has the right admin: POST /v1/models/reload is refused, "
-                            "SIGHUP reloads");
+    if (st == LX_OK && !local && !lx_access_has_keys(p->access))
+        lx_log(
+            LX_LOG_WARN,
+            "every client that reaches %s may use the server; set --api-key or --api-key-file to "
+            "prevent that",
+            o->host);
+    if (st == LX_OK && !lx_access_has_admin(p->access))
+        lx_log(LX_LOG_INFO, "no API key has the right admin, so POST /v1/models/reload is refused; "
+                            "SIGHUP reloads the models");
     return st;
 }
 
-/* A store that several keys share is filled by none of them alone. */
-static void share_store(lx_state_store *states, lx_gate *gate)
+/* No key alone may fill a store that several keys share. */
+static void share_store(lx_state_store *states, lx_access *access)
 {
     lx_store_stats s;
     states->ops->stats(states, &s);
     if (s.max_states > 0)
-        lx_gate_share(gate, s.max_states, s.max_bytes);
+        lx_access_share(access, s.max_states, s.max_bytes);
 }
 
 static void free_secret(char *text)
@@ -135,7 +136,7 @@ static void free_secret(char *text)
 
 static void free_parts(parts *p)
 {
-    lx_gate_free(p->gate);
+    lx_access_free(p->access);
     free(p->certificate);
     free_secret(p->key);
     free_secret(p->state_key);
@@ -145,15 +146,15 @@ static lx_status start_http(const lx_serve_options *o, const lx_memory *memory, 
                             parts *p, lx_http **out, lx_error *err)
 {
     int32_t max_connections = 0;
-    lx_status st = make_gate(o, p, err);
+    lx_status st = make_access(o, p, err);
     if (st == LX_OK)
         st = read_tls(o, p, err);
     if (st == LX_OK)
-        st = lx_open_files_connections(memory->connections, (int32_t)o->http_threads,
-                                       &max_connections, err);
+        st = lx_lifecycle_connections(memory->connections, (int32_t)o->http_threads,
+                                      &max_connections, err);
     if (st != LX_OK)
         return st;
-    share_store(api->states, p->gate);
+    share_store(api->states, p->access);
     lx_http_options http = {
         .host = o->host,
         .port = (int32_t)o->port,
@@ -171,9 +172,9 @@ static lx_status start_http(const lx_serve_options *o, const lx_memory *memory, 
         .tls_key = p->key,
         .max_per_address = (int32_t)o->per_address,
         .log_bodies = o->log_prompts,
-        .admit = lx_gate_admit,
-        .leave = lx_gate_leave,
-        .gate = p->gate,
+        .admit = lx_access_admit,
+        .leave = lx_access_leave,
+        .access = p->access,
         .is_quick = lx_routes_is_quick,
         .handle = handle,
         .refuse = refuse,
@@ -189,13 +190,13 @@ static lx_status start_http(const lx_serve_options *o, const lx_memory *memory, 
     return LX_OK;
 }
 
-/* What is served, with the folders' names, which live as long. */
+/* The served models, with the folders' names, which live as long. */
 typedef struct served {
     lx_serving_options options;
     char models[LX_PLACE_BYTES], model[LX_PLACE_BYTES];
 } served;
 
-/* Finds the folders, and that they can be read, before anything is started. */
+/* Finds the folders and checks that they can be read, before anything is started. */
 static lx_status find_models(const lx_serve_options *o, served *s, lx_error *err)
 {
     lx_status st = LX_OK;
@@ -233,7 +234,7 @@ static lx_status take_secret(const char *text, char **out, lx_error *err)
     return LX_OK;
 }
 
-/* The file's first line. */
+/* Reads the file's first line. */
 static lx_status read_password(const char *path, char **out, lx_error *err)
 {
     if (path == NULL)
@@ -250,7 +251,8 @@ static lx_status take_state_key(const lx_serve_options *o, lx_api *api, parts *p
     if (o->state_key == NULL)
         return LX_OK;
     if (o->state_key[0] == '\0')
-        return lx_fail(err, LX_ERR_INVALID, "state-key", "--state-key is empty");
+        return lx_fail(err, LX_ERR_INVALID, "state-key",
+                       "--state-key is empty; give a secret, or leave the option out");
     lx_status st = take_secret(o->state_key, &p->state_key, err);
     api->state_key = p->state_key;
     api->state_key_bytes = st == LX_OK ? strlen(p->state_key) : 0;
@@ -286,7 +288,8 @@ static lx_status open_states(const lx_serve_options *o, int64_t max_bytes, lx_ap
 
 /* --- pictures of links --- */
 
-/* The font of --font, or one that is there; without one, links to texts show the page's picture. */
+/* Opens the font of --font, or one that is installed; without a font, links to texts show the
+   page's picture. */
 static lx_status open_font(const lx_serve_options *o, parts *p, lx_font **out, lx_error *err)
 {
     lx_error cause = {0};
@@ -294,8 +297,9 @@ static lx_status open_font(const lx_serve_options *o, parts *p, lx_font **out, l
     *out = NULL;
     if (path != NULL && strcmp(path, "none") == 0)
         return LX_OK;
-    lx_status st = path != NULL ? lx_font_open(path, out, &cause)
-                                : lx_fail(&cause, LX_ERR_NOT_FOUND, NULL, "no Chinese font here");
+    lx_status st = path != NULL
+                       ? lx_font_open(path, out, &cause)
+                       : lx_fail(&cause, LX_ERR_NOT_FOUND, NULL, "no Chinese font is installed");
     if (st != LX_OK && o->font != NULL)
         return lx_fail(err, st, "font", "--font: %s", cause.text);
     (void)snprintf(p->font, sizeof p->font, st == LX_OK ? "pictures of links: %s%s" : "%s%s",
@@ -329,7 +333,7 @@ static void renew_tls(const lx_serve_options *o, lx_http *http)
     if (st == LX_OK && p.key != NULL)
         st = lx_http_renew_tls(http, p.certificate, p.key, &err);
     if (st != LX_OK)
-        lx_log(LX_LOG_WARN, "%s; the certificate stays as it was", err.text);
+        lx_log(LX_LOG_WARN, "%s; the server keeps the certificate that it has", err.text);
     else if (p.key != NULL)
         lx_log(LX_LOG_INFO, "new connections get the certificate in %s", o->tls_cert);
     free_parts(&p);
@@ -374,12 +378,14 @@ static void block_signals(sigset_t *signals)
 static void tell_ready(const char *host, int32_t port, bool tls)
 {
     bool v6 = strchr(host, ':') != NULL;
+    if (lx_left_out[0] != '\0')
+        lx_log(LX_LOG_INFO, "built without %s", lx_left_out);
     lx_log(LX_LOG_INFO, "linnet %s ready: http%s://%s%s%s:%d", LX_VERSION, tls ? "s" : "",
            v6 ? "[" : "", host, v6 ? "]" : "", port);
-    lx_notify("READY=1");
+    lx_lifecycle_notify("READY=1");
 }
 
-/* Without what is opened and started later. */
+/* Sets the limits; the other members are opened and started later. */
 static void init_api(const lx_serve_options *o, const lx_memory *memory, lx_api *api)
 {
     *api = (lx_api){.max_n = (int32_t)o->max_n,
@@ -395,47 +401,43 @@ static void init_api(const lx_serve_options *o, const lx_memory *memory, lx_api 
     lx_budget_init(&api->bodies, "body-memory", memory->bodies);
 }
 
-int lx_command_serve(int argc, char **argv)
+lx_status lx_serve(void *values, const char *const *rest, lx_error *err)
 {
-    lx_serve_options o;
-    int exit_status = 0;
-    if (lx_cli_parse(&lx_serve_command, argc, argv, &o, NULL, NULL, &exit_status) != LX_OK)
-        return exit_status;
-    set_log_level(o.log_level);
-    lx_log_set_json(strcmp(o.log_format, "json") == 0);
+    (void)rest;
+    const lx_serve_options *o = values;
+    set_log_level(o->log_level);
+    lx_log_set_json(strcmp(o->log_format, "json") == 0);
     served models;
     lx_memory memory;
-    lx_error err = {0};
-    lx_status st = find_models(&o, &models, &err);
+    lx_status st = find_models(o, &models, err);
     if (st == LX_OK)
-        st = lx_memory_plan(&o, &models.options, &memory, &err);
+        st = lx_memory_plan(o, &models.options, &memory, err);
     if (st != LX_OK)
-        return lx_cli_fail(&lx_serve_command, st, &err);
+        return st;
     sigset_t signals;
     block_signals(&signals);
     lx_api api;
-    init_api(&o, &memory, &api);
+    init_api(o, &memory, &api);
+    memory.limit = &api.answers.limit;
     lx_http *http = NULL;
     parts p = {0};
-    st = lx_log_sink_start(lx_log_report_loss, &err);
+    st = lx_log_sink_start(lx_log_report_loss, err);
     if (st == LX_OK)
-        st = lx_serving_new(&api.serving, &err);
+        st = lx_serving_new(&api.serving, err);
     if (st == LX_OK)
-        st = open_states(&o, memory.store, &api, &p, &err);
+        st = open_states(o, memory.store, &api, &p, err);
     if (st == LX_OK)
-        st = start_painter(&o, &api, &p, &err);
+        st = start_painter(o, &api, &p, err);
     if (st == LX_OK)
-        st = start_http(&o, &memory, &api, &p, &http, &err);
+        st = start_http(o, &memory, &api, &p, &http, err);
     if (st == LX_OK)
-        st = lx_serving_load(api.serving, &models.options, &err);
+        st = lx_serving_load(api.serving, &models.options, err);
     if (st == LX_OK) {
-        lx_memory_settle(&memory, &api);
-        tell_ready(o.host, lx_http_port(http), o.tls_key != NULL);
-        wait_for_signal(&signals, &o, api.serving, http);
-        lx_notify("STOPPING=1");
-        lx_drain(o.drain_delay, o.drain_timeout, api.serving, api.states, http, &signals);
-    } else {
-        exit_status = lx_cli_fail(&lx_serve_command, st, &err);
+        tell_ready(o->host, lx_http_port(http), o->tls_key != NULL);
+        wait_for_signal(&signals, o, api.serving, http);
+        lx_lifecycle_notify("STOPPING=1");
+        lx_lifecycle_drain(o->drain_delay, o->drain_timeout, api.serving, api.states, http,
+                           &signals);
     }
     restore_signals(&signals);
     lx_http_stop(http);
@@ -447,5 +449,5 @@ int lx_command_serve(int argc, char **argv)
     if (st == LX_OK)
         lx_log(LX_LOG_INFO, "stopped");
     lx_log_sink_stop(LAST_LINES_MS);
-    return exit_status;
+    return st;
 }

@@ -10,7 +10,6 @@
 
 #include "model/tokenizers/tokenizer.h"
 #include "server/cli/cli.h"
-#include "server/cli/commands.h"
 #include "server/cli/places.h"
 
 enum { MAX_LIST = 256 << 20, MAX_IDS = 64 << 20, MAX_OUTPUT = 512 << 20, CHUNK = 1 << 16 };
@@ -21,56 +20,23 @@ typedef struct tokenize_options {
     bool decode, count, template, specials, json;
 } tokenize_options;
 
-#define FIELD(member) offsetof(tokenize_options, member)
+#define LX_OPTIONS tokenize_options
 static const lx_option options[] = {
-    LX_CLI_LOCAL_MODEL_OPTION(tokenize_options, local),
-    {.name = "tokenizer",
-     .kind = LX_OPTION_STRING,
-     .offset = FIELD(tokenizer),
-     .value = "FILE",
-     .help = "a tokenizer.json, RWKV vocabulary or vocab.txt instead of the model's; bytes: none"},
-    {.name = "decode",
-     .kind = LX_OPTION_FLAG,
-     .offset = FIELD(decode),
-     .fallback = "off",
-     .help = "the other way: TEXT is ids, the text is printed"},
-    {.name = "each",
-     .kind = LX_OPTION_CHOICE,
-     .offset = FIELD(each),
-     .fallback = "text",
-     .choices = "text|line|nul",
-     .value = "UNIT",
-     .help = "what of the input is one text: all of it, a line, or up to a NUL"},
-    {.name = "template",
-     .kind = LX_OPTION_FLAG,
-     .offset = FIELD(template),
-     .fallback = "on",
-     .help = "add the special tokens that the tokenizer puts around every text"},
-    {.name = "specials",
-     .kind = LX_OPTION_FLAG,
-     .offset = FIELD(specials),
-     .fallback = "on",
-     .help = "names of special tokens are tokens, and are printed; off: are text, are left out"},
-    {.name = "count",
-     .kind = LX_OPTION_FLAG,
-     .offset = FIELD(count),
-     .fallback = "off",
-     .help = "print how many tokens there are, not which"},
-    LX_CLI_JSON_OPTION(tokenize_options, json),
-};
-
-const lx_command lx_tokenize_command = {
-    .name = "tokenize",
-    .brief = "print the token ids of a text, or the text of ids",
-    .summary = "Prints the token ids of TEXT (-: of standard input), or the text of token ids.",
-    .positional = "[TEXT]",
-    .max_positional = 1,
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .notes =
-        "Ids are printed with blanks between them, one line per text. With --json a line is an\n"
-        "object with \"tokens\", and with \"pieces\", the tokens' texts. With --decode every\n"
-        "line of the input is a list of ids; texts end as --each says.\n",
+    LX_CLI_LOCAL_MODEL_OPTION,
+    LX_STRING("tokenizer", tokenizer, NULL, "FILE",
+              "In place of the model's tokenizer: a tokenizer.json, an RWKV vocabulary, a "
+              "vocab.txt, or the word bytes, whose tokens are bytes."),
+    LX_FLAG("decode", decode, "off", "TEXT is a list of token ids, whose text is printed."),
+    LX_CHOICE("each", each, "text", "text|line|nul", "UNIT",
+              "The unit of the input that is one text: all of it, a line, or the bytes before a "
+              "NUL."),
+    LX_FLAG("template", template, "on",
+            "The special tokens are added that the tokenizer puts around every text."),
+    LX_FLAG("specials", specials, "on",
+            "Names of special tokens are tokens, and are printed; off: they are plain text, and "
+            "are left out of a decoded text."),
+    LX_FLAG("count", count, "off", "The number of tokens is printed instead of their ids."),
+    LX_CLI_JSON_OPTION,
 };
 
 /* --- one text --- */
@@ -128,7 +94,7 @@ static lx_status encode_one(const tokenize_options *o, const lx_tokenizer *t, co
     return st;
 }
 
-/* One number of "1 2,3"; blanks, commas and brackets lie between them. */
+/* Reads one number of "1 2,3"; blanks, commas and brackets separate numbers. */
 static lx_status next_id(const char **at, const char *end, int64_t *id, lx_error *err)
 {
     while (*at < end && strchr(" \t\r\n,[]", **at) != NULL && **at != '\0')
@@ -136,13 +102,13 @@ static lx_status next_id(const char **at, const char *end, int64_t *id, lx_error
     *id = -1;
     if (*at == end)
         return LX_OK;
-    char *behind = NULL;
+    char *after = NULL;
     errno = 0;
-    *id = strtoll(*at, &behind, 10);
-    bool ends = behind == end || strchr(" \t\r\n,]", *behind) != NULL;
-    if (behind == *at || errno != 0 || *id < 0 || *id > INT32_MAX || !ends)
+    *id = strtoll(*at, &after, 10);
+    bool ends = after == end || strchr(" \t\r\n,]", *after) != NULL;
+    if (after == *at || errno != 0 || *id < 0 || *id > INT32_MAX || !ends)
         return lx_fail(err, LX_ERR_INVALID, NULL, "\"%.20s\" is not a token id", *at);
-    *at = behind;
+    *at = after;
     return LX_OK;
 }
 
@@ -159,7 +125,7 @@ static void put_text(const tokenize_options *o, const lx_buffer *out)
     (void)putchar(strcmp(o->each, "nul") == 0 ? '\0' : '\n');
 }
 
-/* Token by token, as a stream would be. text[n] has a NUL behind it. */
+/* Token by token, as a stream would be. text[n] is NUL. */
 static lx_status decode_one(const tokenize_options *o, const lx_tokenizer *t, const char *text,
                             size_t n, lx_error *err)
 {
@@ -192,7 +158,7 @@ static lx_status run_one(const tokenize_options *o, const lx_tokenizer *t, const
 
 /* --- the input --- */
 
-/* Where one text ends and the next begins; EOF: at the end. Lists of ids are always lines. */
+/* The byte that ends a text; EOF: the end of the input does. Lists of ids are always lines. */
 static int delimiter(const tokenize_options *o)
 {
     if (strcmp(o->each, "line") == 0 || o->decode)
@@ -204,8 +170,10 @@ static lx_status run_record(const tokenize_options *o, const lx_tokenizer *t, lx
                             lx_error *err)
 {
     if (record->status != LX_OK)
-        return lx_fail(err, record->status, NULL, "a text of the input has over %zu bytes",
-                       record->max);
+        return lx_fail(
+            err, record->status, NULL,
+            "a text of the input has more than %zu bytes; --each divides the input into texts",
+            record->max);
     lx_buffer_puts(record, "");
     lx_status st = run_one(o, t, record->data, record->length, err);
     record->length = 0;
@@ -251,23 +219,30 @@ static lx_status open_tokenizer(const tokenize_options *o, lx_tokenizer **out, l
     return lx_tokenizer_load_file(o->tokenizer, out, err);
 }
 
-int lx_command_tokenize(int argc, char **argv)
+static lx_status run(void *values, const char *const *rest, lx_error *err)
 {
-    tokenize_options o;
-    const char *text = NULL;
-    int exit_status = 0, n_positional = 0;
-    if (lx_cli_parse(&lx_tokenize_command, argc, argv, &o, &text, &n_positional, &exit_status) !=
-        LX_OK)
-        return exit_status;
-    lx_error err = {0};
+    const tokenize_options *o = values;
     lx_tokenizer *t = NULL;
-    lx_status st = open_tokenizer(&o, &t, &err);
-    if (st == LX_OK && n_positional > 0 && strcmp(text, "-") != 0)
-        st = run_one(&o, t, text, strlen(text), &err);
+    lx_status st = open_tokenizer(o, &t, err);
+    if (st == LX_OK && rest[0] != NULL && strcmp(rest[0], "-") != 0)
+        st = run_one(o, t, rest[0], strlen(rest[0]), err);
     else if (st == LX_OK)
-        st = run_input(&o, t, &err);
+        st = run_input(o, t, err);
     if (st == LX_OK && fflush(stdout) != 0)
-        st = lx_fail(&err, LX_ERR_IO, NULL, "standard output: %s", strerror(errno));
+        st = lx_fail(err, LX_ERR_IO, NULL, "standard output: %s", strerror(errno));
     lx_tokenizer_free(t);
-    return st == LX_OK ? exit_status : lx_cli_fail(&lx_tokenize_command, st, &err);
+    return st;
 }
+
+const lx_command lx_tokenize_command = {
+    .name = "tokenize",
+    .brief = "print the token ids of a text, or the text of ids",
+    .summary = "Prints the token ids of TEXT (-: of standard input), or the text of token ids.",
+    .positional = "[TEXT]",
+    .max_positional = 1,
+    LX_COMMAND(run),
+    .notes =
+        "Ids are printed with blanks between them, one line per text. With --json a line is an\n"
+        "object with \"tokens\", and with \"pieces\", the tokens' texts. With --decode every\n"
+        "line of the input is a list of ids; texts end as --each says.\n",
+};

@@ -1,6 +1,4 @@
-/*
- * linnet transcribe: what sound files say, one line each, printed as soon as it is known.
- */
+/* linnet transcribe: the texts of sound files, one line each, printed as soon as it is complete. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +9,8 @@
 #include "model/formats/file.h"
 #include "model/transcribe.h"
 #include "server/cli/cli.h"
-#include "server/cli/commands.h"
 
-enum { MAX_FILES = 4096, CHUNK = 1 << 16 };
+enum { MAX_FILES = 4096 };
 
 typedef struct transcribe_options {
     lx_cli_model_options local;
@@ -21,52 +18,23 @@ typedef struct transcribe_options {
     bool json;
 } transcribe_options;
 
-#define FIELD(member) offsetof(transcribe_options, member)
+#define LX_OPTIONS transcribe_options
 static const lx_option options[] = {
-    LX_CLI_MODEL_OPTIONS(transcribe_options, local),
-    LX_CLI_BEAM_OPTION(transcribe_options, beam),
-    {.name = "json",
-     .kind = LX_OPTION_FLAG,
-     .offset = FIELD(json),
-     .fallback = "off",
-     .help = "print one JSON object for each file, with times"},
-};
-
-const lx_command lx_transcribe_command = {
-    .name = "transcribe",
-    .brief = "print what sound files say",
-    .summary = "Prints what each sound FILE says (-: standard input), by a model of speech.",
-    .positional = "FILE...",
-    .min_positional = 1,
-    .max_positional = MAX_FILES,
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .notes =
-        "A FILE is WAV, FLAC or Ogg (Vorbis, Opus), mono or stereo, as long as the model hears:\n"
-        "linnet inspect says that. One file is one line of text; of several each line is the\n"
-        "file's name, a TAB and the text. With --json a line is an object with \"file\", "
-        "\"text\",\n"
-        "\"duration\" in seconds, \"log_p\" in nats (of the text, with --beam 0 of its likeliest\n"
-        "path) and \"tokens\", of which each has \"text\", \"start\" and \"end\". The first file\n"
-        "that cannot be heard ends the command.\n",
+    LX_CLI_MODEL_OPTIONS,
+    LX_CLI_BEAM_OPTION,
+    LX_FLAG("json", json, "off", "The command prints one JSON object for each file, with times."),
 };
 
 /* --- one file --- */
 
 static lx_status read_input(char **data, size_t *bytes, lx_error *err)
 {
-    char chunk[CHUNK];
     lx_buffer all;
-    size_t n;
     lx_buffer_init(&all, LX_CLI_MAX_SOUND);
-    while (all.status == LX_OK && (n = fread(chunk, 1, sizeof chunk, stdin)) > 0)
-        lx_buffer_append(&all, chunk, n);
-    lx_status st = all.status;
-    if (st != LX_OK)
-        st = lx_fail(err, st, NULL, "a sound file has at most %d bytes", LX_CLI_MAX_SOUND);
-    else if (ferror(stdin) != 0)
-        st = lx_fail(err, LX_ERR_IO, NULL, "%s", strerror(errno));
-    else if (all.length == 0)
+    lx_status st = lx_cli_read_input(&all, err);
+    if (st == LX_OK && all.status != LX_OK)
+        st = lx_fail(err, all.status, NULL, "a sound file has at most %d bytes", LX_CLI_MAX_SOUND);
+    else if (st == LX_OK && all.length == 0)
         st = lx_fail(err, LX_ERR_INVALID, NULL, "it is empty");
     if (st == LX_OK)
         *data = lx_buffer_take(&all, bytes);
@@ -118,18 +86,30 @@ static lx_status transcribe(const transcribe_options *o, const lx_cli_model *m, 
 
 /* --- the command --- */
 
-int lx_command_transcribe(int argc, char **argv)
+static lx_status run(void *values, const char *const *files, lx_error *err)
 {
-    static const char *files[MAX_FILES];
-    transcribe_options o;
-    int exit_status = 0, n = 0;
-    if (lx_cli_parse(&lx_transcribe_command, argc, argv, &o, files, &n, &exit_status) != LX_OK)
-        return exit_status;
-    lx_error err = {0};
+    const transcribe_options *o = values;
     lx_cli_model m = {0};
-    lx_status st = lx_cli_open_listener(&o.local, &m, &err);
-    for (int i = 0; i < n && st == LX_OK; i++)
-        st = transcribe(&o, &m, files[i], n > 1, &err);
+    lx_status st = lx_cli_open_listener(&o->local, &m, err);
+    for (int i = 0; files[i] != NULL && st == LX_OK; i++)
+        st = transcribe(o, &m, files[i], files[1] != NULL, err);
     lx_cli_close(&m);
-    return st == LX_OK ? exit_status : lx_cli_fail(&lx_transcribe_command, st, &err);
+    return st;
 }
+
+const lx_command lx_transcribe_command = {
+    .name = "transcribe",
+    .brief = "transcribe sound files",
+    .summary = "Prints the text of each sound FILE (-: standard input), by a model of speech.",
+    .positional = "FILE...",
+    .min_positional = 1,
+    .max_positional = MAX_FILES,
+    LX_COMMAND(run),
+    .notes =
+        "A FILE is WAV, FLAC or Ogg (Vorbis, Opus), mono or stereo, of at most the length that\n"
+        "linnet inspect prints for the model. One file gives one line of text; of several files\n"
+        "each line is the file's name, a TAB and the text. With --json a line is an object with\n"
+        "\"file\", \"text\", \"duration\" in seconds, \"log_p\" in nats (of the text, with\n"
+        "--beam 0 of its likeliest path) and \"tokens\", each with \"text\", \"start\" and\n"
+        "\"end\". The command ends at the first file that it cannot transcribe.\n",
+};

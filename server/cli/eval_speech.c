@@ -1,10 +1,9 @@
 /*
- * linnet eval of a model of speech, on a list of sound files and what they say: the least number of
- * tokens to change, add and leave out, over all tokens, and the nats that the model gives a token
- * of what is said, by connectionist temporal classification.
+ * linnet eval of a model of speech, on a list of sound files with their texts: the least number of
+ * tokens to change, add and leave out, as a share of all tokens, and the nats per token of the
+ * texts, by connectionist temporal classification.
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +13,6 @@
 #include "model/tasks/speech.h"
 #include "model/transcribe.h"
 #include "server/cli/eval.h"
-#include "server/cli/eval_lines.h"
 
 typedef struct measured {
     const lx_eval_options *o;
@@ -24,7 +22,7 @@ typedef struct measured {
     double nats, seconds;
 } measured;
 
-/* The ids of what is said, a character each; n is at most LX_CTC_MAX_ROWS. */
+/* The ids of the text's characters; *n is at most LX_CTC_MAX_ROWS. */
 static lx_status read_said(const lx_vocab *v, const char *text, int32_t *ids, int32_t *n,
                            lx_error *err)
 {
@@ -41,7 +39,7 @@ static lx_status read_said(const lx_vocab *v, const char *text, int32_t *ids, in
                            "\"%.60s\": byte %d is of no character that the model can say", text,
                            (int)(at - text) + 1);
         if (*n == LX_CTC_MAX_ROWS)
-            return lx_fail(err, LX_ERR_INVALID, NULL, "more than %d characters are said",
+            return lx_fail(err, LX_ERR_INVALID, NULL, "the text has more than %d characters",
                            LX_CTC_MAX_ROWS);
         ids[(*n)++] = found;
         at += bytes;
@@ -132,8 +130,7 @@ static void print_report(const measured *e, double took)
     double tokens = (double)e->n_tokens;
     double rate = (double)e->n_wrong / tokens, nll = e->nats / tokens;
     if (e->o->json) {
-        (void)printf("{\"model\": ");
-        lx_cli_print_json_string(e->m->model->name);
+        lx_cli_begin_json(e->m->model->name);
         (void)printf(", \"files\": %lld, \"seconds\": %.3f, \"tokens\": %lld, \"wrong\": %lld, "
                      "\"token_error_rate\": %.6f, \"files_right\": %.6f, \"nll\": ",
                      (long long)e->n_files, e->seconds, (long long)e->n_tokens,
@@ -162,7 +159,8 @@ lx_status lx_eval_sounds(const lx_eval_options *o, const char *path, const lx_cl
     const char *slash = strrchr(path, '/');
     size_t n = slash != NULL ? (size_t)(slash + 1 - path) : 0;
     if (n >= sizeof e.folder)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "the path of the list is too long");
+        return lx_fail(err, LX_ERR_INVALID, NULL, "the path of the list has more than %d bytes",
+                       LX_EVAL_LINE_BYTES - 1);
     memcpy(e.folder, path, n);
     int64_t began = lx_now_ns();
     lx_status st = lx_eval_lines_read(path, o->limit, "sound", add_line, &e, err);

@@ -2,6 +2,7 @@
 #include "server/cli/memory.h"
 
 #include <malloc.h>
+#include <math.h>
 #include <string.h>
 
 #include "common/cgroup.h"
@@ -9,7 +10,7 @@
 #include "server/json/scan.h"
 
 enum { MIB = 1 << 20, LARGE_BLOCK = 128 << 10, MOST_BLOCKS = 32768 };
-enum { STATE_ENTRY = 256 }; /* bytes that the store in memory has of a state beside its blob */
+enum { STATE_ENTRY = 256 }; /* bytes per state of the store in memory, besides the blob */
 
 #define PROGRAM ((int64_t)24 * MIB) /* code, fonts, logs, tables, stacks of threads */
 #define MOST_ANSWERS ((int64_t)1024 * MIB)
@@ -18,11 +19,12 @@ enum { STATE_ENTRY = 256 }; /* bytes that the store in memory has of a state bes
 #define MOST_KEPT ((int64_t)1024 * MIB)
 #define MOST_ON_THEIR_WAY ((int64_t)256 * MIB)
 #define LEAST_PART ((int64_t)MIB)
-#define UNKNOWN ((int64_t)1024 * MIB) /* taken for the whole where the system does not tell it */
+#define UNKNOWN ((int64_t)1024 * MIB) /* the whole, where the system does not report it */
 #define SMALL ((int64_t)2048 * MIB)
+#define MOST_UNPACKED 2.0 /* bytes of memory per byte of a file: f32 of bf16 */
 
-/* What a connection takes whose client has sent most of a head: the HTTP library's memory, the
-   front's buffers, and what the server knows of it. Measured: 30 KiB. */
+/* Bytes of a connection whose client has sent most of a head: the HTTP library's memory, the
+   front's buffers and the server's own structures. Measured: 30 KiB. */
 #define CONNECTION ((int64_t)48 << 10)
 #define TLS_CONNECTION (2 * CONNECTION)
 
@@ -36,7 +38,8 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What no budget counts: pages that the C library keeps between blocks, the kernel's part. */
+/* Memory that no budget counts: pages that the C library keeps between blocks, the kernel's part.
+ */
 static int64_t margin(const lx_memory *m)
 {
     return m->whole / 16;
@@ -85,18 +88,26 @@ int64_t lx_memory_answers(const lx_memory *m, int64_t own, int64_t held)
     return m->chosen_answers ? m->answers : larger(smaller(left, MOST_ANSWERS), LEAST_ANSWERS);
 }
 
-/* --- what the options say --- */
+int64_t lx_memory_own(const lx_memory *m, int64_t weights)
+{
+    double each = 1; /* byte of memory per byte of a file */
+    if (m->weights > 0 && m->own - PROGRAM > m->weights)
+        each = fmin((double)(m->own - PROGRAM) / (double)m->weights, MOST_UNPACKED);
+    return m->own + (int64_t)((double)(weights - m->weights) * each);
+}
+
+/* --- from the options --- */
 
 static lx_status check_room(int64_t bodies, const char *flag, int64_t need, lx_error *err)
 {
     if (bodies >= need)
         return LX_OK;
     return lx_fail(err, LX_ERR_INVALID, "body-memory",
-                   "--body-memory is %lld MiB, but one body of --%s may need %lld",
+                   "--body-memory is %lld MiB, but one body of --%s may need %lld MiB; raise it",
                    (long long)(bodies / MIB), flag, (long long)(need / MIB + 1));
 }
 
-/* A body, what is decoded of it, and its tree of JSON (lx_request_work_bytes). */
+/* A body, its decoded parts, and its tree of JSON (lx_request_work_bytes). */
 static int64_t body_bytes(const lx_serve_options *o)
 {
     return 3 * o->max_body + 1 + lx_json_most_tree_bytes(o->max_body);
@@ -140,6 +151,9 @@ lx_status lx_memory_plan(const lx_serve_options *o, lx_serving_options *serving,
     keep_heaps_small(out->whole);
     serving->state_bytes = out->states;
     serving->prefix_most = out->prefixes;
+    serving->has_room = lx_memory_has_room;
+    serving->settle = lx_memory_settle;
+    serving->memory = out;
     lx_status st = check_room(out->bodies, "max-body", body_bytes(o), err);
     return st == LX_OK ? check_room(out->bodies, "max-upload", upload_bytes(o), err) : st;
 }
@@ -149,12 +163,21 @@ static long long in_mib(int64_t bytes)
     return (long long)((bytes + MIB - 1) / MIB);
 }
 
-void lx_memory_settle(const lx_memory *m, lx_api *api)
+lx_status lx_memory_has_room(void *memory, int64_t weights, lx_error *err)
 {
-    int64_t own = lx_cgroup_own_memory(), held = lx_serving_held_bytes(api->serving);
-    int64_t answers = lx_memory_answers(m, own, held);
+    const lx_memory *m = memory;
+    int64_t need = lx_memory_own(m, m->weights + weights) - m->own, left = lx_cgroup_free_memory();
+    if (left < 0 || need <= left)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_TOO_LARGE, "models",
+                   "the new weights need %lld MiB next to those in use, and %lld MiB of memory are "
+                   "free",
+                   in_mib(need), in_mib(left));
+}
+
+static void log_parts(const lx_memory *m, int64_t own, int64_t held, int64_t answers)
+{
     int64_t sum = lx_memory_sum(m, own, held, answers);
-    atomic_store(&api->answers.limit, answers);
     lx_log(sum > m->whole ? LX_LOG_WARN : LX_LOG_INFO,
            "memory: %lld MiB may be needed of %lld%s: program and weights %lld, slots and steps "
            "%lld, states of prompts %lld, kept states %lld, answers %lld, bodies %lld, %d "
@@ -163,4 +186,29 @@ void lx_memory_settle(const lx_memory *m, lx_api *api)
            sum > m->whole ? ", so a load can end the server (see docs/operations.md)" : "",
            in_mib(own), in_mib(held), in_mib(m->prefixes), in_mib(m->kept), in_mib(answers),
            in_mib(m->bodies), m->connections, in_mib(connection_bytes(m)));
+}
+
+lx_status lx_memory_settle(void *memory, const lx_serving_bytes *all, lx_error *err)
+{
+    lx_memory *m = memory, now = *m;
+    now.prefixes = all->prefixes;
+    if (!m->settled) {
+        now.own = lx_cgroup_own_memory();
+        now.weights = all->weights;
+    }
+    int64_t own = lx_memory_own(&now, all->weights);
+    int64_t answers = lx_memory_answers(&now, own, all->held);
+    int64_t sum = lx_memory_sum(&now, own, all->held, answers);
+    now.models = own + all->held + all->prefixes;
+    if (m->settled && sum > m->whole && now.models > m->models)
+        return lx_fail(err, LX_ERR_TOO_LARGE, "models",
+                       "with the new models %lld MiB may be needed of %lld: program and weights "
+                       "%lld, slots and steps %lld, states of prompts %lld, all else %lld",
+                       in_mib(sum), in_mib(m->whole), in_mib(own), in_mib(all->held),
+                       in_mib(all->prefixes), in_mib(sum - now.models));
+    now.settled = true;
+    *m = now;
+    atomic_store(m->limit, answers);
+    log_parts(m, own, all->held, answers);
+    return LX_OK;
 }

@@ -4,15 +4,25 @@
  * Values are set in passes over the same setter: defaults, the file of --config, environment,
  * arguments. So every source is checked the same way and its message names where the value came
  * from.
+ *
+ * The file of --config has lines of `name = value`, where the names are those of the flags without
+ * "--", blank lines, and comments, whose first character is "#". A value is the rest of its line
+ * without blanks at its ends, so it may contain "#", and nothing is quoted.
  */
-#include "server/cli/options_internal.h"
+#include "server/cli/options.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "server/auth/secret.h"
+
+enum { MAX_OPTIONS = 128, MAX_CONFIG = 1 << 16, SOURCE_BYTES = 160, PATH_SHOWN = 96 };
+
+/* --- one value --- */
 
 static lx_status set_flag(const lx_option *o, void *field, const char *text, const char *source,
                           lx_error *err)
@@ -65,8 +75,9 @@ static lx_status set_choice(const lx_option *o, void *field, const char *text, c
                    o->choices);
 }
 
-lx_status lx_option_set(const lx_option *o, void *values, const char *text, const char *source,
-                        lx_error *err)
+/* `source` ("--port", "LINNET_PORT") begins the error's text. */
+static lx_status set(const lx_option *o, void *values, const char *text, const char *source,
+                     lx_error *err)
 {
     void *field = (char *)values + o->offset;
     switch (o->kind) {
@@ -84,37 +95,65 @@ lx_status lx_option_set(const lx_option *o, void *values, const char *text, cons
     return LX_ERR_INTERNAL;
 }
 
-static void set_left_out(const lx_option *o, void *field)
-{
-    if (o->kind == LX_OPTION_REAL)
-        *(double *)field = (double)NAN;
-    else
-        *(const char **)field = NULL;
-}
-
 static lx_status set_defaults(const lx_command *c, void *values, lx_error *err)
 {
     lx_status st = LX_OK;
     for (size_t i = 0; i < c->n_options && st == LX_OK; i++) {
         const lx_option *o = &c->options[i];
-        if (o->fallback == NULL)
-            set_left_out(o, (char *)values + o->offset);
+        void *field = (char *)values + o->offset;
+        if (o->fallback != NULL)
+            st = set(o, values, o->fallback, o->name, err);
+        else if (o->kind == LX_OPTION_REAL)
+            *(double *)field = (double)NAN;
         else
-            st = lx_option_set(o, values, o->fallback, o->name, err);
+            *(const char **)field = NULL;
     }
     return st;
+}
+
+/* --- the environment --- */
+
+const char *lx_option_variable(const lx_command *c, const lx_option *o,
+                               char room[LX_VARIABLE_BYTES])
+{
+    if (!c->variables && !o->variable)
+        return NULL;
+    (void)snprintf(room, LX_VARIABLE_BYTES, "LINNET_%s", o->name);
+    for (char *p = room; *p != '\0'; p++)
+        *p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
+    return room;
 }
 
 static lx_status set_from_environment(const lx_command *c, void *values, lx_error *err)
 {
     lx_status st = LX_OK;
     for (size_t i = 0; i < c->n_options && st == LX_OK; i++) {
-        const lx_option *o = &c->options[i];
-        const char *text = o->env != NULL ? getenv(o->env) : NULL;
+        char room[LX_VARIABLE_BYTES];
+        const char *variable = lx_option_variable(c, &c->options[i], room);
+        const char *text = variable != NULL ? getenv(variable) : NULL;
         if (text != NULL)
-            st = lx_option_set(o, values, text, o->env, err);
+            st = set(&c->options[i], values, text, variable, err);
     }
     return st;
+}
+
+/* --- names --- */
+
+/* The option whose name is these n bytes, NULL for none. */
+static const lx_option *find(const lx_command *c, const char *name, size_t n)
+{
+    for (size_t i = 0; i < c->n_options; i++)
+        if (strlen(c->options[i].name) == n && strncmp(c->options[i].name, name, n) == 0)
+            return &c->options[i];
+    return NULL;
+}
+
+static const lx_option *find_letter(const lx_command *c, char letter)
+{
+    for (size_t i = 0; i < c->n_options; i++)
+        if (c->options[i].letter == letter && letter != '\0')
+            return &c->options[i];
+    return NULL;
 }
 
 /* Edit distance of two short words, for "did you mean". */
@@ -141,47 +180,30 @@ static size_t edit_distance(const char *a, size_t n, const char *b)
     return row[m];
 }
 
-const char *lx_option_nearest(const lx_command *c, const char *name, size_t n)
+/* Of the name of n bytes that no option has. `where` begins the text: "", "FILE:3: "; `dashes` are
+   those of a flag. A letter resembles none. */
+static lx_status fail_unknown(const lx_command *c, const char *where, const char *dashes,
+                              const char *name, size_t n, lx_error *err)
 {
     const char *nearest = NULL;
     size_t best = 3; /* farther than two edits is no typo */
-    for (size_t i = 0; i < c->n_options; i++) {
+    for (size_t i = 0; i < c->n_options && strcmp(dashes, "-") != 0; i++) {
         size_t d = edit_distance(name, n, c->options[i].name);
         if (d < best) {
             best = d;
             nearest = c->options[i].name;
         }
     }
-    return nearest;
-}
-
-static lx_status fail_unknown(const lx_command *c, const char *arg, size_t n, lx_error *err)
-{
-    const char *nearest = lx_option_nearest(c, arg, n);
+    int shown = n < 60 ? (int)n : 60;
     if (nearest != NULL)
-        return lx_fail(err, LX_ERR_INVALID, nearest, "unknown option --%.*s; did you mean --%s?",
-                       (int)n, arg, nearest);
-    return lx_fail(err, LX_ERR_INVALID, NULL, "unknown option --%.*s; see linnet %s --help", (int)n,
-                   arg, c->name);
+        return lx_fail(err, LX_ERR_INVALID, nearest,
+                       "%sunknown option \"%s%.*s\"; did you mean %s%s?", where, dashes, shown,
+                       name, dashes, nearest);
+    return lx_fail(err, LX_ERR_INVALID, NULL, "%sunknown option \"%s%.*s\"; see linnet %s --help",
+                   where, dashes, shown, name, c->name);
 }
 
-const lx_option *lx_option_find(const lx_command *c, const char *name, size_t n)
-{
-    for (size_t i = 0; i < c->n_options; i++)
-        if (strlen(c->options[i].name) == n && strncmp(c->options[i].name, name, n) == 0)
-            return &c->options[i];
-    return NULL;
-}
-
-static const lx_option *find_short(const lx_command *c, char letter)
-{
-    for (size_t i = 0; i < c->n_options; i++)
-        if (c->options[i].short_name == letter && letter != '\0')
-            return &c->options[i];
-    return NULL;
-}
-
-enum { MAX_OPTIONS = 128 };
+/* --- arguments --- */
 
 /* A command line on its way through the parser. */
 typedef struct arguments {
@@ -190,7 +212,7 @@ typedef struct arguments {
     bool given[MAX_OPTIONS]; /* by the option's place in the table */
 } arguments;
 
-/* Of most options the last one wins, as an alias may have some of its own. */
+/* Most options may be repeated, as a shell's alias may have some of its own; the last one wins. */
 static lx_status check_repeated(const lx_command *c, const lx_option *o, arguments *a,
                                 lx_error *err)
 {
@@ -198,7 +220,7 @@ static lx_status check_repeated(const lx_command *c, const lx_option *o, argumen
     assert(i < MAX_OPTIONS);
     if (o->several != NULL && a->given[i])
         return lx_fail(err, LX_ERR_INVALID, o->name,
-                       "--%s was given twice; for several there is %s", o->name, o->several);
+                       "--%s was given twice; for several values there is %s", o->name, o->several);
     a->given[i] = true;
     return LX_OK;
 }
@@ -211,19 +233,16 @@ static lx_status parse_option(const lx_command *c, arguments *a, void *values, l
     bool is_long = arg[1] == '-';
     const char *name = is_long ? arg + 2 : arg + 1;
     size_t n = is_long ? strcspn(name, "=") : 1;
-    const lx_option *o = is_long ? lx_option_find(c, name, n) : find_short(c, *name);
-    char source[80];
+    const lx_option *o = is_long ? find(c, name, n) : find_letter(c, *name);
+    char source[LX_VARIABLE_BYTES];
     if (o == NULL && is_long && n > 3 && strncmp(name, "no-", 3) == 0 && name[n] == '\0') {
-        o = lx_option_find(c, name + 3, n - 3);
+        o = find(c, name + 3, n - 3);
         if (o != NULL && o->kind == LX_OPTION_FLAG)
-            return lx_option_set(o, values, "off", arg, err);
+            return set(o, values, "off", arg, err);
         o = NULL;
     }
-    if (o == NULL && !is_long)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "unknown option %s; see linnet %s --help", arg,
-                       c->name);
     if (o == NULL)
-        return fail_unknown(c, name, n, err);
+        return fail_unknown(c, "", is_long ? "--" : "-", name, is_long ? n : strlen(name), err);
     (void)snprintf(source, sizeof source, "--%s", o->name);
     if (name[n] != '\0')
         value = is_long ? name + n + 1 : name + 1;
@@ -232,9 +251,9 @@ static lx_status parse_option(const lx_command *c, arguments *a, void *values, l
     else if (a->at + 1 < a->argc)
         value = a->argv[++a->at];
     if (value == NULL)
-        return lx_fail(err, LX_ERR_INVALID, o->name, "%s wants a value (%s)", source, o->value);
+        return lx_fail(err, LX_ERR_INVALID, o->name, "%s needs a value (%s)", source, o->value);
     lx_status st = check_repeated(c, o, a, err);
-    return st == LX_OK ? lx_option_set(o, values, value, source, err) : st;
+    return st == LX_OK ? set(o, values, value, source, err) : st;
 }
 
 static bool asks_for_help(const char *arg)
@@ -268,70 +287,111 @@ static lx_status parse_arguments(const lx_command *c, int argc, char **argv, voi
     return st;
 }
 
-/* The path of --config, which arguments and environment have just set; NULL for none. */
-static const char *config_path(const lx_command *c, const void *values)
+/* --- the file of --config --- */
+
+typedef struct config_file {
+    const lx_command *command, *names; /* whose values are set, and whose names are known */
+    const char *path;
+    char where[SOURCE_BYTES]; /* "FILE:LINE: " */
+    int line;
+    int seen[MAX_OPTIONS]; /* by option of `names`: its line, 0 for none */
+} config_file;
+
+static lx_status set_one(config_file *f, const char *name, const char *value, void *values,
+                         lx_error *err)
 {
-    const lx_option *o = lx_option_find(c, "config", strlen("config"));
-    return o != NULL ? *(const char *const *)(const void *)((const char *)values + o->offset)
-                     : NULL;
+    const lx_option *o = find(f->names, name, strlen(name));
+    if (o == NULL)
+        return fail_unknown(f->names, f->where, "", name, strlen(name), err);
+    if (strcmp(name, "config") == 0)
+        return lx_fail(err, LX_ERR_INVALID, "config",
+                       "%sa file of options cannot name another file", f->where);
+    int *seen = &f->seen[o - f->names->options];
+    if (*seen > 0)
+        return lx_fail(err, LX_ERR_INVALID, o->name, "%s%s is already in line %d", f->where,
+                       o->name, *seen);
+    *seen = f->line;
+    o = find(f->command, name, strlen(name));
+    if (o == NULL) /* of the other command, which checks it */
+        return LX_OK;
+    char source[SOURCE_BYTES + LX_VARIABLE_BYTES];
+    (void)snprintf(source, sizeof source, "%s%s", f->where, o->name);
+    return set(o, values, value, source, err);
 }
+
+/* The text without blanks at its ends; the blanks at its end are overwritten. */
+static char *trim(char *text)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    size_t n = strlen(text);
+    while (n > 0 && isspace((unsigned char)text[n - 1]))
+        n--;
+    text[n] = '\0';
+    return text;
+}
+
+static lx_status read_line(config_file *f, char *line, void *values, lx_error *err)
+{
+    size_t n = strlen(f->path); /* of a long path its end, which says more than its beginning */
+    (void)snprintf(f->where, sizeof f->where,
+                   "%s:%d: ", f->path + (n > PATH_SHOWN ? n - PATH_SHOWN : 0), ++f->line);
+    char *text = trim(line), *equals = strchr(text, '=');
+    if (text[0] == '\0' || text[0] == '#')
+        return LX_OK;
+    if (equals == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "config", "%s\"%.40s\" is not name = value", f->where,
+                       text);
+    *equals = '\0';
+    return set_one(f, trim(text), trim(equals + 1), values, err);
+}
+
+/* Sets the options that the file names. Its text is kept for the process's life, as values point
+   into it. */
+static lx_status read_config(const lx_command *c, const char *path, void *values, lx_error *err)
+{
+    static char *kept; /* a command parses its arguments once */
+    char *text = NULL;
+    lx_status st = lx_secret_read_file(path, MAX_CONFIG, "config", &text, err);
+    if (st != LX_OK)
+        return st;
+    free(kept);
+    kept = text;
+    config_file f = {.command = c, .names = c->config_of != NULL ? c->config_of : c, .path = path};
+    assert(f.names->n_options <= MAX_OPTIONS);
+    while (text != NULL && st == LX_OK) {
+        char *next = strchr(text, '\n');
+        if (next != NULL)
+            *next++ = '\0';
+        st = read_line(&f, text, values, err);
+        text = next;
+    }
+    return st;
+}
+
+/* --- all of them --- */
 
 lx_status lx_options_parse(const lx_command *c, int argc, char **argv, void *values,
                            const char **positional, int *n_positional, lx_error *err)
 {
-    int n = 0;
+    const lx_option *config = find(c, "config", strlen("config"));
     lx_status st = set_defaults(c, values, err);
-    if (st == LX_OK)
-        st = set_from_environment(c, values, err);
-    if (st == LX_OK)
-        st = parse_arguments(c, argc, argv, values, positional, &n, err);
-    const char *config = st == LX_OK ? config_path(c, values) : NULL;
-    if (config != NULL) { /* what wins over the file is set again */
-        st = lx_options_read_config(c, config, values, err);
+    *n_positional = 0;
+    for (int pass = 0; pass < 2 && st == LX_OK; pass++) {
+        const char *path = NULL;
+        if (pass == 1 && config != NULL) /* as environment and arguments have just set it */
+            path = *(const char *const *)(const void *)((const char *)values + config->offset);
+        if (pass == 1 && path == NULL)
+            break;
+        if (path != NULL)
+            st = read_config(c, path, values, err);
         if (st == LX_OK)
             st = set_from_environment(c, values, err);
         if (st == LX_OK)
-            st = parse_arguments(c, argc, argv, values, positional, &n, err);
+            st = parse_arguments(c, argc, argv, values, positional, n_positional, err);
     }
-    if (st == LX_OK && n < c->min_positional)
+    if (st == LX_OK && *n_positional < c->min_positional)
         st = lx_fail(err, LX_ERR_INVALID, NULL, "%s is missing; see linnet %s --help",
                      c->positional, c->name);
-    if (n_positional != NULL)
-        *n_positional = n;
     return st;
-}
-
-static void print_option(const lx_option *o, FILE *out)
-{
-    char left[64];
-    char letter[8] = "    ";
-    if (o->short_name != '\0')
-        (void)snprintf(letter, sizeof letter, "-%c, ", o->short_name);
-    (void)snprintf(left, sizeof left, "%s--%s%s%s%s", letter,
-                   o->kind == LX_OPTION_FLAG ? "[no-]" : "", o->name,
-                   o->kind == LX_OPTION_FLAG ? "" : " ", o->kind == LX_OPTION_FLAG ? "" : o->value);
-    (void)fprintf(out, "  %-30s %s", left, o->help);
-    if (o->kind == LX_OPTION_CHOICE)
-        (void)fprintf(out, ": %s", o->choices);
-    if (o->kind == LX_OPTION_INT || o->kind == LX_OPTION_REAL)
-        (void)fprintf(out, " (%.16g to %.16g)", o->min, o->max);
-    if (o->fallback != NULL && o->fallback[0] != '\0')
-        (void)fprintf(out, " [%s]", o->fallback);
-    if (o->env != NULL)
-        (void)fprintf(out, " {%s}", o->env);
-    (void)fputc('\n', out);
-}
-
-void lx_options_help(const lx_command *c, FILE *out)
-{
-    (void)fprintf(out, "usage: linnet %s [options]%s%s\n\n%s\n\n", c->name,
-                  c->positional != NULL ? " " : "", c->positional != NULL ? c->positional : "",
-                  c->summary);
-    (void)fprintf(out, "options:        (range) [default] {environment variable}\n");
-    for (size_t i = 0; i < c->n_options; i++)
-        print_option(&c->options[i], out);
-    (void)fprintf(out, "  %-30s %s\n", "-h, --help",
-                  "print this help; --help=markdown: as a table");
-    if (c->notes != NULL)
-        (void)fprintf(out, "\n%s", c->notes);
 }

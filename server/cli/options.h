@@ -1,14 +1,16 @@
 /*
- * Command-line options from one table per command: name, environment variable, default, range,
- * help. Parsing, the environment and --help all read the same table, so they cannot disagree.
+ * Command-line options from one table per command: name, default, range, help. Parsing, the
+ * environment, --help, the manual and the completions read the same table, so they cannot disagree.
  *
  * "--name value" and "--name=value"; a flag is "--name" or "--no-name", in the environment 1, on,
- * true, yes, enabled / 0, off, false, no, disabled. An argument wins over the environment, that
- * over the file of --config, where a command has that option, and that over the default.
+ * true, yes, enabled / 0, off, false, no, disabled. An argument wins over the environment, the
+ * environment over the file of --config (where a command has that option), the file over the
+ * default.
  */
 #ifndef LINNET_SERVER_CLI_OPTIONS_H
 #define LINNET_SERVER_CLI_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,46 +27,76 @@ typedef enum lx_option_kind {
 
 typedef struct lx_option {
     const char *name; /* "port" for --port */
-    char short_name;  /* 'n' for -n, 0 for none */
-    const char *env;  /* "LINNET_PORT", NULL for none */
     lx_option_kind kind;
-    size_t offset; /* of the field in the struct that is filled */
-    const char
-        *fallback;   /* the default as text; NULL: may be left out, a STRING (NULL), REAL (NAN) */
-    double min, max; /* INT, REAL */
-    const char *choices; /* CHOICE */
-    const char *value;   /* what help calls the value: "N", "DIR" */
-    const char *help;
-    const char
-        *several; /* it may not be given twice, and this is for several; NULL: the last wins */
+    size_t offset;        /* of the field in the struct that is filled */
+    const char *fallback; /* the default as text; NULL: without one, a STRING is NULL, a REAL NAN */
+    double min, max;      /* INT, REAL */
+    const char *choices;  /* CHOICE */
+    const char *value;    /* the name of the value in help: "N", "DIR" */
+    const char *help;     /* whole sentences, which name the unit */
+    char letter;          /* 'n' for -n, 0 for none */
+    bool variable;        /* LINNET_NAME in the environment sets the option */
+    const char *several;  /* the option for several values, where this one may be given only once */
 } lx_option;
+
+/* Rows of a table. The table's file defines LX_OPTIONS, the struct that is filled; `at` is a field
+   of it. Further members may follow the help: .letter = 'p'. */
+#define LX_OPTION(flag, type, at, usual, ...)                                                      \
+    {                                                                                              \
+        .name = flag, .kind = type, .offset = offsetof(LX_OPTIONS, at), .fallback = usual,         \
+        __VA_ARGS__                                                                                \
+    }
+#define LX_FLAG(flag, at, usual, ...)                                                              \
+    LX_OPTION(flag, LX_OPTION_FLAG, at, usual, .help = __VA_ARGS__)
+#define LX_INT(flag, at, usual, least, most, unit, ...)                                            \
+    LX_OPTION(flag, LX_OPTION_INT, at, usual, .min = least, .max = most, .value = unit,            \
+              .help = __VA_ARGS__)
+#define LX_REAL(flag, at, usual, least, most, unit, ...)                                           \
+    LX_OPTION(flag, LX_OPTION_REAL, at, usual, .min = least, .max = most, .value = unit,           \
+              .help = __VA_ARGS__)
+#define LX_STRING(flag, at, usual, unit, ...)                                                      \
+    LX_OPTION(flag, LX_OPTION_STRING, at, usual, .value = unit, .help = __VA_ARGS__)
+#define LX_CHOICE(flag, at, usual, words, unit, ...)                                               \
+    LX_OPTION(flag, LX_OPTION_CHOICE, at, usual, .choices = words, .value = unit,                  \
+              .help = __VA_ARGS__)
 
 typedef struct lx_command {
     const char *name;       /* "serve" */
-    const char *brief;      /* what it is for, in a list of commands */
+    const char *brief;      /* its purpose, in a list of commands */
     const char *summary;    /* one line */
     const char *positional; /* "FILE", NULL when the command takes none */
     int min_positional, max_positional;
     const char *notes; /* text after the options in --help, NULL for none */
     const lx_option *options;
     size_t n_options;
-    const struct lx_command *config_of; /* whose file --config names; NULL: its own */
+    bool variables;                     /* every option has one */
+    const struct lx_command *config_of; /* the command whose file --config names; NULL: its own */
+    size_t values_bytes;                /* of the struct that the options fill */
+    /* Runs the command with that struct and its other arguments, of which NULL follows the last.
+       LX_ERR_INVALID: they are wrong. */
+    lx_status (*run)(void *values, const char *const *rest, lx_error *err);
 } lx_command;
 
+/* The members of a command that follow from its table, which is named `options`. */
+#define LX_COMMAND(function)                                                                       \
+    .options = options, .n_options = sizeof options / sizeof *options,                             \
+    .values_bytes = sizeof(LX_OPTIONS), .run = function
+
 /*
- * Fills `values` (the struct the offsets refer to). positional[max_positional] receives the other
- * arguments and *n_positional their number. argv[0] is the first argument after the command's name.
- * LX_ERR_INVALID with a text that names the flag (variable, file and line), the value and what is
- * allowed; an unknown flag that resembles a known one is answered with a suggestion.
- * LX_ERR_CANCELLED after --help, -h, --help=markdown or --help=man: the caller prints the help and
- * ends with success.
+ * Fills `values` (the struct that the offsets refer to). positional[max_positional] receives the
+ * other arguments and *n_positional their number. argv[0] is the first argument after the command's
+ * name. LX_ERR_INVALID with a text that names the flag (variable, file and line), the value and the
+ * values that are allowed; an unknown flag that resembles a known one is answered with a
+ * suggestion. LX_ERR_CANCELLED after --help, -h, --help=markdown or --help=man: the caller prints
+ * the help and ends with success.
  */
 lx_status lx_options_parse(const lx_command *command, int argc, char **argv, void *values,
                            const char **positional, int *n_positional, lx_error *err) LX_MUST_USE;
 
-void lx_options_help(const lx_command *command, FILE *out);
+enum { LX_VARIABLE_BYTES = 64 };
 
-/* The same as a table in Markdown, for docs/operations.md. */
-void lx_options_markdown(const lx_command *command, FILE *out);
+/* The option's variable in the environment, "LINNET_MAX_N" for --max-n; NULL for none. */
+const char *lx_option_variable(const lx_command *c, const lx_option *o,
+                               char room[LX_VARIABLE_BYTES]);
 
 #endif

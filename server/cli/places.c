@@ -29,20 +29,21 @@ static lx_status put_path(char out[LX_PLACE_BYTES], const char *folder, const ch
 {
     int n = snprintf(out, LX_PLACE_BYTES, "%s%s", folder, name);
     if (n < 0 || n >= LX_PLACE_BYTES)
-        return lx_fail(err, LX_ERR_INVALID, "model", "a folder's name is too long: %.100s", folder);
+        return lx_fail(err, LX_ERR_INVALID, "model", "the name of a folder is too long: %.100s",
+                       folder);
     return LX_OK;
 }
 
 lx_status lx_places_models(char out[LX_PLACE_BYTES], lx_error *err)
 {
-    static const char *const beside[] = {"/../share/linnet/models", "/../weights"};
+    static const char *const near[] = {"/../share/linnet/models", "/../weights"};
     const char *set = getenv("LINNET_MODELS");
     if (set != NULL && set[0] != '\0')
         return put_path(out, set, "", err);
     char program[LX_PLACE_BYTES];
     program_folder(program);
-    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
-        if (put_path(out, program, beside[i], NULL) == LX_OK && is_folder(out)) {
+    for (size_t i = 0; i < sizeof near / sizeof *near; i++) {
+        if (put_path(out, program, near[i], NULL) == LX_OK && is_folder(out)) {
             char *tidy = realpath(out, NULL); /* the log and errors show it */
             if (tidy != NULL)
                 (void)put_path(out, tidy, "", NULL);
@@ -53,8 +54,8 @@ lx_status lx_places_models(char out[LX_PLACE_BYTES], lx_error *err)
     if (put_path(out, "/usr/share/linnet/models", "", NULL) == LX_OK && is_folder(out))
         return LX_OK;
     return lx_fail(err, LX_ERR_NOT_FOUND, "models",
-                   "no folder of models: neither %.80s%s nor %s nor %s", program, beside[0],
-                   beside[1] + 1, out);
+                   "no folder of models is there (%.80s%s, %s, %s); name one with --models",
+                   program, near[0], near[1] + 1, out);
 }
 
 lx_status lx_places_model(const char *given, char out[LX_PLACE_BYTES], lx_error *err)
@@ -69,7 +70,7 @@ lx_status lx_places_model(const char *given, char out[LX_PLACE_BYTES], lx_error 
         st = put_path(out, models, name, err);
     if (st == LX_OK && !is_folder(out))
         st = lx_fail(err, LX_ERR_NOT_FOUND, "model",
-                     "no model %.80s: neither a folder here nor in %.120s", given, models);
+                     "no model %.80s: it is neither a folder here nor in %.120s", given, models);
     return st;
 }
 

@@ -28,7 +28,7 @@ lx_status lx_places_models(char out[LX_PLACE_BYTES], lx_error *err) LX_MUST_USE;
    has no "/" and no such folder is here. LX_ERR_NOT_FOUND names the folder it looked in. */
 lx_status lx_places_model(const char *given, char out[LX_PLACE_BYTES], lx_error *err) LX_MUST_USE;
 
-/* The first of these fonts that is there: those that look written by brush, then printed ones; NULL
+/* The first known font that is installed: fonts of brush strokes come before printed ones; NULL
    without one. Static. */
 const char *lx_places_font(void);
 

@@ -15,7 +15,8 @@
 
 enum { STATUS_LINE = 64, STATUS_AT = 9 /* "HTTP/1.1 200" */ };
 
-lx_status lx_probe_wait(const lx_probe_link *link, short events, lx_error *err)
+/* Waits until the connection is ready for events (of poll()) or until its deadline. */
+static lx_status wait_for(const lx_probe_link *link, short events, lx_error *err)
 {
     for (;;) {
         int64_t left_ms = (link->end_ns - lx_now_ns() + LX_NS_PER_MS - 1) / LX_NS_PER_MS;
@@ -24,7 +25,8 @@ lx_status lx_probe_wait(const lx_probe_link *link, short events, lx_error *err)
         if (n > 0)
             return LX_OK;
         if (n == 0)
-            return lx_fail(err, LX_ERR_TIMEOUT, "timeout", "no answer in time");
+            return lx_fail(err, LX_ERR_TIMEOUT, "timeout",
+                           "the server did not answer within --timeout");
         if (errno != EINTR)
             return lx_fail(err, LX_ERR_IO, NULL, "poll: %s", strerror(errno));
     }
@@ -36,7 +38,7 @@ static lx_status connect_to(const struct addrinfo *a, const lx_probe_link *link,
         return LX_OK;
     if (errno != EINPROGRESS)
         return lx_fail(err, LX_ERR_IO, NULL, "%s", strerror(errno));
-    lx_status st = lx_probe_wait(link, POLLOUT, err);
+    lx_status st = wait_for(link, POLLOUT, err);
     if (st != LX_OK)
         return st;
     int error = 0;
@@ -46,78 +48,73 @@ static lx_status connect_to(const struct addrinfo *a, const lx_probe_link *link,
     return error == 0 ? LX_OK : lx_fail(err, LX_ERR_IO, NULL, "%s", strerror(error));
 }
 
-/* As lx_probe_tls_send() and lx_probe_tls_receive(), without TLS. */
-static lx_status plain_send(lx_probe_link *link, const char *text, size_t n, size_t *sent,
-                            lx_error *err)
+/* Sends or receives without TLS. */
+static ssize_t plain_move(lx_probe_link *link, lx_probe_way way, char *data, size_t n,
+                          short *events, lx_error *err)
 {
-    ssize_t done = 0;
-    while ((done = send(link->fd, text, n, MSG_NOSIGNAL)) < 0) {
-        if (errno != EAGAIN && errno != EINTR)
-            return lx_fail(err, LX_ERR_IO, NULL, "%s", strerror(errno));
-        lx_status st = lx_probe_wait(link, POLLOUT, err);
+    ssize_t done =
+        way == LX_PROBE_SEND ? send(link->fd, data, n, MSG_NOSIGNAL) : recv(link->fd, data, n, 0);
+    if (done < 0 && errno != EAGAIN && errno != EINTR)
+        (void)lx_fail(err, LX_ERR_IO, NULL, "%s", strerror(errno));
+    else
+        *events = way == LX_PROBE_SEND ? POLLOUT : POLLIN;
+    return done;
+}
+
+/* Shakes hands, sends at least one of n > 0 bytes or receives at most n; *done: how many. */
+static lx_status move(lx_probe_link *link, lx_probe_way way, char *data, size_t n, size_t *done,
+                      lx_error *err)
+{
+    *done = 0;
+    for (;;) {
+        short events = 0;
+        ssize_t rc =
+            (link->tls != NULL ? lx_probe_tls_move : plain_move)(link, way, data, n, &events, err);
+        if (rc < 0 && events == 0)
+            return LX_ERR_IO;
+        if (rc >= 0) {
+            *done = (size_t)rc;
+            return LX_OK;
+        }
+        lx_status st = wait_for(link, events, err);
         if (st != LX_OK)
             return st;
     }
-    *sent = (size_t)done;
-    return LX_OK;
 }
 
-static lx_status plain_receive(lx_probe_link *link, char *room, size_t n, size_t *got,
-                               lx_error *err)
-{
-    ssize_t done = 0;
-    while ((done = recv(link->fd, room, n, 0)) < 0) {
-        if (errno != EAGAIN && errno != EINTR)
-            return lx_fail(err, LX_ERR_IO, NULL, "%s", strerror(errno));
-        lx_status st = lx_probe_wait(link, POLLIN, err);
-        if (st != LX_OK)
-            return st;
-    }
-    *got = (size_t)done;
-    return LX_OK;
-}
-
-static lx_status send_all(lx_probe_link *link, const char *text, lx_error *err)
+static lx_status send_all(lx_probe_link *link, char *text, lx_error *err)
 {
     lx_status st = LX_OK;
     for (size_t left = strlen(text), sent = 0; left > 0 && st == LX_OK; left -= sent, text += sent)
-        st = link->tls != NULL ? lx_probe_tls_send(link, text, left, &sent, err)
-                               : plain_send(link, text, left, &sent, err);
+        st = move(link, LX_PROBE_SEND, text, left, &sent, err);
     return st;
 }
 
 /* Fills line[STATUS_LINE] with the answer's first line, or its beginning, as a string. */
 static lx_status read_beginning(lx_probe_link *link, char *line, lx_error *err)
 {
+    lx_status st = LX_OK;
     size_t n = 0, got = 1;
-    while (got > 0 && n < STATUS_LINE - 1 && memchr(line, '\n', n) == NULL) {
-        size_t room = STATUS_LINE - 1 - n;
-        lx_status st = link->tls != NULL ? lx_probe_tls_receive(link, line + n, room, &got, err)
-                                         : plain_receive(link, line + n, room, &got, err);
-        if (st != LX_OK)
-            return st;
+    while (st == LX_OK && got > 0 && n < STATUS_LINE - 1 && memchr(line, '\n', n) == NULL) {
+        st = move(link, LX_PROBE_RECEIVE, line + n, STATUS_LINE - 1 - n, &got, err);
         n += got;
     }
     line[n] = '\0';
-    return LX_OK;
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
+    return st;
 }
 
 static lx_status parse_status(const char *line, int *http_status, lx_error *err)
 {
-    const char *digits = line + STATUS_AT;
-    if (strncmp(line, "HTTP/1.", 7) != 0 || strlen(line) < STATUS_AT + 3 || !is_digit(digits[0]) ||
-        !is_digit(digits[1]) || !is_digit(digits[2]))
-        return lx_fail(err, LX_ERR_IO, NULL, "what answers does not speak HTTP");
-    *http_status = (digits[0] - '0') * 100 + (digits[1] - '0') * 10 + (digits[2] - '0');
+    if (strncmp(line, "HTTP/1.", 7) != 0 || strlen(line) < STATUS_AT + 3 ||
+        strspn(line + STATUS_AT, "0123456789") < 3)
+        return lx_fail(err, LX_ERR_IO, NULL, "the server's reply is not HTTP");
+    *http_status = 0;
+    for (int i = STATUS_AT; i < STATUS_AT + 3; i++)
+        *http_status = *http_status * 10 + (line[i] - '0');
     return LX_OK;
 }
 
-static lx_status ask(const struct addrinfo *a, const char *request, const lx_probe_question *q,
+static lx_status ask(const struct addrinfo *a, char *request, const lx_probe_question *q,
                      int64_t end_ns, int *http_status, lx_error *err)
 {
     lx_probe_link link = {.end_ns = end_ns};
@@ -126,8 +123,11 @@ static lx_status ask(const struct addrinfo *a, const char *request, const lx_pro
         return lx_fail(err, LX_ERR_IO, NULL, "socket: %s", strerror(errno));
     char line[STATUS_LINE] = {0};
     lx_status st = connect_to(a, &link, err);
+    size_t none = 0;
     if (st == LX_OK && q->tls)
         st = lx_probe_tls_open(&link, err);
+    if (st == LX_OK && q->tls)
+        st = move(&link, LX_PROBE_SHAKE, NULL, 0, &none, err);
     if (st == LX_OK)
         st = send_all(&link, request, err);
     if (st == LX_OK)
@@ -143,8 +143,6 @@ lx_status lx_probe(const lx_probe_question *q, int *http_status, lx_error *err)
 {
     int64_t end_ns = lx_now_ns() + q->timeout_ms * LX_NS_PER_MS;
     char service[16], request[LX_PROBE_MAX_PATH + 128];
-    if (strlen(q->path) > LX_PROBE_MAX_PATH)
-        return lx_fail(err, LX_ERR_INVALID, "path", "the path is too long");
     (void)snprintf(service, sizeof service, "%d", q->port);
     (void)snprintf(request, sizeof request,
                    "GET %s HTTP/1.1\r\nHost: localhost:%d\r\nConnection: close\r\n\r\n", q->path,

@@ -1,4 +1,4 @@
-/* A client for one question: does a server of ours answer on this path, and with what status? */
+/* A client for one question: with which status does a server of ours answer on this path? */
 #ifndef LINNET_SERVER_CLI_PROBE_H
 #define LINNET_SERVER_CLI_PROBE_H
 
@@ -21,8 +21,8 @@ typedef struct lx_probe_question {
  * GET path of the server at host and port; *http_status receives the status of its answer. Every
  * address that the name has is tried within the time. The certificate is not verified: nothing
  * secret is sent, and one that has expired does not make a server less ready. LX_ERR_INVALID: no
- * such host, or a path that is too long; LX_ERR_TIMEOUT; LX_ERR_IO: not reachable, or what answers
- * does not speak TLS or HTTP. The text of the error says which. Blocks; any thread.
+ * such host; LX_ERR_TIMEOUT; LX_ERR_IO: the server is not reachable, or does not speak TLS or HTTP.
+ * The text of the error says which. Blocks; any thread.
  */
 lx_status lx_probe(const lx_probe_question *q, int *http_status, lx_error *err) LX_MUST_USE;
 

@@ -1,8 +1,9 @@
-/* A probe's connection, plain or in TLS: what probe.c and probe_tls.c share. */
+/* A probe's connection, plain or in TLS, for probe.c and probe_tls.c. */
 #ifndef LINNET_SERVER_CLI_PROBE_INTERNAL_H
 #define LINNET_SERVER_CLI_PROBE_INTERNAL_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "server/cli/probe.h"
 
@@ -14,21 +15,18 @@ typedef struct lx_probe_link {
     lx_probe_tls *tls; /* NULL: plain */
 } lx_probe_link;
 
-/* Waits until the connection is ready for events (of poll()) or until its deadline. */
-lx_status lx_probe_wait(const lx_probe_link *link, short events, lx_error *err) LX_MUST_USE;
+typedef enum lx_probe_way { LX_PROBE_SHAKE, LX_PROBE_SEND, LX_PROBE_RECEIVE } lx_probe_way;
 
-/* The handshake on a connection that is made. */
+/* Prepares TLS on a connection that is made; LX_PROBE_SHAKE comes next. */
 lx_status lx_probe_tls_open(lx_probe_link *link, lx_error *err) LX_MUST_USE;
 
-/* Sends at least one of n > 0 bytes; *sent says how many. */
-lx_status lx_probe_tls_send(lx_probe_link *link, const char *text, size_t n, size_t *sent,
-                            lx_error *err) LX_MUST_USE;
+/* Makes the handshake, sends at least one of n > 0 bytes or receives at most n. Returns their
+   number, 0 when the other side is done. -1: the caller waits for *events (of poll()) and calls
+   again, or, where they are 0, the connection has failed as *err says. */
+ssize_t lx_probe_tls_move(lx_probe_link *link, lx_probe_way way, char *data, size_t n,
+                          short *events, lx_error *err);
 
-/* Receives at most n > 0 bytes; *got says how many, 0 when the other side is done. */
-lx_status lx_probe_tls_receive(lx_probe_link *link, char *room, size_t n, size_t *got,
-                               lx_error *err) LX_MUST_USE;
-
-/* Frees what lx_probe_tls_open() made; fd stays open. A plain connection is left alone. */
+/* Frees the memory of lx_probe_tls_open(); fd stays open. A plain connection is left alone. */
 void lx_probe_tls_close(lx_probe_link *link);
 
 #endif

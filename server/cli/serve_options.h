@@ -8,9 +8,9 @@
 
 #include "server/cli/cli.h"
 
-/* What lx_serve_command (commands.h) fills. */
+/* Values of the options of lx_serve_command (cli.h). */
 typedef struct lx_serve_options {
-    lx_cli_model_options local; /* model may be NULL here */
+    lx_cli_model_options local; /* model may be NULL */
     const char *host, *models, *log_level, *state_store, *state_key, *state_store_password_file;
     int64_t port, slots, queue, http_threads, max_connections, connection_timeout, read_timeout;
     int64_t answer_memory, body_memory;
@@ -25,5 +25,8 @@ typedef struct lx_serve_options {
     double timeout, state_store_timeout, probe_interval, queue_timeout, first_token_timeout,
         drain_delay;
 } lx_serve_options;
+
+/* Runs the command with an lx_serve_options (cmd_serve.c). */
+lx_status lx_serve(void *values, const char *const *rest, lx_error *err) LX_MUST_USE;
 
 #endif

@@ -1,4 +1,4 @@
-/* What a person sees and types: text of a model on a terminal, and lines that are read from one. */
+/* A terminal: text of a model that is shown there, and lines that are read from there. */
 #ifndef LINNET_SERVER_CLI_TERMINAL_H
 #define LINNET_SERVER_CLI_TERMINAL_H
 
@@ -12,7 +12,7 @@
    but line feeds and tabs. Every piece of a text must end with a whole character. */
 void lx_terminal_show(const char *text, size_t n, lx_buffer *out);
 
-/* Whether what is written there is seen by a person. */
+/* Whether `out` is a terminal. */
 bool lx_terminal_is(FILE *out);
 
 /*

@@ -1,119 +1,31 @@
 /*
- * Admission to places: jobs of the queue, and samples that wait beside their shared prompt. The
- * rules are pure functions (fair.h); their arguments are made here, and their results carried out.
- *
- * While nothing waits, nothing is done.
+ * Which jobs of the queue and which samples get a slot. The rules are pure functions (scheduler.h);
+ * this file makes their arguments and carries out their results. While nothing waits, nothing is
+ * done.
  */
-#include <stdlib.h>
-
 #include "server/engine/internal.h"
 
-/* --- parties --- */
-
-bool lx_parties_init(lx_parties *p, int32_t n)
-{
-    p->at = calloc((size_t)n, sizeof *p->at);
-    p->clocks = calloc((size_t)n, sizeof *p->clocks);
-    p->unused = calloc((size_t)n, sizeof *p->unused);
-    return p->at != NULL && p->clocks != NULL && p->unused != NULL;
-}
-
-void lx_parties_fini(lx_parties *p)
-{
-    free(p->at);
-    free(p->clocks);
-    free(p->unused);
-}
-
-/* Its clock begins at nothing, which counts as the level. */
-static int32_t take_party(lx_parties *p, int32_t weight)
-{
-    int32_t i = p->n_unused > 0 ? p->unused[--p->n_unused] : p->n_used++;
-    p->at[i] = (lx_party){0};
-    p->clocks[i] = (lx_fair_clock){.weight = weight};
-    return i;
-}
-
-static int32_t find_client(lx_engine *e, const lx_client *c)
-{
-    for (int32_t i = 0; i < e->clients.n_used; i++)
-        if (e->clients.at[i].n_jobs > 0 && e->clients.at[i].key == c->key)
-            return i;
-    int32_t weight = c->weight < 1 ? 1 : c->weight > LX_MAX_WEIGHT ? LX_MAX_WEIGHT : c->weight;
-    int32_t i = take_party(&e->clients, weight);
-    e->clients.at[i].key = c->key;
-    e->total_weight += weight;
-    return i;
-}
-
-void lx_parties_enter(lx_engine *e, lx_job *job)
-{
-    int32_t *note = lx_job_request_note(job);
-    if (*note < 0) {
-        int32_t client = find_client(e, &lx_job_get_params(job)->client);
-        *note = take_party(&e->requests, 1);
-        e->requests.at[*note].client = client;
-        e->clients.at[client].n_requests++;
-    }
-    lx_party *request = &e->requests.at[*note];
-    request->n_jobs++;
-    e->clients.at[request->client].n_jobs++;
-}
-
-void lx_parties_leave(lx_engine *e, lx_job *job)
-{
-    int32_t *note = lx_job_request_note(job), r = *note, c = e->requests.at[r].client;
-    lx_party *client = &e->clients.at[c];
-    if (--e->requests.at[r].n_jobs == 0) {
-        *note = -1;
-        e->requests.unused[e->requests.n_unused++] = r;
-        client->n_requests--;
-    }
-    if (--client->n_jobs == 0) {
-        e->clients.unused[e->clients.n_unused++] = c;
-        e->total_weight -= e->clients.clocks[c].weight;
-    }
-}
-
-void lx_count_seats(lx_engine *e, int32_t request, int32_t n)
-{
-    lx_party *r = &e->requests.at[request];
-    r->seats += n;
-    e->clients.at[r->client].seats += n;
-    e->n_seats += n;
-}
-
-void lx_count_sources(lx_engine *e, int32_t request, int32_t n)
-{
-    lx_party *r = &e->requests.at[request];
-    r->sources += n;
-    e->clients.at[r->client].sources += n;
-    e->n_sources += n;
-}
-
-/* --- places --- */
-
-/* What waits for a place: a job of the queue, or a run's next sample. */
+/* What waits for a slot: a job of the queue, or a run's next sample. */
 typedef struct waiter {
     int32_t queued, run; /* one of them is -1 */
     int32_t request;
     lx_fair_claim claim;
 } waiter;
 
-static lx_fair_claim claim_of(const lx_engine *e, int32_t request, bool wants_source,
+static lx_fair_claim claim_of(const lx_engine *e, int32_t request, bool wants_prompt_slot,
                               uint64_t order)
 {
-    const lx_party *r = &e->requests.at[request], *c = &e->clients.at[r->client];
+    const lx_usage *r = &e->requests.at[request], *c = &e->clients.at[r->client];
     return (lx_fair_claim){
         .client_weight = e->clients.clocks[r->client].weight,
-        .client_seats = c->seats,
+        .client_active = c->active,
         .client_requests = c->n_requests,
         .client_pages = c->pages,
         .has_key = c->key != NULL,
-        .request_seats = r->seats,
-        .client_sources = c->sources,
-        .request_sources = r->sources,
-        .wants_source = wants_source,
+        .request_active = r->active,
+        .client_prompt_slots = c->prompt_slots,
+        .request_prompt_slots = r->prompt_slots,
+        .wants_prompt_slot = wants_prompt_slot,
         .order = order,
     };
 }
@@ -122,11 +34,10 @@ static waiter waiting_run(const lx_engine *e, int32_t run)
 {
     const lx_run *r = &e->runs[run];
     waiter w = {-1, run, r->request, claim_of(e, r->request, false, r->order)};
-    /* The last sample has the pages of the source. */
-    bool last = r->next_sample + r->granted == r->params->n - 1;
-    /* A run that has nothing but its source goes as a newcomer: else its source's pages would let
-       every other client pass it, and lie idle meanwhile. */
-    if (r->n_places + r->granted == 1) {
+    bool last = r->next_sample + r->granted == r->params->n - 1; /* has the prompt slot's pages */
+    /* A run with no slot but its prompt slot counts as new. Otherwise, because of that slot's
+       pages, every other client would pass it while these pages lie idle. */
+    if (r->n_slots + r->granted == 1) {
         w.claim.client_pages = 0;
         w.claim.has_key = false;
     }
@@ -139,8 +50,8 @@ static waiter waiting_job(const lx_engine *e, int32_t queued)
 {
     const lx_queued *q = &e->queue[queued];
     int32_t request = *lx_job_request_note(q->job);
-    bool wants_source = lx_job_get_params(q->job)->n > 1;
-    waiter w = {queued, -1, request, claim_of(e, request, wants_source, q->order)};
+    bool wants_prompt_slot = lx_job_get_params(q->job)->n > 1;
+    waiter w = {queued, -1, request, claim_of(e, request, wants_prompt_slot, q->order)};
     w.claim.pages = lx_job_first_pages(e, q->job);
     w.claim.large = lx_fair_is_large(e->pages.n, lx_job_pages(e, q->job));
     return w;
@@ -154,80 +65,75 @@ static void count_pages(lx_engine *e, lx_fair_room *room, int32_t request, int32
     room->small_pages += large ? 0 : n;
 }
 
-/* What runs have: pages that several of them share count for each. */
+/* Pages that several runs share count for each of them. */
 static void count_all_pages(lx_engine *e, lx_fair_room *room)
 {
     room->n_pages = e->pages.n;
     for (int32_t i = 0; i < e->clients.n_used; i++)
         e->clients.at[i].pages = 0;
-    for (int32_t i = e->oldest; e->pages.n > 0 && i >= 0; i = e->runs[i].newer) {
-        const lx_run *r = &e->runs[i];
+    for (int32_t i = 0; e->pages.n > 0 && i < e->n_runs; i++) {
+        const lx_run *r = &e->runs[e->run_order[i]];
         bool last = r->granted > 0 && r->next_sample + r->granted == r->params->n;
-        int32_t n_states = r->n_places + r->granted - last;
+        int32_t n_states = r->n_slots + r->granted - last;
         int32_t n = r->shared_pages + n_states * (r->pages - r->shared_pages);
         count_pages(e, room, r->request, n, lx_fair_is_large(e->pages.n, r->pages));
     }
 }
 
-/* While nothing is computed no run gives pages back, so whatever fits goes on. */
+/* While no slot is active, no run gives pages back, so any claim that fits may pass. */
 static bool has_pages(const lx_engine *e, const lx_fair_room *room, const waiter *w, bool passes)
 {
-    return e->n_seats == 0 ? w->claim.pages <= room->pages_left
-                           : lx_fair_has_pages(&w->claim, room, passes);
+    return e->n_active == 0 ? w->claim.pages <= room->pages_left
+                            : lx_fair_has_pages(&w->claim, room, passes);
 }
 
 /* --- who is first --- */
 
-/* What find_first looks for: any claim, one that has pages, or one that may pass the first. */
-typedef enum pass { ANY, FITTING, PASSING } pass;
-
-static void consider(const lx_engine *e, const lx_fair_room *room, pass which, const waiter *w,
+static void consider(const lx_engine *e, const lx_fair_room *room, bool passes, const waiter *w,
                      waiter *best)
 {
     bool none = best->queued < 0 && best->run < 0;
-    if (lx_fair_may(&w->claim, room) && (which == ANY || has_pages(e, room, w, which == PASSING)) &&
+    if (lx_fair_may(&w->claim, room) && (!passes || has_pages(e, room, w, true)) &&
         (none || lx_fair_before(&w->claim, &best->claim)))
         *best = *w;
 }
 
-/* False: there is none. */
-static bool find_best(const lx_engine *e, const lx_fair_room *room, pass which, waiter *best)
+/* The claim that comes first, of those that may pass the first one if `passes`; false: none. */
+static bool find_best(const lx_engine *e, const lx_fair_room *room, bool passes, waiter *best)
 {
     *best = (waiter){.queued = -1, .run = -1};
-    for (int32_t i = e->oldest; i >= 0; i = e->runs[i].newer) {
-        const lx_run *r = &e->runs[i];
-        if (!r->ready || r->ending || r->failed || r->next_sample + r->granted == r->params->n)
+    for (int32_t i = 0; i < e->n_runs; i++) {
+        const lx_run *r = &e->runs[e->run_order[i]];
+        if (!lx_run_is_ready(e, r) || r->phase != LX_RUN_OPEN ||
+            r->next_sample + r->granted == r->params->n)
             continue;
-        waiter w = waiting_run(e, i);
-        consider(e, room, which, &w, best);
+        waiter w = waiting_run(e, e->run_order[i]);
+        consider(e, room, passes, &w, best);
     }
     for (int32_t i = 0; i < e->n_queue; i++) {
         if (e->queue[i].job == NULL)
             continue;
         waiter w = waiting_job(e, i);
-        consider(e, room, which, &w, best);
+        consider(e, room, passes, &w, best);
     }
     return best->queued >= 0 || best->run >= 0;
 }
 
-/* The first of those that may have a place now; false: there is none, or it has to wait. The first
-   of all waits for pages while a run will give some back: a large one must not wait for ever while
-   smaller ones pass it. Small ones may, as far as pages are kept back for them. */
+/* The claim to grant now; false: there is none, or it must wait. The first claim of all waits for
+   pages that runs will give back, so that smaller ones do not pass it for ever. Claims of small
+   runs may pass it as far as pages are kept back for them. */
 static bool find_first(const lx_engine *e, lx_fair_room *room, waiter *best)
 {
-    room->n_seats = e->n_seats;
-    room->n_sources = e->n_sources;
+    room->n_active = e->n_active;
+    room->n_prompt_slots = e->n_prompt_slots;
     room->pages_left = atomic_load(&e->pages.left);
-    if (e->n_seats == 0)
-        return find_best(e, room, FITTING, best);
-    if (!find_best(e, room, ANY, best))
-        return false;
-    return has_pages(e, room, best, false) || find_best(e, room, PASSING, best);
+    return find_best(e, room, false, best) &&
+           (has_pages(e, room, best, false) || find_best(e, room, true, best));
 }
 
 static void grant(lx_engine *e, lx_fair_room *room, const waiter *w)
 {
-    lx_count_seats(e, w->request, 1);
+    lx_usage_count(e, w->request, 1, w->claim.wants_prompt_slot);
     if (w->run >= 0) {
         lx_pages_reserve(&e->pages, w->claim.pages);
         count_pages(e, room, w->request, w->claim.pages, w->claim.large);
@@ -236,12 +142,10 @@ static void grant(lx_engine *e, lx_fair_room *room, const waiter *w)
         return;
     }
     lx_queued *q = &e->queue[w->queued];
-    int32_t n = lx_job_get_params(q->job)->n, n_pages = lx_job_pages(e, q->job);
-    lx_count_sources(e, w->request, n > 1);
+    int32_t n_pages = lx_job_pages(e, q->job);
     lx_pages_reserve(&e->pages, n_pages);
     count_pages(e, room, w->request, n_pages, w->claim.large);
-    e->admitted_order[e->n_admitted] = q->order;
-    e->admitted[e->n_admitted++] = q->job;
+    e->admitted[e->n_admitted++] = *q;
     q->job = NULL;
 }
 
@@ -250,15 +154,15 @@ static bool anything_waits(const lx_engine *e)
     return e->n_queue + e->n_pending > e->n_granted + e->n_admitted;
 }
 
-static void give_places(lx_engine *e)
+static void give_slots(lx_engine *e)
 {
     lx_fair_room room = {.n_slots = e->options.n_slots,
-                         .n_spare = e->n_places - e->options.n_slots,
+                         .n_spare = e->total_slots - e->options.n_slots,
                          .total_weight = e->total_weight};
     waiter first;
     count_all_pages(e, &room);
-    /* A sample that has ended may still hold its place, while its state is copied to its request:
-       it counts in no seat, so free places are counted as well. */
+    /* A sample whose state is being moved to its job is not active, but still has its slot: so free
+       slots are counted as well. */
     while (anything_waits(e) && e->n_free > e->n_granted + e->n_admitted &&
            find_first(e, &room, &first))
         grant(e, &room, &first);
@@ -275,27 +179,23 @@ static void drop_ended(lx_engine *e, int64_t now)
     }
 }
 
-static void close_gaps(lx_engine *e)
-{
-    int32_t kept = 0;
-    for (int32_t i = 0; i < e->n_queue; i++)
-        if (e->queue[i].job != NULL)
-            e->queue[kept++] = e->queue[i];
-    e->n_queue = kept;
-}
-
 void lx_engine_admit(lx_engine *e, int64_t now)
 {
-    int32_t to_come = 0; /* samples that admitted jobs will ask for */
+    int32_t to_come = 0, kept = 0; /* to_come: slots for which admitted jobs will ask */
     e->n_admitted = e->n_dropped = 0;
     drop_ended(e, now);
     if (anything_waits(e))
-        give_places(e);
+        give_slots(e);
     for (int32_t i = 0; i < e->n_admitted; i++)
-        to_come += lx_job_get_params(e->admitted[i])->n - 1;
-    close_gaps(e);
+        to_come += lx_job_get_params(e->admitted[i].job)->n - 1;
+    for (int32_t i = 0; i < e->n_queue; i++) { /* closes gaps */
+        if (e->queue[i].job != NULL)
+            e->queue[kept++] = e->queue[i];
+    }
+    e->n_queue = kept;
     e->n_sure = 0;
-    int32_t room = e->options.n_slots - e->n_seats - (e->n_pending - e->n_granted) - to_come;
+    int32_t room = e->options.n_slots - e->n_active - (e->n_pending - e->n_granted) - to_come;
     e->credit = room > 0 && e->n_queue == 0 ? room : 0;
     e->page_credit = atomic_load(&e->pages.left);
+    lx_engine_count_beyond(e);
 }

@@ -1,128 +1,96 @@
 /*
- * What a step computes: the scheduler's choice becomes a ragged batch. Nothing is allocated here.
+ * The rows of a step: the scheduler's choice becomes a ragged batch. Nothing is allocated here.
  *
- * Row by row: a slot in its prompt feeds the plan's rows; a decoding slot feeds the row of its
- * newest token, or, when its sample has just started from a shared state, the prompt's last row;
- * before it late rows, and behind it those of guessed tokens (drafts.c).
- * The rows after which a token is due are the output rows. Targets are known, so their rows are
- * prompt rows, each with its target forced where one is due.
+ * A slot in its prompt feeds rows of the plan. A decoding slot feeds late rows, the row of its
+ * newest token (at first the prompt's last row), and rows of guesses (drafts.c). Rows after which a
+ * token is due are the output rows. The rows of targets are prompt rows whose outputs are forced.
  *
- * A slot advances when its rows are put into a step, not when that is done. What it has drawn since
- * then stands in its job as lx_drawn_id, and the task passes that on into the next input; a run
- * whose task or stop strings must see the token first waits until its slot is in no step.
+ * A slot advances when its rows are put into a step. Until the step is done, the job has
+ * lx_drawn_id in place of a token, and the task puts that into the next input. A run whose task or
+ * stop strings must see the token waits until no step of its slot is under way.
  */
-#include "server/engine/internal.h"
-
 #include <string.h>
 
-int32_t lx_run_prompt_end(const lx_run *r)
-{
-    int32_t n_targets = r->params->n_targets, max_new = r->params->max_new;
-    if (n_targets > 0)
-        return r->plan->n_prompt + (n_targets < max_new ? n_targets : max_new - 1);
-    bool state_only = r->params->max_new == r->params->start.n_tokens;
-    /* The last row is each sample's own, or that of a request that continues from the state. */
-    return r->plan->n_prompt - (r->params->n > 1 || state_only);
-}
-
-bool lx_run_goes_ahead(const lx_engine *e, const lx_run *r)
-{
-    return e->options.ahead > 0 && r->plan->runs_ahead && r->params->targets == NULL &&
-           r->params->stops == NULL && !lx_job_penalizes(r->params);
-}
+#include "server/engine/internal.h"
 
 /* --- which slots --- */
 
-static bool may_decode(const lx_engine *e, const lx_slot *s, const lx_run *r)
+/* Whether the slot could compute rows in this step. *n_prompt: of its prompt; 0: it decodes. */
+static bool has_rows(const lx_engine *e, const lx_slot *s, int32_t *n_prompt)
 {
-    return s->step < r->params->max_new && (s->under_way == 0 || lx_run_goes_ahead(e, r));
-}
-
-static lx_slot_view view_of(const lx_engine *e, const lx_slot *s)
-{
-    const lx_run *r = s->run >= 0 ? &e->runs[s->run] : NULL;
-    lx_slot_view v = {.phase = LX_SLOT_FREE};
-    if (r == NULL || r->failed || s->moving || s->phase == LX_SLOT_FREE ||
-        (r->ending && !s->catching_up))
-        return v;
-    if (s->phase == LX_SLOT_DECODE) {
-        v.phase = s->catching_up || may_decode(e, s, r) ? LX_SLOT_DECODE : LX_SLOT_FREE;
-        return v;
-    }
+    *n_prompt = 0;
+    if (!lx_slot_is_active(s) || s->moves > 0)
+        return false;
+    const lx_run *r = &e->runs[s->run];
+    if (s->phase == LX_SLOT_CATCH_UP)
+        return r->phase != LX_RUN_FAILED && s->steps == 0;
+    if (r->phase != LX_RUN_OPEN)
+        return false;
+    if (s->phase == LX_SLOT_DECODE)
+        return s->step < r->params->max_new && (s->steps == 0 || lx_run_goes_ahead(e, r));
     int32_t end = lx_run_prompt_end(r), pause = lx_prefix_pause(e, r, s->prompt_row);
-    v.rows_left = (pause < end ? pause : end) - s->prompt_row;
-    v.phase = v.rows_left > 0 ? LX_SLOT_PROMPT : LX_SLOT_FREE; /* all of a score is under way */
-    return v;
+    *n_prompt = (pause < end ? pause : end) - s->prompt_row;
+    return *n_prompt > 0; /* else all of a score is under way */
 }
 
-/* Samples that could compute a row, as items to be ranked. */
-static void list_items(lx_engine *e)
+/* Slots that could compute rows, as items to be ranked; returns how many. */
+static int32_t list_items(lx_engine *e, int32_t *n_prompts)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < e->n_places; i++) {
-        if (e->views[i].phase == LX_SLOT_FREE)
+    for (int32_t i = 0; i < e->total_slots; i++) {
+        int32_t n_prompt = 0;
+        e->rows[i] = 0;
+        if (!has_rows(e, &e->slots[i], &n_prompt))
             continue;
         int32_t request = e->runs[e->slots[i].run].request;
         e->items[n++] = (lx_fair_item){.client = e->requests.at[request].client,
                                        .request = request,
                                        .slot = i,
+                                       .prompt_rows = n_prompt,
                                        .order = e->slots[i].order};
+        *n_prompts += n_prompt > 0;
     }
+    return n;
 }
 
-/* The first n_slots items go on, prompts among them in this order; the others miss this step. */
-static void keep_first(lx_engine *e, int32_t n)
+/* The items after the first `most` miss this step. */
+static void count_preempted(lx_engine *e, int32_t n, int32_t most)
 {
-    uint64_t n_preempted = 0;
-    for (int32_t i = 0; i < n; i++) {
-        int32_t slot = e->items[i].slot;
-        e->views[slot].order = (uint64_t)i;
-        if (i < e->options.n_slots)
-            continue;
-        e->views[slot].phase = LX_SLOT_FREE;
-        n_preempted += e->slots[slot].last_step == e->n_started && e->n_started > 0;
-    }
-    atomic_fetch_add_explicit(&e->metrics->preemptions, n_preempted, memory_order_relaxed);
+    int64_t n_preempted = 0;
+    for (int32_t i = most; i < n && e->n_started > 0; i++)
+        n_preempted += e->slots[e->items[i].slot].last_step == e->n_started;
+    lx_counter_add(&e->metrics->preemptions, n_preempted);
 }
 
 static void charge(lx_engine *e, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) {
         lx_fair_item *it = &e->items[i];
-        const lx_slot_view *v = &e->views[it->slot];
-        int32_t most = v->phase != LX_SLOT_PROMPT               ? 1
-                       : v->rows_left < e->options.prompt_chunk ? v->rows_left
-                                                                : e->options.prompt_chunk;
-        it->served = e->rows[it->slot] > 0;
-        it->unserved = e->rows[it->slot] < most;
+        int32_t most =
+            it->prompt_rows < e->options.prompt_chunk ? it->prompt_rows : e->options.prompt_chunk;
+        it->served = it->rows > 0;
+        it->unserved = it->rows < (most > 0 ? most : 1);
     }
     lx_fair_charge(e->items, n, e->requests.clocks, e->clients.clocks, &e->level);
 }
 
-/* Only where there is not enough for all, of slots or of rows for prompts, it matters who is first
-   and who had how much. */
+/* Ranks and clocks matter only if slots or rows for prompts are scarce. */
 static int32_t choose_rows(lx_engine *e)
 {
     lx_schedule_limits limits = {e->options.max_tokens - lx_drafts_late_rows(e),
                                  e->options.prompt_chunk, e->options.prompt_beside};
-    int32_t n = 0, n_prompts = 0;
-    for (int32_t i = 0; i < e->n_places; i++) {
-        e->views[i] = view_of(e, &e->slots[i]);
-        n += e->views[i].phase != LX_SLOT_FREE;
-        n_prompts += e->views[i].phase == LX_SLOT_PROMPT;
-    }
-    bool scarce = n > e->options.n_slots || n_prompts > 1;
-    if (scarce) {
-        list_items(e);
+    int32_t n_prompts = 0, n = list_items(e, &n_prompts);
+    int32_t n_first = n < e->options.n_slots ? n : e->options.n_slots;
+    bool scarce = n > n_first || n_prompts > 1;
+    if (scarce)
         lx_fair_rank(e->items, n, e->requests.clocks, e->clients.clocks, e->level);
-        keep_first(e, n);
-    }
-    int32_t total = lx_schedule(e->views, e->n_places, &limits, e->rows, e->scratch);
+    count_preempted(e, n, n_first);
+    int32_t total = lx_schedule(e->items, n_first, &limits);
+    for (int32_t i = 0; i < n_first; i++)
+        e->rows[e->items[i].slot] = e->items[i].rows;
     if (scarce)
         charge(e, n);
-    atomic_store_explicit(&e->metrics->samples_waiting,
-                          n > e->options.n_slots ? n - e->options.n_slots : 0,
-                          memory_order_relaxed);
+    atomic_store(&e->metrics->samples_waiting, n - n_first);
     return total > 0 ? lx_drafts_choose(e, total) : 0;
 }
 
@@ -135,22 +103,8 @@ static const int32_t *sample_tokens(const lx_run *r, const lx_slot *s)
     return tokens;
 }
 
-lx_sampling lx_engine_sampling(const lx_run *r, const lx_slot *s, int32_t step)
-{
-    return (lx_sampling){
-        .seed = (uint64_t)r->params->sampling.seed,
-        .sample = r->params->start.first_sample + (uint32_t)s->sample,
-        .step = (uint32_t)(step > r->plan->n_given ? step - r->plan->n_given : 0),
-        .temperature = (float)r->params->sampling.temperature,
-        .top_p = (float)r->params->sampling.top_p,
-        .min_p = (float)r->params->sampling.min_p,
-        .typical_p = (float)r->params->sampling.typical_p,
-        .top_k = r->params->sampling.top_k,
-        .forced = -1,
-    };
-}
-
-/* The batch's newest row is followed by token number `step`; returns where to say which. */
+/* After the batch's newest row comes token number `step`, which is drawn by the sampling returned.
+ */
 static lx_sampling *add_output(lx_engine *e, lx_frame *f, int32_t slot, int32_t step)
 {
     lx_slot *s = &e->slots[slot];
@@ -161,7 +115,7 @@ static lx_sampling *add_output(lx_engine *e, lx_frame *f, int32_t slot, int32_t 
     f->guess[b->n_outputs] = -1;
     lx_sampling *sampling = &f->sampling[b->n_outputs++];
     s->step = step + 1;
-    *sampling = lx_engine_sampling(r, s, step);
+    *sampling = lx_slot_sampling(s, r, step);
     sampling->n_top = r->params->n_top;
     sampling->top = lx_job_top_room(r->job, s->sample, step);
     sampling->biases = lx_job_biases(r->job, s->sample, &sampling->n_biases);
@@ -186,101 +140,85 @@ static void add_generated(lx_engine *e, lx_frame *f, int32_t slot)
         f->awaited = true;
 }
 
-/* A row whose token is known: of the prompt, or of a scored job. */
-static void add_known_row(lx_engine *e, lx_frame *f, int32_t slot, int32_t row)
+/* Input row number `row` of the slot's sequence, of the prompt or of a token after it. */
+static void add_row(lx_engine *e, lx_frame *f, int32_t slot, int32_t row)
 {
-    const lx_run *r = &e->runs[e->slots[slot].run];
-    int32_t n_prompt = r->plan->n_prompt, step = row - n_prompt + 1; /* of the token that is due */
+    const lx_slot *s = &e->slots[slot];
+    const lx_run *r = &e->runs[s->run];
+    int32_t n_prompt = r->plan->n_prompt;
     size_t width = (size_t)e->model->config.n_inputs;
     int32_t *ids = f->ids + (size_t)f->step.batch.n_tokens++ * width;
     if (row < n_prompt)
         memcpy(ids, r->plan->prompt_ids + (size_t)row * width, width * sizeof *ids);
-    else
+    else if (s->phase == LX_SLOT_PROMPT)
         e->model->task->input(r->plan, row - n_prompt, r->params->targets, ids);
-    if (step >= 0 && step < r->params->n_targets)
-        add_output(e, f, slot, step)->forced = r->params->targets[step];
+    else
+        e->model->task->input(r->plan, row - n_prompt, sample_tokens(r, s), ids);
 }
 
 static void add_prompt_rows(lx_engine *e, lx_frame *f, int32_t slot, int32_t n)
 {
     lx_slot *s = &e->slots[slot];
-    lx_run *r = &e->runs[s->run];
-    int32_t pause = lx_prefix_pause(e, r, s->prompt_row);
-    for (int32_t i = 0; i < n; i++)
-        add_known_row(e, f, slot, s->prompt_row++);
-    s->paused = s->prompt_row == pause;
+    const lx_run *r = &e->runs[s->run];
     f->n_prompt_rows += n;
+    for (; n > 0; n--) {
+        int32_t step = s->prompt_row + 1 - r->plan->n_prompt; /* of the token after the row */
+        add_row(e, f, slot, s->prompt_row++);
+        if (step >= 0 && step < r->params->n_targets)
+            add_output(e, f, slot, step)->forced = r->params->targets[step];
+    }
     bool is_score = r->params->n_targets > 0 && r->params->n_targets == r->params->max_new;
     if (s->prompt_row < lx_run_prompt_end(r) || is_score)
         return; /* a score ends with its last token */
-    r->ready = r->params->n > 1;
-    r->prompted = r->params->max_new == 0;
-    e->n_pending += r->ready; /* the place was its prompt's, and becomes its source */
-    if (r->ready || r->prompted) {
-        lx_runs_leave_seat(e, slot);
-        return;
-    }
-    s->phase = LX_SLOT_DECODE;
-    add_generated(e, f, slot);
-}
-
-/* The row that feeds token number `step` of the sample, which is known, guessed or on its way. */
-static void add_token_row(lx_engine *e, lx_frame *f, int32_t slot, int32_t step)
-{
-    const lx_slot *s = &e->slots[slot];
-    const lx_run *r = &e->runs[s->run];
-    size_t width = (size_t)e->model->config.n_inputs;
-    int32_t *ids = f->ids + (size_t)f->step.batch.n_tokens++ * width;
-    if (step >= 0) {
-        e->model->task->input(r->plan, step, sample_tokens(r, s), ids);
-    } else {
-        const int32_t *last = r->plan->prompt_ids + (size_t)(r->plan->n_prompt - 1) * width;
-        memcpy(ids, last, width * sizeof *ids);
-        f->n_prompt_rows += s->sample == 0;
-    }
+    lx_slot_phase next = lx_run_after_prompt(r);
+    e->n_pending += next == LX_SLOT_SHARED; /* its samples ask for slots from now on */
+    lx_slot_enter(e, slot, next);
+    if (next == LX_SLOT_DECODE)
+        add_generated(e, f, slot);
 }
 
 /* Late rows, the sure one, and guesses (drafts.c). */
 static void add_decode_rows(lx_engine *e, lx_frame *f, int32_t slot)
 {
     const lx_slot *s = &e->slots[slot];
-    int32_t newest = s->step - 1;
-    for (int32_t step = newest - s->late; step < newest; step++)
-        add_token_row(e, f, slot, step);
-    for (int32_t i = 0; i <= s->n_guessed && !s->catching_up; i++) {
-        add_token_row(e, f, slot, newest + i);
+    const lx_run *r = &e->runs[s->run];
+    int32_t newest = r->plan->n_prompt + s->step - 1; /* row of the newest token */
+    for (int32_t row = newest - s->late; row < newest; row++)
+        add_row(e, f, slot, row);
+    if (s->phase == LX_SLOT_CATCH_UP)
+        return;
+    f->n_prompt_rows += s->step == 0 && s->sample == 0; /* several samples: the prompt's last row */
+    for (int32_t i = 0; i <= s->n_guessed; i++) {
+        add_row(e, f, slot, newest + i);
         add_generated(e, f, slot);
         if (i < s->n_guessed)
-            f->guess[f->step.batch.n_outputs - 1] = sample_tokens(&e->runs[s->run], s)[s->step - 1];
+            f->guess[f->step.batch.n_outputs - 1] = sample_tokens(r, s)[s->step - 1];
     }
 }
 
-/* Names the place whose rows come next as the batch's next sequence. */
-static void begin_sequence(lx_engine *e, lx_frame *f, int32_t place)
+/* The slot is the batch's next sequence. */
+static void begin_sequence(lx_engine *e, lx_frame *f, int32_t slot)
 {
     lx_batch *b = &f->step.batch;
-    lx_slot *s = &e->slots[place];
-    bool prompt = s->phase == LX_SLOT_PROMPT;
-    int32_t rows = lx_slot_rows(s, &e->runs[s->run]) - s->late;
+    lx_slot *s = &e->slots[slot];
     f->seq_start[b->n_seqs] = b->n_tokens;
-    f->position[b->n_seqs] = prompt ? s->prompt_row : rows;
-    f->seq_slot[b->n_seqs] = s->state;
-    f->branch[b->n_seqs] = s->n_guessed > 0 ? s->spare : -1;
+    f->position[b->n_seqs] = lx_slot_rows(s, &e->runs[s->run]) - s->late;
+    f->seq_state[b->n_seqs] = s->state;
+    f->branch[b->n_seqs] = s->n_guessed > 0 ? s->second : -1;
     f->branch_row[b->n_seqs] = s->late + 1;
     if (s->n_guessed > 0) {
         b->branch = f->branch;
         b->branch_row = f->branch_row;
     }
-    f->seq_place[b->n_seqs++] = place;
-    s->under_way++;
+    f->seq_slot[b->n_seqs++] = slot;
     s->last_step = e->n_started + 1;
-    e->runs[s->run].under_way++;
+    lx_slot_count(e, slot, 1, 0);
 }
 
 static void build(lx_engine *e, lx_frame *f)
 {
     lx_batch *b = &f->step.batch;
-    for (int32_t slot = 0; slot < e->n_places; slot++) {
+    for (int32_t slot = 0; slot < e->total_slots; slot++) {
         if (e->rows[slot] == 0)
             continue;
         begin_sequence(e, f, slot);
@@ -292,21 +230,26 @@ static void build(lx_engine *e, lx_frame *f)
     f->seq_start[b->n_seqs] = b->n_tokens;
 }
 
-bool lx_engine_batch(lx_engine *e, lx_frame *f)
+void lx_frame_clear(lx_frame *f)
 {
-    if (choose_rows(e) == 0)
-        return false;
     f->n_prompt_rows = 0;
     f->awaited = false;
     f->step = (lx_step){
         .batch = {.seq_start = f->seq_start,
-                  .slot = f->seq_slot,
+                  .slot = f->seq_state,
                   .output_row = f->output_row,
                   .position = f->position},
         .ids = f->ids,
         .sampling = f->sampling,
         .samples = f->samples,
     };
+}
+
+bool lx_engine_batch(lx_engine *e, lx_frame *f)
+{
+    if (choose_rows(e) == 0)
+        return false;
+    lx_frame_clear(f);
     build(e, f);
     return true;
 }

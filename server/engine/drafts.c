@@ -1,97 +1,130 @@
 /*
- * Several tokens of a sample in one step: guessed tokens follow the newest one as further rows, and
- * those count that turn out to be what was drawn. A token is a function of its logits and its
- * number, and a row's logits do not depend on how rows are cut into steps; so answers are the same
- * bytes whatever is guessed.
+ * Several tokens of a sample in one step: after the row of the newest token come rows of guessed
+ * tokens. Those count whose guesses turn out to be the tokens that are drawn. A token is a function
+ * of its logits and its number, and logits do not depend on how rows are cut into steps, so guesses
+ * change no byte of an answer.
  *
  * The rows of a sample in a step are
- *     late   rows of tokens that are known, which its state has not seen yet
+ *     late   rows of known tokens that its state has not absorbed
  *     sure   the row of the newest token
- *     guess  rows of guessed tokens, each given that all before it are right
- * From the first guess on the sequence is in a second state, the sample's spare one (lx_batch
- * .branch). If all guesses were right, the two states change their parts. If not, the first state
- * is that after the sure row, and the rows of the guesses that were right come again as late ones
- * of the next step: cheaper than a copy of a state for every row, and exact.
+ *     guess  rows of guessed tokens, each correct only if all before it are
+ * The rows of guesses are computed in the second slot (lx_batch.branch). If all guesses were right,
+ * the two slots swap. Otherwise the first one has the state after the sure row, and the rows of the
+ * right guesses are late rows of the next step. That costs less than a copy of a state per row.
  *
- * What wants a sample's state (an end that keeps it, suspending) waits for a step with its late
- * rows alone: it catches up.
+ * If the state is wanted, because its sample ends or is suspended, the slot first computes a step
+ * with its late rows alone: it catches up.
  */
 #include "server/engine/internal.h"
 
-/* Guesses of a step; tokens that a step teaches, as hundreds of streams would take their time for
-   guesses that they never use; bytes of second states, a part of the 64 MiB that a server has
-   beside weights and states. */
-enum { MOST_ROWS = 32, MOST_LESSONS = 16, MOST_SPARE_BYTES = 32 << 20 };
+#define FADE 0.995        /* weight of a step when the next one comes */
+#define LEAST_STEPS 8.0   /* before the line is believed */
+#define LEAST_SPREAD 0.25 /* variance of the rows before the line is believed */
+#define FIRST_SLOPE 0.5   /* of the base, before anything is known */
+#define LEAST_SLOPE 0.02  /* of the mean time: a row is never free */
+#define BRANCH 0.5        /* rows that writing a second state costs; measured */
+#define TRUST 0.95        /* a gain below 5 % is as likely a loss */
+
+/* Guesses per step; tokens from which the drafter learns per step, as more would take hundreds of
+   streams time for guesses that they never use; bytes of second slots, out of the 64 MiB that a
+   server has beside weights and states. */
+enum { MOST_ROWS = 32, MOST_LESSONS = 16, MOST_SECOND_BYTES = 32 << 20 };
+
+/* --- what a guess costs --- */
+
+void lx_step_cost_observe(lx_step_cost *c, int32_t rows, int64_t ns)
+{
+    double r = (double)rows, t = (double)ns;
+    c->n = c->n * FADE + 1;
+    c->rows = c->rows * FADE + r;
+    c->rows2 = c->rows2 * FADE + r * r;
+    c->ns = c->ns * FADE + t;
+    c->rows_ns = c->rows_ns * FADE + r * t;
+}
+
+lx_step_line lx_step_cost_line(const lx_step_cost *c)
+{
+    lx_step_line line = {1, FIRST_SLOPE};
+    if (c->n < LEAST_STEPS)
+        return line;
+    double mean = c->rows / c->n, time = c->ns / c->n;
+    double spread = c->rows2 / c->n - mean * mean;
+    if (spread < LEAST_SPREAD)
+        return line;
+    line.slope = (c->rows_ns / c->n - mean * time) / spread;
+    if (line.slope > time / mean)
+        line.slope = time / mean;
+    if (line.slope < LEAST_SLOPE * time)
+        line.slope = LEAST_SLOPE * time;
+    line.base = time - line.slope * mean;
+    if (line.base < 0)
+        line.base = 0;
+    return line;
+}
+
+bool lx_draft_pays(const lx_step_line *line, double tokens, int32_t rows, const lx_draft_row *row)
+{
+    double p = row->before * row->sure, now = line->base + line->slope * rows;
+    double cost = 1 + (row->n == 0 ? BRANCH : 0) + row->before * (1 - row->sure) * row->n;
+    return (tokens + p * TRUST) * now > tokens * (now + line->slope * cost);
+}
+
+/* --- the second slots --- */
 
 int32_t lx_engine_most_drafts(const lx_model *m, int32_t draft)
 {
     int64_t each = m->state.fixed_floats * (int64_t)sizeof(float);
     if (draft == 0 || !lx_model_can_draft(m))
         return 0;
-    int64_t n = MOST_SPARE_BYTES / each;
-    return n < LX_MOST_SPARE ? (int32_t)n : LX_MOST_SPARE;
+    int64_t n = MOST_SECOND_BYTES / each;
+    return n < LX_MOST_SECOND ? (int32_t)n : LX_MOST_SECOND;
 }
 
-/* Places that may have a second state. */
-static int32_t count_spare(const lx_engine *e)
-{
-    int32_t n = lx_engine_most_drafts(e->model, e->options.draft), half = e->n_places / 2;
-    return n < half ? n : half;
-}
-
-lx_status lx_drafts_init(lx_engine *e, lx_error *err)
+lx_status lx_drafts_init(lx_engine *e, int32_t first, lx_error *err)
 {
     lx_drafts *d = &e->drafts;
     int32_t room = (e->options.max_tokens - e->options.n_slots) / 2; /* guesses, and as many late */
-    if (room == 0 || count_spare(e) == 0)
+    int32_t n = lx_engine_most_drafts(e->model, e->options.draft), half = e->total_slots / 2;
+    d->n_second = room == 0 ? 0 : n < half ? n : half;
+    if (d->n_second == 0)
         return LX_OK;
     d->most_rows = room < MOST_ROWS ? room : MOST_ROWS;
-    d->n_all = count_spare(e);
+    for (; d->n_unused < d->n_second; d->n_unused++)
+        d->unused[d->n_unused] = first + d->n_unused;
     return lx_drafter_new(e->model, e->options.guesser, &d->drafter, err);
-}
-
-void lx_drafts_place(lx_engine *e, int32_t first)
-{
-    lx_drafts *d = &e->drafts;
-    for (d->n_spare = 0; d->n_spare < d->n_all; d->n_spare++)
-        d->spare[d->n_spare] = first + d->n_spare;
-}
-
-void lx_drafts_fini(lx_engine *e)
-{
-    lx_drafter_free(e->drafts.drafter);
 }
 
 /* --- what is guessed --- */
 
-/* A sample that may guess in this step, and what it would guess next. */
+/* The guesses of a sample in this step, and its next one. */
 typedef struct chain {
     int32_t slot, n;
-    float sure; /* that all its guesses are right */
+    float sure; /* probability that all n are right */
     lx_guess next;
 } chain;
 
-static bool may_guess(const lx_engine *e, int32_t slot, int32_t n_spare)
+static bool may_guess(const lx_engine *e, int32_t slot, int32_t n_unused)
 {
     const lx_slot *s = &e->slots[slot];
-    const lx_run *r = s->run >= 0 ? &e->runs[s->run] : NULL;
-    return r != NULL && e->rows[slot] == 1 && s->phase == LX_SLOT_DECODE && !s->catching_up &&
-           !r->params->sampling.no_draft && r->params->targets == NULL &&
+    if (s->phase != LX_SLOT_DECODE || e->rows[slot] != 1)
+        return false;
+    const lx_run *r = &e->runs[s->run];
+    return !r->params->sampling.no_draft && r->params->targets == NULL &&
            !lx_job_penalizes(r->params) && !lx_run_goes_ahead(e, r) &&
-           (s->spare >= 0 || n_spare > 0);
+           (s->second >= 0 || n_unused > 0);
 }
 
-/* Of token n, behind these. */
+/* For token n, after these tokens. */
 static lx_guess_context context_of(const lx_engine *e, const lx_slot *s, const int32_t *tokens,
                                    int32_t n)
 {
     const lx_run *r = &e->runs[s->run];
-    lx_sampling sampling = lx_engine_sampling(r, s, n);
+    lx_sampling sampling = lx_slot_sampling(s, r, n);
     return (lx_guess_context){r->plan, tokens, n, lx_draw_of(e->model, &sampling),
                               lx_run_owner(e, r)};
 }
 
-/* The next guess of the chain; its guesses so far stand in the job behind what was drawn. */
+/* The next guess of the chain. The job has its earlier guesses after the drawn tokens. */
 static void look_ahead(lx_engine *e, chain *c)
 {
     const lx_slot *s = &e->slots[c->slot];
@@ -111,8 +144,8 @@ static void take_guess(lx_engine *e, chain *c)
 {
     lx_slot *s = &e->slots[c->slot];
     lx_job_expect(e->runs[s->run].job, s->sample, s->step + c->n, c->next.token);
-    if (s->spare < 0)
-        s->spare = e->drafts.spare[--e->drafts.n_spare];
+    if (s->second < 0)
+        s->second = e->drafts.unused[--e->drafts.n_unused];
     c->n++;
     c->sure *= c->next.sure;
     s->n_guessed = c->n;
@@ -130,18 +163,18 @@ static int32_t surest(const chain *c, int32_t n)
     return best;
 }
 
-/* Adds guesses, the surest first, as long as they pay; returns how many. */
+/* Adds guesses, the surest first, while they pay; returns their number. */
 static int32_t guess(lx_engine *e, int32_t tokens, int32_t rows)
 {
-    chain chains[LX_MOST_SPARE];
-    int32_t n = 0, most = e->options.max_tokens - rows, guessed = 0, n_spare = e->drafts.n_spare;
+    chain chains[LX_MOST_SECOND];
+    int32_t n = 0, most = e->options.max_tokens - rows, guessed = 0, n_unused = e->drafts.n_unused;
     double expected = (double)tokens;
     lx_step_line line = lx_step_cost_line(&e->drafts.cost);
     most = most < e->drafts.most_rows ? most : e->drafts.most_rows;
-    for (int32_t slot = 0; slot < e->n_places && n < LX_MOST_SPARE; slot++) {
-        if (!may_guess(e, slot, n_spare))
+    for (int32_t slot = 0; slot < e->total_slots && n < LX_MOST_SECOND; slot++) {
+        if (!may_guess(e, slot, n_unused))
             continue;
-        n_spare -= e->slots[slot].spare < 0;
+        n_unused -= e->slots[slot].second < 0;
         chains[n] = (chain){.slot = slot, .sure = 1};
         look_ahead(e, &chains[n++]);
     }
@@ -159,7 +192,7 @@ static int32_t guess(lx_engine *e, int32_t tokens, int32_t rows)
 int32_t lx_drafts_late_rows(const lx_engine *e)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < e->n_places && e->drafts.drafter != NULL; i++)
+    for (int32_t i = 0; i < e->total_slots && e->drafts.drafter != NULL; i++)
         n += e->slots[i].late;
     return n;
 }
@@ -170,8 +203,8 @@ int32_t lx_drafts_choose(lx_engine *e, int32_t total)
         return total;
     e->drafts.lessons = MOST_LESSONS;
     int32_t tokens = 0, late = 0;
-    for (int32_t i = 0; i < e->n_places; i++) {
-        bool decodes = e->rows[i] > 0 && e->slots[i].phase == LX_SLOT_DECODE;
+    for (int32_t i = 0; i < e->total_slots; i++) {
+        bool decodes = e->rows[i] > 0 && e->slots[i].phase != LX_SLOT_PROMPT;
         late += decodes ? e->slots[i].late : 0;
         tokens += decodes;
     }
@@ -179,7 +212,7 @@ int32_t lx_drafts_choose(lx_engine *e, int32_t total)
     return tokens > 0 ? total + guess(e, tokens, total) : total;
 }
 
-/* --- what came of it --- */
+/* --- results --- */
 
 void lx_drafts_learn(lx_engine *e, const lx_run *r, const lx_slot *s, int32_t token)
 {
@@ -202,33 +235,27 @@ void lx_drafts_settle(lx_engine *e, int32_t slot, int32_t n_tokens)
     s->n_guessed = 0;
     s->step -= guessed + 1 - n_tokens;
     if (n_tokens == guessed + 1) {
-        s->state = s->spare;
-        s->spare = state;
+        s->state = s->second;
+        s->second = state;
     } else {
         s->late = n_tokens - 1;
     }
     lx_job_count_drafted(e->runs[s->run].job, guessed, n_tokens - 1);
-    atomic_fetch_add_explicit(&e->metrics->drafted_tokens, (uint64_t)guessed, memory_order_relaxed);
-    atomic_fetch_add_explicit(&e->metrics->accepted_tokens, (uint64_t)n_tokens - 1,
-                              memory_order_relaxed);
+    lx_counter_add(&e->metrics->drafted_tokens, guessed);
+    lx_counter_add(&e->metrics->accepted_tokens, n_tokens - 1);
 }
 
-bool lx_drafts_catch_up(lx_engine *e, int32_t run)
+bool lx_drafts_catch_up(lx_engine *e, int32_t slot)
 {
-    bool done = true;
-    for (int32_t i = 0; i < e->n_places && e->drafts.drafter != NULL; i++) {
-        lx_slot *s = &e->slots[i];
-        if (s->run != run || s->late == 0)
-            continue;
-        s->catching_up = true;
-        done = false;
-    }
-    return done;
+    const lx_slot *s = &e->slots[slot];
+    if (s->late > 0 && s->phase == LX_SLOT_DECODE)
+        lx_slot_enter(e, slot, LX_SLOT_CATCH_UP);
+    return s->late == 0;
 }
 
 void lx_drafts_give_back(lx_engine *e, int32_t slot)
 {
     const lx_slot *s = &e->slots[slot];
-    if (s->spare >= 0)
-        e->drafts.spare[e->drafts.n_spare++] = s->state == slot ? s->spare : s->state;
+    if (s->second >= 0)
+        e->drafts.unused[e->drafts.n_unused++] = s->state == slot ? s->second : s->state;
 }

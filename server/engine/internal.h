@@ -1,12 +1,24 @@
 /*
- * What the engine's files share: engine.c (queue, thread, public functions), admit.c (who
- * gets a place), runs.c (which job has which places), prefix.c (prompts' states that
- * are kept), moves.c (states that come and go), batch.c (what a step computes), drafts.c (which
- * tokens it guesses), step.c (steps under way, and what comes of them), prepare.c (before all).
- * Everything outside the part marked "shared" is touched by the engine's thread only.
+ * What the engine's files share. Each file calls only files that stand below it:
  *
- * A slot is a row of a step, a place holds a state. There are more places than slots, so that a
- * sample can miss steps with its state where it is. An lx_slot is a place.
+ *     start.c    makes and ends the engine; prepares steps, so that they allocate nothing
+ *     engine.c   the thread and its turns
+ *     admit.c    which jobs and samples get a slot
+ *     step.c     steps under way, and their results
+ *     batch.c    the rows of a step
+ *     runs.c     runs begin, fork and end
+ *     drafts.c   guesses at tokens
+ *     prefix.c   states of prompts that are kept
+ *     moves.c    states that are copied beside steps
+ *     run.c      questions about runs and slots
+ *     queue.c    jobs come, wait and end; what clients use
+ *
+ * The files with a header of their own stand below all these; they do not know the engine. The
+ * engine's thread alone touches everything outside the parts marked "shared".
+ *
+ * A row is one token of one sequence in a step. Slots and runs: see run.h. A step computes rows of
+ * at most options.n_slots slots. The engine has more slots, spare ones, in which the states of
+ * samples stay while they miss steps.
  */
 #ifndef LINNET_SERVER_ENGINE_INTERNAL_H
 #define LINNET_SERVER_ENGINE_INTERNAL_H
@@ -17,140 +29,90 @@
 #include "model/drafts/draft.h"
 #include "server/engine/drafts.h"
 #include "server/engine/engine.h"
-#include "server/engine/fair.h"
 #include "server/engine/pages.h"
 #include "server/engine/prefix_cache.h"
+#include "server/engine/run.h"
 #include "server/engine/scheduler.h"
 
-/* A job that has, or had, a slot. */
-typedef struct lx_run {
-    lx_job *job;
-    const lx_plan *plan;
-    const lx_job_params *params;
-    int32_t next_sample;  /* the first one that has no slot yet */
-    int32_t n_done;       /* samples that are complete */
-    int64_t n_tokens;     /* pushed so far, of all samples */
-    int32_t source;       /* n > 1: the place of the state after the shared prompt rows, or -1 */
-    int32_t granted;      /* samples that may start now */
-    int32_t pages;        /* of a growing state that a place of it has, reserved when granted */
-    int32_t shared_pages; /* n > 1: of those, full in the source: all samples read the same */
-    int32_t n_places;     /* that it has */
-    int32_t request;      /* see lx_party */
-    bool ready;           /* n > 1: that state is complete, samples may start from it */
-    bool advanced;        /* got a token in this step that its reader waits for */
-    bool failed;          /* a sample had no finite logits */
-    bool prompted;        /* no new token is wanted, and the state is there */
-    bool saved;           /* it is to be suspended, and its states are kept or on their way */
-    bool ending;          /* it ends as soon as its steps under way are done: nothing is added */
-    int32_t under_way;    /* of its places, in steps under way */
-    int32_t first_row;    /* of the prompt that is computed, those before it were in a state */
-    int32_t branch;       /* rows after which the prompt parts from a known one, 0: none */
-    uint64_t order;
-    int32_t older, newer; /* neighbours in the list of runs, -1 at its ends */
-} lx_run;
+/* What a client, or one of its requests, uses of the engine. */
+typedef struct lx_usage {
+    const void *key;      /* the client's */
+    int32_t client;       /* a request's */
+    int32_t n_jobs;       /* 0: no such client or request; shared, under the engine's mutex */
+    int32_t n_requests;   /* a client's; shared, under the engine's mutex */
+    int32_t active;       /* active slots, and granted ones that are not taken yet */
+    int32_t prompt_slots; /* prompt slots, and granted ones that are not taken yet */
+    int32_t pages;        /* of a client's runs, counted whenever slots are granted */
+} lx_usage;
 
-/* A client, or a request of one, that has jobs with the engine. */
-typedef struct lx_party {
-    const void *key;    /* the client's */
-    int32_t client;     /* a request's */
-    int32_t n_jobs;     /* 0: unused; shared, under the engine's mutex */
-    int32_t n_requests; /* a client's; likewise */
-    int32_t seats;      /* samples, and prompts being computed, that have a place */
-    int32_t sources;    /* places of shared prompts */
-    int32_t pages;      /* a client's: that its runs have, of when places were last given out */
-} lx_party;
-
-/* Parties and their clocks, in the same places of two arrays, since the clocks are what a pure
-   function sees. */
-typedef struct lx_parties {
-    lx_party *at;
+/* Usages and their clocks have the same indices: the clocks are an argument of a pure function. */
+typedef struct lx_usage_table {
+    lx_usage *at;
     lx_fair_clock *clocks;
     int32_t *unused;
     int32_t n_unused, n_used; /* n_used: none beyond was ever in use */
-} lx_parties;
+} lx_usage_table;
 
 typedef struct lx_queued {
     lx_job *job;
     uint64_t order;
 } lx_queued;
 
-/* One without a run is free. One with a run and LX_SLOT_FREE holds the state of a shared prompt, or
-   of a sample that is complete. */
-typedef struct lx_slot {
-    lx_slot_phase phase;
-    int32_t run;        /* -1: free */
-    int32_t sample;     /* of the run; -1 while it computes a shared prompt */
-    int32_t prompt_row; /* the next one to compute */
-    int32_t step;       /* tokens generated, those of steps under way too */
-    int32_t pages;      /* the chain of them, as many as its run says; -1: none */
-    int32_t under_way;  /* steps that compute rows of it */
-    bool moving;        /* its state is on its way: it computes nothing, and counts as under way */
-    bool finished;      /* its sample ends with that move */
-    bool paused;        /* the state after this step's rows is to be kept for other prompts */
-    bool catching_up;   /* its next step computes its late rows, and nothing else */
-    int32_t state;      /* where its state is in the arena: the place's own number, or the other */
-    int32_t spare;      /* the one of the two that is not; -1: there is no other */
-    int32_t late;       /* rows of known tokens, before the newest, that its state has not seen */
-    int32_t n_guessed;  /* tokens of the step under way that are guesses */
-    uint64_t order;     /* of those of a request, smaller is older */
-    uint64_t last_step; /* the newest that computes rows of it */
-    int64_t token_ns;   /* when the newest was */
-} lx_slot;
-
-/* A step that is being made or under way; its arrays are the back end's until it is done. */
+/* A step that is being made or under way. The back end reads its arrays until the step is done. */
 typedef struct lx_frame {
     lx_step step;
     uint64_t number; /* the back end's */
     int64_t begin_ns;
     int32_t n_prompt_rows;
-    bool awaited;                      /* what a slot computes next depends on what it draws here */
-    int32_t *seq_start;                /* [n_slots + 1] */
-    int32_t *seq_place;                /* [n_slots], like those below */
-    int32_t *seq_slot, *position;      /* of the arena, see lx_batch */
-    int32_t *branch, *branch_row;      /* likewise */
-    lx_constraint *constraints;        /* [max_tokens] of the outputs */
-    int32_t *ids;                      /* [max_tokens, n_inputs] */
-    int32_t *output_row, *output_slot; /* [max_tokens], like those below */
-    int32_t *guess;                    /* what the next row takes its token to be, -1: nothing */
+    bool awaited;                  /* a run's next rows depend on a token that this step draws */
+    int32_t *seq_start;            /* [n_slots + 1] */
+    int32_t *seq_slot;             /* [n_slots], and so the next two lines */
+    int32_t *seq_state, *position; /* lx_batch.slot, the back end's slots, and .position */
+    int32_t *branch, *branch_row;
+    int32_t *ids;               /* [max_tokens, n_inputs] */
+    lx_constraint *constraints; /* [max_tokens], an output each, as all below */
+    int32_t *output_row, *output_slot;
+    int32_t *guess; /* the token that the next row assumes, -1: none */
     lx_sampling *sampling;
     lx_sample *samples;
 } lx_frame;
 
-/* One of `to` and `from` is the job's memory, the other NULL. */
+/* A copy of a state. One of `to` and `from` is the job's memory, the other NULL. */
 typedef struct lx_move {
     int32_t slot, rows;
-    int32_t state; /* the slot's, filled in when it is asked for */
+    int32_t state; /* lx_slot.state, set by lx_moves_ask */
     float *to;
     const float *from;
     lx_status status;
     lx_error error;
 } lx_move;
 
-enum { LX_MOST_SPARE = 16 }; /* places that guess in a step */
+enum { LX_MOST_SECOND = 16 }; /* slots that guess in a step */
 
-/* See drafts.c. */
 typedef struct lx_drafts {
-    lx_drafter *drafter;          /* NULL: nothing is guessed */
-    int32_t most_rows;            /* guesses of a step */
-    int32_t n_all;                /* second states, in the arena behind all others */
-    int32_t spare[LX_MOST_SPARE]; /* those that no place has */
-    int32_t n_spare;
-    int32_t lessons; /* tokens that the drafter may still learn from in this step */
+    lx_drafter *drafter;            /* NULL: nothing is guessed */
+    int32_t most_rows;              /* guesses per step */
+    int32_t n_second;               /* second slots, the last ones of the back end's */
+    int32_t unused[LX_MOST_SECOND]; /* those that no slot has */
+    int32_t n_unused;
+    int32_t lessons; /* tokens from which the drafter may still learn in this step */
     lx_step_cost cost;
     lx_constraint rule; /* of the token that is being guessed */
 } lx_drafts;
 
-/* Moves in the order they were asked for; number i is ring[i % n_places]. */
+/* Moves in the order in which they were asked for; number i is ring[i % total_slots]. */
 typedef struct lx_moves {
-    bool runs; /* there is a thread: the model has states that are large */
+    bool runs; /* there is a thread, because the model has large states */
     pthread_t thread;
     pthread_cond_t wanted;
     int64_t large; /* bytes from which a state is moved beside steps */
     lx_move *ring;
-    uint64_t asked, taken; /* written by the engine's thread; asked under the engine's mutex */
-    uint64_t done;         /* by the other one, likewise */
+    uint64_t asked, taken; /* the engine's thread writes these; asked: under the mutex */
+    uint64_t done;         /* the moves' thread writes it, under the mutex */
     bool stopping;
 } lx_moves;
+
+enum { LX_ENGINE_ARRAYS = 24 + 13 * (LX_MAX_AHEAD + 1) };
 
 struct lx_engine {
     lx_transformer *transformer;
@@ -158,10 +120,9 @@ struct lx_engine {
     lx_backend *be;
     lx_metrics *metrics;
     lx_engine_options options;
-    /* [n_places + kept + spare]: after the places prefixes, then drafts */
-    lx_states *states;
-    int32_t n_places;
-    lx_mask **masks; /* [lx_task_masks] */
+    lx_states *states;   /* [total_slots + slots of prefixes + second slots of drafts] */
+    int32_t total_slots; /* n_slots and the spare ones */
+    lx_mask **masks;     /* [lx_task_masks] */
     pthread_t thread;
 
     /* --- shared, under `mutex` --- */
@@ -169,192 +130,174 @@ struct lx_engine {
     pthread_cond_t changed;
     bool draining, stopping;
     lx_queued *queue; /* [max_queue + n_slots], oldest first */
-    lx_parties clients, requests;
+    lx_usage_table clients, requests;
     int64_t total_weight; /* of the clients */
     int32_t n_queue;
-    int32_t n_sure;   /* of those: sure to get a slot in the next turn, so not counted as waiting */
-    int32_t n_beyond; /* jobs that have begun beyond the slots; they count as waiting */
-    int32_t credit;   /* slots that are unclaimed */
-    int32_t page_credit; /* and pages */
+    int32_t n_sure;      /* of these: sure of a slot in the next turn, so they do not wait */
+    int32_t n_beyond;    /* jobs that have begun beyond n_slots; they count as waiting */
+    int32_t credit;      /* unclaimed slots */
+    int32_t page_credit; /* unclaimed pages */
     uint64_t next_order;
 
     /* --- shared, atomic --- */
     atomic_bool healthy, suspending;
     _Atomic int64_t n_jobs;    /* queued or running */
-    _Atomic int64_t work_left; /* tokens still to generate, of all of them */
+    _Atomic int64_t work_left; /* tokens that these still need */
     _Atomic int64_t step_ns;   /* mean time of a step */
     _Atomic int64_t last_step_ns;
 
     /* --- the thread's own --- */
-    lx_slot *slots; /* [n_places] */
+    lx_slot *slots; /* [total_slots] */
     int32_t *free_slots;
     int32_t n_free;
-    int32_t n_seats, n_sources; /* of all parties */
-    lx_run *runs; /* [n_places]: every run has a place, or had one and has not ended */
-    int32_t *free_runs;
-    int32_t n_free_runs, oldest, newest;
-    int32_t n_pending; /* places that runs will still ask for */
-    int32_t n_granted; /* of these, for now */
-    uint64_t next_place_order, level;
-    bool awaits_moves;            /* nothing goes on before one is done, or a job comes */
-    bool probe_due;               /* nothing happened for probe_ns */
-    lx_job **admitted, **dropped; /* taken from the queue in this turn */
-    uint64_t *admitted_order;
+    int32_t n_active, n_prompt_slots; /* of all clients, as in lx_usage */
+    lx_run *runs;                     /* [total_slots]; each has a slot, or had one */
+    int32_t *run_order; /* [total_slots] numbers of all runs: first n_runs in use, oldest first */
+    int32_t n_runs;
+    int32_t n_pending; /* slots for which the runs will still ask */
+    int32_t n_granted; /* of these: granted */
+    uint64_t next_slot_order, level;
+    bool awaits_moves;   /* nothing can be done before a move is done or a job comes */
+    bool probe_due;      /* nothing was done for probe_ns */
+    lx_queued *admitted; /* taken from the queue in this turn, like the dropped ones */
+    lx_job **dropped;
     int32_t n_admitted, n_dropped;
 
-    lx_pages pages;     /* admitting and freeing is the thread's, under the mutex or not */
-    int32_t slot_pages; /* that a place may have */
-    int32_t *page_list; /* [slot_pages] */
+    lx_pages pages;     /* the thread admits and frees, under the mutex or not */
+    int32_t slot_pages; /* most pages of a slot */
+    int32_t *page_list; /* [slot_pages + 1] */
 
     lx_moves moves;
     lx_drafts drafts;
 
-    lx_prefix_cache *prefixes; /* NULL: none are kept */
-    int32_t *answer_ids;       /* [max_rows, n_inputs] of an answer that is kept; with prefixes */
-    int32_t *kept_pages;       /* [its places] the chains of their pages, -1: none */
+    lx_prefix_cache *prefixes; /* NULL: no state is kept */
+    int32_t *answer_ids;       /* [max_rows, n_inputs] of an answer whose state is kept */
+    int32_t *kept_pages;       /* chain of each kept state, -1: none */
     int32_t most_kept_pages;
 
-    lx_slot_view *views; /* [n_places], like those below: what the next step may compute */
-    int32_t *rows, *scratch;
-    lx_fair_item *items;
+    int32_t *rows;       /* [total_slots] that slots compute in the next step */
+    lx_fair_item *items; /* [total_slots] slots that could compute some */
 
-    /* steps in order: those up to n_done are done, those up to n_started under way */
-    lx_frame frames[LX_MAX_AHEAD + 1]; /* step i has number i % (ahead + 1) */
-    uint64_t n_started, n_done;
-    int64_t done_ns; /* when the newest was done */
+    lx_frame frames[LX_MAX_AHEAD + 1]; /* step i is frame i % (ahead + 1) */
+    uint64_t n_started, n_done;        /* steps; those between are under way */
+    int64_t done_ns;                   /* when the newest was done */
+
+    void *memory[LX_ENGINE_ARRAYS]; /* the arrays named above */
+    int32_t n_memory;
+    bool has_memory; /* no array is NULL */
 };
 
-/* --- engine.c: the end of a job: status, wake, the engine's reference --- */
-void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status status,
-                       const lx_error *err);
-
-/* --- admit.c --- */
-/* Room for the parties of so many jobs. */
-bool lx_parties_init(lx_parties *p, int32_t n);
-void lx_parties_fini(lx_parties *p);
-/* Under the mutex: a job comes, and is over. */
-void lx_parties_enter(lx_engine *e, lx_job *job);
-void lx_parties_leave(lx_engine *e, lx_job *job);
-/* Under the mutex: sorts the queue into admitted, dropped and still waiting, and says which runs'
-   samples may start. */
-void lx_engine_admit(lx_engine *e, int64_t now);
-/* Takes or gives back what a party has. */
-void lx_count_seats(lx_engine *e, int32_t request, int32_t n);
-void lx_count_sources(lx_engine *e, int32_t request, int32_t n);
-
-/* --- runs.c --- */
-void lx_runs_init(lx_engine *e);
-/* LX_OK, or why a job must not go on; LX_ERR_UNAVAILABLE: it is to be suspended. */
-lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_error *err);
-/* Gives an admitted job its first place, which is counted. */
-lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err);
 static inline int64_t lx_engine_page_bytes(const lx_engine *e)
 {
     return e->model->state.page_floats * (int64_t)sizeof(float);
 }
-/* Pages that a place of the job has; those that its samples share; and how many must be left before
-   it is admitted. */
+
+/* --- queue.c --- */
+/* Adds to the active slots and the prompt slots of a request. */
+void lx_usage_count(lx_engine *e, int32_t request, int32_t n_active, int32_t n_prompt_slots);
+/* LX_OK, or why a job must not go on; LX_ERR_UNAVAILABLE: it is to be suspended. */
+lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_error *err);
+/* Pages of one slot of the job; those that its samples share; those that must be left before it is
+   admitted. */
 int32_t lx_job_pages(const lx_engine *e, const lx_job *job);
 int32_t lx_job_shared_pages(const lx_engine *e, const lx_job *job);
 int32_t lx_job_first_pages(const lx_engine *e, const lx_job *job);
-/* Starts the samples that may. */
+/* Writes the used slots and pages to the metrics. */
+void lx_engine_publish_slots(lx_engine *e);
+/* Under the mutex: counts the jobs that have begun beyond n_slots. */
+void lx_engine_count_beyond(lx_engine *e);
+/* Ends a job, wakes its reader, gives back the engine's reference. */
+void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status status,
+                       const lx_error *err);
+/* Ends the jobs in the queue. lx_engine_submit refuses others by now. */
+void lx_engine_end_queued(lx_engine *e, lx_status status, const lx_error *err);
+
+/* --- moves.c --- */
+/* Starts a thread that takes no signals: they are for the main thread. */
+bool lx_engine_thread(pthread_t *thread, void *(*run)(void *), void *context);
+lx_status lx_moves_init(lx_engine *e, lx_error *err) LX_MUST_USE;
+void lx_moves_fini(lx_engine *e); /* finishes the moves that were asked for */
+/* Moves a small state at once. For a large one a move of the slot is under way until it is taken.
+ */
+lx_status lx_moves_ask(lx_engine *e, const lx_move *m, lx_error *err);
+/* Whether a move was asked for and not taken; under the mutex: whether the next one is done. */
+static inline bool lx_moves_pending(const lx_engine *e)
+{
+    return e->moves.taken < e->moves.asked;
+}
+static inline bool lx_moves_done(const lx_engine *e)
+{
+    return e->moves.taken < e->moves.done;
+}
+/* Takes the next move that is done (wait: the next one): its slot and status; -1: there is none. */
+int32_t lx_moves_take(lx_engine *e, bool wait, lx_status *status, lx_error *err);
+
+/* --- drafts.c --- */
+/* The second slots are those of the back end from number `first` on. */
+lx_status lx_drafts_init(lx_engine *e, int32_t first, lx_error *err) LX_MUST_USE;
+/* Rows that slots compute in addition to those of a schedule. */
+int32_t lx_drafts_late_rows(const lx_engine *e);
+/* Adds late rows and guesses to the `total` rows of the next step; returns the new total. */
+int32_t lx_drafts_choose(lx_engine *e, int32_t total);
+/* The drafter learns from a token that was drawn, before the job has it. */
+void lx_drafts_learn(lx_engine *e, const lx_run *r, const lx_slot *s, int32_t token);
+/* The slot's step is done, and n_tokens that were drawn in it count. */
+void lx_drafts_settle(lx_engine *e, int32_t slot, int32_t n_tokens);
+/* Whether the slot has no late rows. If it has some, its next step computes them. */
+bool lx_drafts_catch_up(lx_engine *e, int32_t slot);
+/* Takes back the slot's second slot. */
+void lx_drafts_give_back(lx_engine *e, int32_t slot);
+
+/* --- prefix.c --- */
+/* The back end's slot with a kept state from which the run may start, -1: none. Sets first_row. */
+int32_t lx_prefix_begin(lx_engine *e, lx_run *r);
+/* The number of prompt rows, more than `row`, after which the run pauses; INT32_MAX: never. */
+int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row);
+/* The chain of the n full pages that a kept state of so many rows lends to runs; slot -1: none. */
+int32_t lx_prefix_shared(const lx_engine *e, int32_t slot, int32_t rows, int32_t *n);
+/* Frees so many pages of kept states, for a run that has reserved them. */
+void lx_prefix_make_room(lx_engine *e, int32_t n);
+/* Keeps the state of a slot that pauses after a step, if it does; row: its first one in the step.
+ */
+lx_status lx_prefix_keep(lx_engine *e, int32_t slot, int32_t row, lx_error *err);
+/* Whether the states are kept with which the run's answers end, because prompts may go on there. */
+bool lx_prefix_keeps_answers(const lx_engine *e, const lx_run *r);
+/* Keeps the state with which a slot's answer ended, if lx_prefix_keeps_answers says so. */
+lx_status lx_prefix_keep_answer(lx_engine *e, int32_t slot, lx_error *err);
+
+/* --- runs.c --- */
+void lx_runs_init(lx_engine *e);
+/* Begins the run of an admitted job in its first slot, which was granted. */
+lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err);
+/* Starts the samples that were granted a slot. */
 lx_status lx_runs_fork(lx_engine *e, lx_error *err);
-/* How many input rows the slot's state has absorbed, late ones and those of steps under way too. */
-int32_t lx_slot_rows(const lx_slot *s, const lx_run *r);
 void lx_runs_free_slot(lx_engine *e, int32_t slot);
-/* The place computes no more rows for now, so it is no seat. */
-void lx_runs_leave_seat(lx_engine *e, int32_t slot);
-/* Ends a run and frees whatever it holds. */
+/* Ends a run and frees its slots. */
 void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *err);
 /* Ends runs that were cancelled, are late or are to be suspended. */
 lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err);
-/* Moves the state of the slot's sample to its job, if that keeps states; `moving` says that it is
-   on its way. */
+/* Moves the state of the slot's sample to its job, if that keeps states. */
 lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err);
 
-/* --- moves.c --- */
-lx_status lx_moves_init(lx_engine *e, lx_error *err) LX_MUST_USE;
-/* Moves that were asked for are finished first. */
-void lx_moves_fini(lx_engine *e);
-/* Moves a state now, or asks for it: then the place's `moving` is set until the move is taken. */
-lx_status lx_moves_ask(lx_engine *e, const lx_move *m, lx_error *err);
-/* Whether a move was asked for and not taken; under the mutex: whether the next one is done. */
-bool lx_moves_pending(const lx_engine *e);
-bool lx_moves_done(const lx_engine *e);
-/* The place of the next move that is done, and how it ended; -1 if none is (wait: none is pending).
- */
-int32_t lx_moves_take(lx_engine *e, bool wait, lx_status *status, lx_error *err);
-
 /* --- batch.c --- */
-/* How many of the plan's rows its first slot computes before a sample decodes. */
-int32_t lx_run_prompt_end(const lx_run *r);
-/* Whether the run's next input may be computed before its newest token is known. */
-bool lx_run_goes_ahead(const lx_engine *e, const lx_run *r);
-/* Fills the frame with rows of the slots that have some and advances these; false: none has. */
+/* Empties the frame's step. */
+void lx_frame_clear(lx_frame *f);
+/* Fills the frame with rows of slots and advances these; false: no slot has rows. */
 bool lx_engine_batch(lx_engine *e, lx_frame *f);
-/* How token number `step` of the slot's sample is drawn, before any rule. */
-lx_sampling lx_engine_sampling(const lx_run *r, const lx_slot *s, int32_t step);
-
-/* --- drafts.c --- */
-lx_status lx_drafts_init(lx_engine *e, lx_error *err) LX_MUST_USE;
-void lx_drafts_fini(lx_engine *e);
-/* Second states are those of the arena from `first` on. */
-void lx_drafts_place(lx_engine *e, int32_t first);
-/* Rows that places will compute beside those of a schedule. */
-int32_t lx_drafts_late_rows(const lx_engine *e);
-/* Adds late rows and guesses to the rows of decoding places, which are `total` with those of
-   prompts; returns how many rows there are then. */
-int32_t lx_drafts_choose(lx_engine *e, int32_t total);
-/* A token that was drawn, before its job has it: the drafter learns from the first of a step. */
-void lx_drafts_learn(lx_engine *e, const lx_run *r, const lx_slot *s, int32_t token);
-/* The place's step is done, and n_tokens that were drawn in it count. */
-void lx_drafts_settle(lx_engine *e, int32_t slot, int32_t n_tokens);
-/* Whether the states of the run's places have seen all they should; those that have not will. */
-bool lx_drafts_catch_up(lx_engine *e, int32_t run);
-/* The place is over: its second state is free. */
-void lx_drafts_give_back(lx_engine *e, int32_t slot);
-
-/* --- prepare.c: before all steps, so that they allocate nothing --- */
-lx_status lx_engine_prepare(lx_engine *e, lx_error *err) LX_MUST_USE;
-
-/* --- engine_probe.c: computes one row of no request, when there is no run. LX_ERR_DEVICE when that
-   fails or gives no number. --- */
-lx_status lx_engine_probe(lx_engine *e, lx_error *err) LX_MUST_USE;
-
-/* --- prefix.c --- */
-/* Whose kept states and lessons the run may use and leaves behind: its client's key, or NULL, which
-   stands for all clients where they share. */
-const void *lx_run_owner(const lx_engine *e, const lx_run *r);
-/* Where the run's state may start from instead of nothing: a place of the arena, -1 for none. Sets
-   first_row. */
-int32_t lx_prefix_begin(lx_engine *e, lx_run *r);
-/* How many prompt rows, more than `row`, a step may at most bring the run to, INT32_MAX for any. */
-int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row);
-/* The full pages that a state of so many rows in this place (-1: none) shares with what starts from
-   it: their chain, and how many they are. */
-int32_t lx_prefix_shared(const lx_engine *e, int32_t place, int32_t rows, int32_t *n);
-/* Kept states give way to a run that has reserved so many pages: as many are free then. */
-void lx_prefix_make_room(lx_engine *e, int32_t n);
-/* Keeps the state of a slot that has paused, if it has. */
-lx_status lx_prefix_keep(lx_engine *e, int32_t slot, lx_error *err);
-/* Whether the states that the run's answers end with are kept: a prompt may go on from them. */
-bool lx_prefix_keeps_answers(const lx_engine *e, const lx_run *r);
-/* Keeps the state that a slot's answer ended with, where that is so. */
-lx_status lx_prefix_keep_answer(lx_engine *e, int32_t slot, lx_error *err);
 
 /* --- step.c --- */
-/* Starts a step if a slot has work, waits for the steps that must be done by now, and hands out
-   what has come of them. */
+/* Starts a step if a slot has rows, waits for the steps that must be done by now, and hands their
+   tokens to jobs. */
 lx_status lx_engine_step(lx_engine *e, lx_error *err);
-/* Waits for the steps and moves under way and drops what comes of them. */
+/* Waits for the steps and moves under way and drops their results. */
 void lx_engine_abandon(lx_engine *e);
 
-/* --- start.c --- */
-/* Starts a thread that takes no signals: they are for the main thread. */
-bool lx_engine_thread(pthread_t *thread, void *(*run)(void *), void *context);
+/* --- admit.c --- */
+/* Under the mutex: sorts the queue into admitted, dropped and waiting jobs, and grants slots to
+   samples. */
+void lx_engine_admit(lx_engine *e, int64_t now);
 
 /* --- engine.c --- */
-/* The thread's function; its argument is the engine. */
-void *lx_engine_run(void *context);
+void *lx_engine_run(void *engine); /* the thread's function */
 
 #endif

@@ -1,18 +1,16 @@
 /*
  * A job's memory and its two sides.
  *
- * Each sample has its own row of tokens and a count. The engine stores the token first and then the
- * count with release order; a reader that loads the count with acquire order sees every token below
- * it, so reading needs no lock. `finished` works the same way for status and times, and `ended`
- * for a sample's last count.
+ * Each sample has its own tokens and a count. The engine stores the token first and then the count,
+ * with release order. A reader that loads the count with acquire order sees all tokens below it, so
+ * reading needs no lock. `finished` publishes status and times, and `ended` a sample's last count.
  *
- * Waking a reader costs more than computing a token, so the reader says from which count on it has
- * something to do (`wanted`). That number only grows and never exceeds what the reader really waits
- * for, so whichever of its values the engine sees, it wakes the reader in time; no memory order is
- * needed between the two.
+ * Waking a reader costs more than computing a token, so the reader says from which count on it
+ * wants tokens (`wanted`). That number only grows and never exceeds the count that the reader waits
+ * for. So the engine wakes it in time whichever value it sees, without a memory order.
  *
- * One mutex guards the wake callback: it is held while wake runs, which is what makes detach wait
- * for a running one. The condition variable serves lx_job_wait only.
+ * The mutex is held while `wake` runs, so lx_job_detach waits for a running one. The condition
+ * variable is for lx_job_wait only.
  */
 #include "server/engine/job.h"
 
@@ -22,17 +20,15 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "server/engine/penalties.h"
-#include "server/engine/stop_tails.h"
 
-/* What a task notes of a row of the prompt beside its ids, at most. */
+/* Most bytes that a task notes of a row of the prompt, without its ids. */
 enum { PLAN_ROW_BYTES = 64 };
 
 typedef struct sample {
     _Atomic int32_t n, wanted; /* no wake while n < wanted */
     atomic_bool ended;
     double sum;         /* of the log-probabilities; the engine's until finished */
-    int32_t state_rows; /* that its kept state has seen; likewise */
+    int32_t state_rows; /* rows that its kept state has absorbed; the engine's until finished */
 } sample;
 
 struct lx_job {
@@ -47,7 +43,7 @@ struct lx_job {
     float *states;           /* [n, state_floats], NULL: none is kept */
     float *start;            /* [start_floats], NULL: from nothing */
     bool suspended;          /* final once finished */
-    lx_sample *top;          /* [n, max_new, n_top], NULL: none are kept */
+    lx_sample *top;          /* [n, max_new, n_top] */
     lx_bias *biases;         /* [n_biases], NULL: none */
     lx_penalties *penalties; /* the engine's, NULL: none */
     lx_stops *stops;         /* NULL: none */
@@ -64,6 +60,96 @@ struct lx_job {
     lx_job_wake wake;
     void *context;
 };
+
+/* --- its params --- */
+
+static lx_status check_tokens(const lx_plan *plan, const char *field, const int32_t *tokens,
+                              int32_t n, lx_error *err)
+{
+    int32_t n_values = plan->model->config.n_values;
+    for (int32_t i = 0; i < n; i++) {
+        if (tokens[i] < 0 || tokens[i] >= n_values)
+            return lx_fail(err, LX_ERR_INVALID, field, "token %d is %d, not in 0 .. %d", i,
+                           tokens[i], n_values - 1);
+    }
+    return LX_OK;
+}
+
+/* The history must fit the plan, and the state the rows that it has absorbed. */
+static lx_status check_start(const lx_plan *plan, const lx_job_params *p, lx_error *err)
+{
+    const lx_job_start *s = &p->start;
+    if (s->n_tokens < 0 || s->n_tokens > plan->n_new)
+        return lx_fail(err, LX_ERR_INVALID, "state",
+                       "the state holds %d tokens, but an answer has %d", s->n_tokens, plan->n_new);
+    lx_status st = check_tokens(plan, "state", s->tokens, s->n_tokens, err);
+    if (st != LX_OK)
+        return st;
+    int32_t most = plan->n_prompt + s->n_tokens - 1, least = s->n_tokens > 0 ? most : 0;
+    if (s->rows < least || s->rows > most || (s->state == NULL) != (s->rows == 0))
+        return lx_fail(err, LX_ERR_INVALID, "state", "the state has seen %d rows, not %d .. %d",
+                       s->rows, least, most);
+    if ((s->rows > 0 || s->n_tokens > 0) && p->targets != NULL)
+        return lx_fail(err, LX_ERR_INVALID, "state", "a score starts from nothing");
+    return LX_OK;
+}
+
+lx_status lx_job_check(const lx_plan *plan, const lx_job_params *p, lx_error *err)
+{
+    bool none = (p->keep_state || plan->scored) && p->n == 1; /* no new token is enough */
+    int32_t least = p->start.n_tokens + !none;
+    lx_status st = check_start(plan, p, err);
+    if (st != LX_OK)
+        return st;
+    if (p->max_new < least || p->max_new > plan->n_new)
+        return lx_fail(err, LX_ERR_INVALID, "max_tokens", "max_tokens is %d, not in %d .. %d",
+                       p->max_new, least, plan->n_new);
+    if (p->n < 1 || (int64_t)p->n * p->max_new > LX_MAX_JOB_TOKENS)
+        return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, not in 1 .. %d", p->n,
+                       LX_MAX_JOB_TOKENS / (p->max_new > 0 ? p->max_new : 1));
+    if (p->suspendable && p->n != 1)
+        return lx_fail(err, LX_ERR_INVALID, "park", "suspend is for one sample: n must be 1");
+    if (p->n_top < 0 || p->n_top > LX_MAX_TOP ||
+        (int64_t)p->n * p->max_new * p->n_top > LX_MAX_JOB_TOKENS)
+        return lx_fail(err, LX_ERR_INVALID, "logprobs",
+                       "%d likeliest tokens for each of %d x %d tokens are too many", p->n_top,
+                       p->n, p->max_new);
+    if (p->stops != NULL && plan->model->task->render == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "stop", "stop strings are for text");
+    if (p->n_targets < 0 || p->n_targets > p->max_new ||
+        (p->targets == NULL) != (p->n_targets == 0))
+        return lx_fail(err, LX_ERR_INVALID, "targets", "%d targets for at most %d tokens",
+                       p->n_targets, p->max_new);
+    if (p->targets == NULL)
+        return LX_OK;
+    if (p->n != 1)
+        return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, but what is scored is one answer", p->n);
+    return check_tokens(plan, "targets", p->targets, p->n_targets, err);
+}
+
+bool lx_job_penalizes(const lx_job_params *p)
+{
+    const lx_sampling_params *s = &p->sampling;
+    return s->frequency_penalty != 0 || s->presence_penalty != 0 || lx_sampling_repeats(s);
+}
+
+lx_penalties_params lx_job_penalties(const lx_plan *plan, const lx_job_params *p)
+{
+    const lx_sampling_params *s = &p->sampling;
+    bool text = plan->model->config.n_inputs == 1; /* so the prompt's rows are tokens */
+    return (lx_penalties_params){.n = p->n,
+                                 .max_new = p->max_new,
+                                 .frequency = (float)s->frequency_penalty,
+                                 .presence = (float)s->presence_penalty,
+                                 .repetition =
+                                     lx_sampling_repeats(s) ? (float)s->repetition_penalty : 1.0f,
+                                 .biases = p->biases,
+                                 .n_biases = p->n_biases,
+                                 .prompt = plan->prompt_ids,
+                                 .n_prompt = text ? plan->n_prompt + plan->n_given : 0};
+}
+
+/* --- its memory --- */
 
 static void destroy(lx_job *job)
 {
@@ -99,7 +185,7 @@ int64_t lx_job_rows(const lx_plan *plan, const lx_job_params *params)
     return (int64_t)plan->n_prompt + params->max_new - 1;
 }
 
-/* Of the state that a sample ends with. */
+/* Floats of the state with which a sample ends. */
 static int64_t final_floats(const lx_plan *plan, const lx_job_params *p)
 {
     return lx_model_state_floats(plan->model, lx_job_rows(plan, p));
@@ -121,9 +207,8 @@ static bool has_stops(const lx_job_params *p)
     return p->stops != NULL && p->stops->n > 0;
 }
 
-/* Counts what allocate() takes, and a plan's rows with what its task notes of each
-   (model/tasks/task.h); a growing buffer may have twice what is in it, and copies that when it
-   grows. */
+/* The bytes of allocate(), and those of the plan with the notes of its task (model/tasks/task.h). A
+   growing buffer may have room for twice its contents. */
 int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *p)
 {
     const lx_model *model = plan->model;
@@ -145,7 +230,7 @@ int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *p)
     return bytes;
 }
 
-/* What follows the tokens: the engine must not run out of memory for it. */
+/* The penalties and the ends of texts, made now as the engine must not run out of memory. */
 static bool make_followers(lx_job *job)
 {
     const lx_job_params *p = &job->params;
@@ -166,7 +251,7 @@ const lx_bias *lx_job_biases(const lx_job *job, int32_t i, int32_t *n)
     return job->params.biases;
 }
 
-/* What the params borrow is the job's own from now on. */
+/* The job owns a copy of all that its params borrow. */
 static bool allocate(lx_job *job)
 {
     lx_job_params *p = &job->params;
@@ -180,9 +265,8 @@ static bool allocate(lx_job *job)
     job->start = copy_of(p->start.state, start_floats(job), sizeof *job->start, &ok);
     job->biases = copy_of(p->biases, (size_t)p->n_biases, sizeof *job->biases, &ok);
     job->stops = copy_of(p->stops, has_stops(p), sizeof *job->stops, &ok);
-    if (p->n_top > 0)
-        job->top = calloc(n_tokens * (size_t)p->n_top + 1, sizeof *job->top);
-    if (!ok || !make_followers(job) || (p->n_top > 0 && job->top == NULL) || job->samples == NULL ||
+    job->top = calloc(n_tokens * (size_t)p->n_top + 1, sizeof *job->top);
+    if (!ok || !make_followers(job) || job->top == NULL || job->samples == NULL ||
         job->tokens == NULL || job->logprobs == NULL || (keeps && job->states == NULL))
         return false;
     p->targets = job->targets;
@@ -192,7 +276,7 @@ static bool allocate(lx_job *job)
     return true;
 }
 
-/* Every sample begins with the tokens that are there already. */
+/* Every sample begins with the history. */
 static void fill_history(lx_job *job)
 {
     lx_job_start *s = &job->params.start;
@@ -351,6 +435,22 @@ float lx_job_mean_logprob(const lx_job *job, int32_t i)
     return n > 0 ? (float)(job->samples[i].sum / n) : -__builtin_inff();
 }
 
+/* Better mean first; equal ones keep the order of their numbers. */
+static int compare_samples(const void *a, const void *b, void *context)
+{
+    const lx_job *job = *(const lx_job **)context;
+    int32_t i = *(const int32_t *)a, k = *(const int32_t *)b;
+    float x = lx_job_mean_logprob(job, i), y = lx_job_mean_logprob(job, k);
+    return x != y ? (x < y) - (x > y) : (i > k) - (i < k);
+}
+
+void lx_job_rank(const lx_job *job, int32_t *order)
+{
+    for (int32_t i = 0; i < job->params.n; i++)
+        order[i] = i;
+    qsort_r(order, (size_t)job->params.n, sizeof *order, compare_samples, &job);
+}
+
 const float *lx_job_state(const lx_job *job, int32_t i, int32_t *rows)
 {
     *rows = job->samples[i].state_rows;
@@ -419,7 +519,7 @@ float *lx_job_state_room(lx_job *job, int32_t i, int32_t rows)
 void lx_job_mark_suspended(lx_job *job)
 {
     int32_t rows = job->params.start.rows;
-    if (rows > 0 && job->samples[0].state_rows == 0) /* it never began: it is where it started */
+    if (rows > 0 && job->samples[0].state_rows == 0) /* it never began */
         memcpy(lx_job_state_room(job, 0, rows), job->start, start_floats(job) * sizeof *job->start);
     job->suspended = true;
 }
@@ -439,7 +539,7 @@ bool lx_job_may_suspend(lx_job *job)
     return job->tails == NULL || lx_stop_tails_settled(job->tails, 0);
 }
 
-/* Whether the token is the last one, whatever the text says. */
+/* Whether the token is the last one, without regard to stop strings. */
 static bool is_last(const lx_job *job, int32_t token, int32_t n)
 {
     const lx_task_ops *task = job->plan->model->task;

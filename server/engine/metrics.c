@@ -1,9 +1,7 @@
 /*
- * Metrics: relaxed atomic counters, and the page that shows them.
- *
- * Each family is one line of a table (name, kind, help, where its value lies in lx_metrics), so a
- * new metric is a field and a line. A histogram's cumulative buckets and its _count are summed from
- * one reading of the buckets, so they always agree with each other.
+ * Metrics: relaxed atomic counters, and the page that shows them. Each family is one line of a
+ * table, so a new metric is a field and a line. The cumulative buckets of a histogram and its
+ * _count are summed from one reading of the buckets, so they agree.
  */
 #include "server/engine/metrics.h"
 
@@ -26,15 +24,10 @@ void lx_histogram_observe(lx_histogram *h, int64_t ns)
 {
     if (ns < 0)
         ns = 0;
-    int32_t low = 0, high = LX_N_BUCKETS; /* the first bound >= ns */
-    while (low < high) {
-        int32_t middle = (low + high) / 2;
-        if (bounds[middle].ns >= ns)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    atomic_fetch_add_explicit(&h->buckets[low], 1, memory_order_relaxed);
+    int32_t i = 0; /* the first bound >= ns */
+    while (i < LX_N_BUCKETS && bounds[i].ns < ns)
+        i++;
+    atomic_fetch_add_explicit(&h->buckets[i], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&h->sum_ns, (uint64_t)ns, memory_order_relaxed);
 }
 
@@ -43,10 +36,10 @@ typedef enum kind { COUNTER, SECONDS, GAUGE, HISTOGRAM, OUTCOMES, PHASES } kind;
 typedef struct family {
     const char *name, *help;
     kind kind;
-    size_t offset; /* in lx_metrics */
+    size_t offset, size; /* of its value in lx_metrics; all counters have 8 bytes */
 } family;
 
-#define AT(field) offsetof(lx_metrics, field)
+#define AT(field) offsetof(lx_metrics, field), sizeof((lx_metrics *)NULL)->field
 static const family families[] = {
     {"linnet_requests_total", "Requests answered, by outcome.", OUTCOMES, AT(requests)},
     {"linnet_requests_abandoned_total",
@@ -63,24 +56,22 @@ static const family families[] = {
      AT(drafted_tokens)},
     {"linnet_draft_accepted_tokens_total", "Of those, tokens that were drawn.", COUNTER,
      AT(accepted_tokens)},
-    {"linnet_probe_steps_total", "Steps of an idle engine, to see that it can.", COUNTER,
+    {"linnet_probe_steps_total", "Steps of an idle engine that probe the device.", COUNTER,
      AT(probes)},
-    {"linnet_preemptions_total",
-     "Samples that missed a step after one they were in: others had had less.", COUNTER,
-     AT(preemptions)},
-    {"linnet_queue_steps_total", "Steps done while requests waited for their first place.", COUNTER,
+    {"linnet_preemptions_total", "Samples preempted for fairness.", COUNTER, AT(preemptions)},
+    {"linnet_queue_steps_total", "Steps done while requests waited for their first slot.", COUNTER,
      AT(queue_steps)},
-    {"linnet_slots", "Slots: samples that can be generated at once.", GAUGE, AT(slots_total)},
-    {"linnet_slots_used", "Slots in use.", GAUGE, AT(slots_used)},
-    {"linnet_growing_bytes_limit", "Memory for what grows in states.", GAUGE, AT(pool_bytes)},
-    {"linnet_growing_bytes", "Of that, what running requests can use.", GAUGE, AT(pool_used)},
-    {"linnet_growing_bytes_kept",
-     "Of that, what states have that prompts share; requests that need it get it.", GAUGE,
+    {"linnet_slots", "Slots that a step can compute.", GAUGE, AT(slots_total)},
+    {"linnet_slots_used", "Active slots, at most linnet_slots.", GAUGE, AT(slots_used)},
+    {"linnet_growing_bytes_limit", "Bytes for the growing parts of states.", GAUGE, AT(pool_bytes)},
+    {"linnet_growing_bytes", "Bytes of it that running requests have reserved.", GAUGE,
+     AT(pool_used)},
+    {"linnet_growing_bytes_kept", "Bytes of it held by shared prompt states; evictable.", GAUGE,
      AT(pool_kept)},
-    {"linnet_samples_waiting", "Samples that had begun and were not in the last step.", GAUGE,
+    {"linnet_samples_waiting", "Samples with a slot that were not in the last step.", GAUGE,
      AT(samples_waiting)},
-    {"linnet_queue_length", "Jobs waiting in the queue for a slot.", GAUGE, AT(queue_length)},
-    {"linnet_queue_limit", "Jobs the queue can hold.", GAUGE, AT(queue_limit)},
+    {"linnet_queue_length", "Jobs that wait in the queue for a slot.", GAUGE, AT(queue_length)},
+    {"linnet_queue_limit", "Jobs that the queue can hold.", GAUGE, AT(queue_limit)},
     {"linnet_time_to_first_token_seconds", "From submission to the first token.", HISTOGRAM,
      AT(time_to_first_token)},
     {"linnet_inter_token_seconds", "Between two tokens of one sample.", HISTOGRAM, AT(inter_token)},
@@ -169,27 +160,6 @@ static void put_value(const family *f, const char *model, const lx_metrics *m, l
     }
 }
 
-/* How many counters a family has, one behind the other from its offset on. */
-static size_t n_counters(kind k)
-{
-    _Static_assert(sizeof(lx_histogram) == (LX_N_BUCKETS + 2) * sizeof(uint64_t),
-                   "a histogram is its counters");
-    switch (k) {
-    case COUNTER:
-    case SECONDS:
-        return 1;
-    case HISTOGRAM:
-        return LX_N_BUCKETS + 2;
-    case OUTCOMES:
-        return LX_N_OUTCOMES;
-    case PHASES:
-        return LX_N_PHASES;
-    case GAUGE:
-        break;
-    }
-    return 0;
-}
-
 void lx_metrics_carry(lx_metrics *to, const lx_metrics *from, lx_metrics *carried)
 {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
@@ -197,7 +167,7 @@ void lx_metrics_carry(lx_metrics *to, const lx_metrics *from, lx_metrics *carrie
         _Atomic uint64_t *sum = (void *)((char *)to + f->offset);
         _Atomic uint64_t *before = (void *)((char *)carried + f->offset);
         const _Atomic uint64_t *now = (const void *)((const char *)from + f->offset);
-        for (size_t k = 0; k < n_counters(f->kind); k++) {
+        for (size_t k = 0; k < f->size / sizeof *now && f->kind != GAUGE; k++) {
             uint64_t value = atomic_load_explicit(&now[k], memory_order_relaxed);
             atomic_fetch_add_explicit(&sum[k], value - before[k], memory_order_relaxed);
             before[k] = value;

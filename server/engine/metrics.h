@@ -20,6 +20,11 @@ typedef struct lx_histogram {
 
 void lx_histogram_observe(lx_histogram *h, int64_t ns);
 
+static inline void lx_counter_add(_Atomic uint64_t *counter, int64_t n)
+{
+    atomic_fetch_add_explicit(counter, (uint64_t)n, memory_order_relaxed);
+}
+
 /* How a request ended, the label `outcome`. */
 typedef enum lx_outcome {
     LX_OUTCOME_OK,
@@ -47,15 +52,14 @@ typedef struct lx_metrics {
         probes, preemptions, queue_steps;
     _Atomic uint64_t sound_ns;                        /* that was written down */
     _Atomic uint64_t drafted_tokens, accepted_tokens; /* guessed, and of those drawn */
-    /* of growing states, in bytes: how large the pool is, what is reserved of it, and what states
-       have that are kept for prompts that begin alike */
+    /* bytes of growing states: of the pool, reserved ones, and those of kept states */
     _Atomic int64_t pool_bytes, pool_used, pool_kept;
     _Atomic int64_t slots_total, slots_used, samples_waiting, queue_length, queue_limit;
     lx_histogram time_to_first_token, inter_token, queue_time, request_time, step_time;
 } lx_metrics;
 
-/* Adds to `to` what `from` has counted since the last time, which `carried` remembers: a model's
-   counters go on when its weights are replaced. Gauges are left alone. */
+/* Adds to `to` the counts of `from` since the last time, which `carried` remembers, so that a
+   model's counters go on when its weights are replaced. Gauges stay. */
 void lx_metrics_carry(lx_metrics *to, const lx_metrics *from, lx_metrics *carried);
 
 /* The whole page for n models, families in a fixed order, label model="NAME". */

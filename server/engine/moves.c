@@ -1,15 +1,15 @@
 /*
- * States on their way between a place and a job's memory, beside steps.
+ * States that are copied between a slot and a job's memory while steps go on.
  *
- * Copying 70 MB takes as long as several steps, in which every other request would wait. So a large
- * state is moved by a thread of its own: the engine asks for a move, goes on with its other places,
- * and looks each turn for moves that are done. A place counts as under way meanwhile, so it gets no
- * rows, and its run ends no sooner; with nothing else to do the engine sleeps until a move is done
- * or a job comes. A small state is moved at once: to wake a thread takes longer.
+ * Copying 70 MB takes as long as several steps, during which all other requests would wait. So a
+ * thread of its own moves large states, and each turn of the engine takes the moves that are done.
+ * A slot with a move under way gets no rows, and its run does not end. If the engine has nothing
+ * else to do, it sleeps until a move is done or a job comes. A small state is moved at once, since
+ * to wake a thread takes longer.
  *
- * At most one move a place is asked for at a time, so the ring of n_places is never full.
+ * A slot has at most one move at a time, so the ring of total_slots is never full.
  */
-#include <stdlib.h>
+#include <signal.h>
 
 #include "server/engine/internal.h"
 
@@ -18,7 +18,7 @@ enum { LARGE = 1 << 20 };
 
 static lx_move *move_at(lx_engine *e, uint64_t i)
 {
-    return &e->moves.ring[i % (uint64_t)e->n_places];
+    return &e->moves.ring[i % (uint64_t)e->total_slots];
 }
 
 static int64_t bytes_of(const lx_engine *e, int64_t rows)
@@ -31,6 +31,16 @@ static lx_status carry_out(lx_engine *e, const lx_move *m, lx_error *err)
     if (m->to != NULL)
         return lx_transformer_state_save(e->transformer, e->states, m->state, m->rows, m->to, err);
     return lx_transformer_state_load(e->transformer, e->states, m->state, m->rows, m->from, err);
+}
+
+bool lx_engine_thread(pthread_t *thread, void *(*run)(void *), void *context)
+{
+    sigset_t all, old;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+    int code = pthread_create(thread, NULL, run, context);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return code == 0;
 }
 
 static void *run_mover(void *context)
@@ -61,8 +71,7 @@ lx_status lx_moves_init(lx_engine *e, lx_error *err)
     v->large = e->options.move_bytes > 0 ? e->options.move_bytes : LARGE;
     if (bytes_of(e, e->model->max_rows) < v->large)
         return LX_OK;
-    v->ring = calloc((size_t)e->n_places, sizeof *v->ring);
-    v->runs = v->ring != NULL && pthread_cond_init(&v->wanted, NULL) == 0;
+    v->runs = pthread_cond_init(&v->wanted, NULL) == 0;
     if (v->runs && lx_engine_thread(&v->thread, run_mover, e))
         return LX_OK;
     if (v->runs)
@@ -74,43 +83,29 @@ lx_status lx_moves_init(lx_engine *e, lx_error *err)
 void lx_moves_fini(lx_engine *e)
 {
     lx_moves *v = &e->moves;
-    if (v->runs) {
-        (void)pthread_mutex_lock(&e->mutex);
-        v->stopping = true;
-        (void)pthread_cond_signal(&v->wanted);
-        (void)pthread_mutex_unlock(&e->mutex);
-        (void)pthread_join(v->thread, NULL);
-        (void)pthread_cond_destroy(&v->wanted);
-    }
-    free(v->ring);
+    if (!v->runs)
+        return;
+    (void)pthread_mutex_lock(&e->mutex);
+    v->stopping = true;
+    (void)pthread_cond_signal(&v->wanted);
+    (void)pthread_mutex_unlock(&e->mutex);
+    (void)pthread_join(v->thread, NULL);
+    (void)pthread_cond_destroy(&v->wanted);
 }
 
 lx_status lx_moves_ask(lx_engine *e, const lx_move *m, lx_error *err)
 {
     lx_moves *v = &e->moves;
-    lx_slot *s = &e->slots[m->slot];
     lx_move move = *m;
-    move.state = s->state;
+    move.state = e->slots[m->slot].state;
     if (bytes_of(e, m->rows) < v->large)
         return carry_out(e, &move, err);
-    s->moving = true;
-    s->under_way++;
-    e->runs[s->run].under_way++;
+    lx_slot_count(e, m->slot, 0, 1);
     (void)pthread_mutex_lock(&e->mutex);
     *move_at(e, v->asked++) = move;
     (void)pthread_cond_signal(&v->wanted);
     (void)pthread_mutex_unlock(&e->mutex);
     return LX_OK;
-}
-
-bool lx_moves_pending(const lx_engine *e)
-{
-    return e->moves.taken < e->moves.asked;
-}
-
-bool lx_moves_done(const lx_engine *e)
-{
-    return e->moves.taken < e->moves.done;
 }
 
 int32_t lx_moves_take(lx_engine *e, bool wait, lx_status *status, lx_error *err)
@@ -125,10 +120,7 @@ int32_t lx_moves_take(lx_engine *e, bool wait, lx_status *status, lx_error *err)
     (void)pthread_mutex_unlock(&e->mutex);
     if (m == NULL)
         return -1;
-    lx_slot *s = &e->slots[m->slot];
-    s->moving = false;
-    s->under_way--;
-    e->runs[s->run].under_way--;
+    lx_slot_count(e, m->slot, 0, -1);
     v->taken++;
     *status = m->status;
     if (m->status != LX_OK && err != NULL)

@@ -17,19 +17,19 @@ bool lx_pages_init(lx_pages *p, int32_t n)
     atomic_init(&p->left, n);
     if (n == 0)
         return true;
-    bool ok = (p->before = calloc((size_t)n, sizeof *p->before)) != NULL;
+    p->before = calloc((size_t)n * (1 + LX_PAGE_USERS), sizeof *p->before);
+    if (p->before == NULL)
+        return false;
     for (int user = 0; user < LX_PAGE_USERS; user++)
-        ok = (p->uses[user] = calloc((size_t)n, sizeof *p->uses[user])) != NULL && ok;
-    for (int32_t i = n - 1; i >= 0 && ok; i--)
+        p->uses[user] = p->before + (size_t)n * (size_t)(user + 1);
+    for (int32_t i = n - 1; i >= 0; i--)
         make_free(p, i);
-    return ok;
+    return true;
 }
 
 void lx_pages_fini(lx_pages *p)
 {
     free(p->before);
-    for (int user = 0; user < LX_PAGE_USERS; user++)
-        free(p->uses[user]);
 }
 
 void lx_pages_reserve(lx_pages *p, int32_t n)
@@ -55,7 +55,7 @@ int32_t lx_pages_extend(lx_pages *p, lx_page_user user, int32_t chain, int32_t n
         assert(page >= 0);
         p->first_free = p->before[page];
         p->before[page] = chain;
-        p->uses[user][page] = 1; /* the chain's, or that of the page behind it */
+        p->uses[user][page] = 1; /* the chain's, or that of the page after it */
         chain = page;
     }
     p->n_free -= n;

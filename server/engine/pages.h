@@ -1,15 +1,14 @@
 /*
- * The pool of pages that growing states take: which are free, and which belong together. An index
- * alone; what is in a page is the back end's.
+ * The pool of pages of growing states: which pages are free, and which form chains. Their contents
+ * are the back end's.
  *
- * A page knows the one before it, so a chain of pages is named by its last one, and chains that
- * begin alike have the pages of their beginning in common: full ones, which are only read. A page
- * is free again when the last chain that has it is dropped.
+ * A page knows the page before it, so a chain is named by its last page. Chains that begin alike
+ * share their first pages, which are full and only read. A page is free again when the last chain
+ * with it is dropped.
  *
- * A job's length is known before it begins, so its pages are counted then: `left` goes down with
- * lx_pages_reserve, and a run that has reserved pages may take as many. A page of several runs is
- * reserved once. What is kept for later prompts reserves nothing and gives way: so what is reserved
- * always fits.
+ * A job's length is known at its start, and lx_pages_reserve counts its pages off `left` then. A
+ * page of several runs is reserved once. Kept states reserve nothing and give way, so reserved
+ * pages are always there to be taken.
  *
  * Thread: one at a time, but `left` may be read by any.
  */
@@ -20,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whose a chain is. */
+/* Who has a chain: a run or a kept state. */
 typedef enum lx_page_user { LX_PAGES_RUN, LX_PAGES_KEPT, LX_PAGE_USERS } lx_page_user;
 
 typedef struct lx_pages {
@@ -28,9 +27,9 @@ typedef struct lx_pages {
     _Atomic int32_t left; /* not reserved */
     int32_t n_free;
     int32_t first_free;            /* -1: none */
-    int32_t *before;               /* [n] -1: none; of a free page the next free one; owned */
+    int32_t *before;               /* [n] -1: none; of a free page the next free one */
     int32_t n_used[LX_PAGE_USERS]; /* pages that chains of this user have */
-    /* [n] such chains that end with the page, and pages of them behind it; owned */
+    /* [n] chains of the user that end with the page, and pages of the user after it */
     int32_t *uses[LX_PAGE_USERS];
 } lx_pages;
 
@@ -38,19 +37,18 @@ typedef struct lx_pages {
 bool lx_pages_init(lx_pages *p, int32_t n);
 void lx_pages_fini(lx_pages *p);
 
-/* Negative: gives back. The caller has seen that there are so many left. */
+/* n < 0 gives back. The caller has seen that so many are left. */
 void lx_pages_reserve(lx_pages *p, int32_t n);
 
-/* One more chain of the user with the same pages. Returns how many of them none of its had. */
+/* One more chain of the user with the same pages. Returns how many of these it had not used. */
 int32_t lx_pages_share(lx_pages *p, lx_page_user user, int32_t chain);
-/* Takes n pages, which are free, for the end of the user's chain; -1 is one without pages. Returns
-   the longer chain in its place. */
+/* Adds n free pages to the end of the user's chain (-1: an empty one) and returns the new chain. */
 int32_t lx_pages_extend(lx_pages *p, lx_page_user user, int32_t chain, int32_t n);
-/* Ends a chain of the user. Returns how many pages none of its has any more. */
+/* Ends a chain of the user. Returns how many pages it does not use any more. */
 int32_t lx_pages_drop(lx_pages *p, lx_page_user user, int32_t chain);
-/* The chain without its last n pages, of which it has so many. */
+/* The chain without its last n pages. */
 int32_t lx_pages_before(const lx_pages *p, int32_t chain, int32_t n);
-/* Names the pages of a chain of n in list[n]. */
+/* Writes the pages of a chain of n to list[n]. */
 void lx_pages_list(const lx_pages *p, int32_t chain, int32_t n, int32_t *list);
 
 #endif

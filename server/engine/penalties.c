@@ -1,4 +1,4 @@
-/* Counted tokens as biases (see penalties.h): a list for each sample, found by halving. */
+/* Counted tokens as biases (see penalties.h): a sorted list for each sample. */
 #include "server/engine/penalties.h"
 
 #include <stdlib.h>
@@ -11,10 +11,10 @@ typedef struct counted {
 
 struct lx_penalties {
     float frequency, presence, repetition;
-    int32_t room;     /* of each sample's lists */
-    int32_t *n;       /* [n samples] */
-    lx_bias *biases;  /* [n samples, room] */
-    counted *entries; /* [n samples, room], beside them */
+    int32_t room;      /* of each sample's lists */
+    int32_t *n;        /* [n samples] */
+    lx_bias *biases;   /* [n samples, room] */
+    counted entries[]; /* [n samples, room]; the other arrays follow */
 };
 
 /* Ids that a sample's list may have. */
@@ -72,40 +72,28 @@ static void begin(lx_penalties *p, const lx_penalties_params *params)
 
 lx_penalties *lx_penalties_new(const lx_penalties_params *params)
 {
-    lx_penalties *p = calloc(1, sizeof *p);
     int64_t room = room_of(params);
-    if (p == NULL || room > INT32_MAX) {
-        free(p);
+    size_t n = (size_t)params->n, most = n * (size_t)room;
+    lx_penalties *p = room <= INT32_MAX ? calloc(1, (size_t)lx_penalties_bytes(params)) : NULL;
+    if (p == NULL)
         return NULL;
-    }
     p->frequency = params->frequency;
     p->presence = params->presence;
     p->repetition = params->repetition;
     p->room = (int32_t)room;
-    size_t most = (size_t)params->n * (size_t)room;
-    p->n = calloc((size_t)params->n, sizeof *p->n);
-    p->biases = calloc(most, sizeof *p->biases);
-    p->entries = calloc(most, sizeof *p->entries);
-    if (p->n == NULL || p->biases == NULL || p->entries == NULL) {
-        lx_penalties_free(p);
-        return NULL;
-    }
+    p->biases = (lx_bias *)(p->entries + most);
+    p->n = (int32_t *)(p->biases + most);
     begin(p, params);
     return p;
 }
 
 void lx_penalties_free(lx_penalties *p)
 {
-    if (p == NULL)
-        return;
-    free(p->n);
-    free(p->biases);
-    free(p->entries);
     free(p);
 }
 
-/* Where the id stands among n, or would. */
-static int32_t place_of(const lx_bias *biases, int32_t n, int32_t id)
+/* The index of the id among n, or where it belongs. */
+static int32_t find_id(const lx_bias *biases, int32_t n, int32_t id)
 {
     int32_t low = 0, high = n;
     while (low < high) {
@@ -130,7 +118,7 @@ void lx_penalties_count(lx_penalties *p, int32_t i, int32_t token)
 {
     lx_bias *biases = p->biases + (size_t)i * (size_t)p->room;
     counted *entries = p->entries + (size_t)i * (size_t)p->room;
-    int32_t k = place_of(biases, p->n[i], token);
+    int32_t k = find_id(biases, p->n[i], token);
     if (k == p->n[i] || biases[k].id != token) {
         size_t behind = (size_t)(p->n[i]++ - k);
         memmove(biases + k + 1, biases + k, behind * sizeof *biases);

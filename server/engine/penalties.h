@@ -1,13 +1,13 @@
 /*
- * Penalties on what prompt and answer have already: before token t of a sample is drawn, the logit
- * of id i is
+ * Penalties on tokens that prompt and answer have already. Before token t of a sample is drawn, the
+ * logit of id i is
  *   r(l[i]) + a[i] - frequency * c[i] - presence * (c[i] > 0)
- * with l the logits, a the request's own biases and c[i] how often i is among tokens 0 .. t - 1 of
- * the answer, its history included, as OpenAI defines it; the prompt does not count. r is Hugging
- * Face's repetition penalty: r(l) = l / repetition where l > 0 and l * repetition elsewhere for ids
- * that the prompt or the answer has, r(l) = l for others. All of it is a list of biases for every
- * sample (kernels/ops/sample/op.h), in f32, its sums kept within LX_MAX_BIAS. Its room is taken at
- * once, so that counting allocates nothing. Thread: one at a time.
+ * with the logits l, the request's own biases a, and c[i] the count of i among tokens 0 .. t - 1 of
+ * the answer and its history, without the prompt, as OpenAI defines it. r is Hugging Face's
+ * repetition penalty: for ids of the prompt and the answer r(l) = l / repetition if l > 0, else
+ * l * repetition; for others r(l) = l. The penalties are a list of biases per sample
+ * (kernels/ops/sample/op.h), in f32, within LX_MAX_BIAS. Counting allocates nothing. Thread: one at
+ * a time.
  */
 #ifndef LINNET_SERVER_ENGINE_PENALTIES_H
 #define LINNET_SERVER_ENGINE_PENALTIES_H

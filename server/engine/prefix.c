@@ -1,47 +1,36 @@
 /*
- * Prompts share the states of what they begin with alike, those of one client with each other: by
- * its key (lx_client), or of all clients where the operator shares them (share_prefixes). Otherwise
- * the time of an answer would tell one key what another has sent, character by character.
+ * States of prompts that are kept, so that later prompts which begin alike start from them. A
+ * client finds only the states of its own key (lx_client), unless the operator has clients share
+ * them (share_prefixes). Otherwise the time of an answer would tell one key what another has sent.
  *
- * States are kept in places behind those of the engine in the same arena, so that keeping one
- * and starting from one are copies on the device. Rows are computed to the same bits at any split
- * of a prompt into steps, so an answer does not depend on where its prompt began.
+ * Kept states have slots of the back end after the engine's, so keeping one and starting from one
+ * are copies on the device. The bits of rows do not depend on the step that computes them, so an
+ * answer does not depend on where its prompt started.
  *
- * A state exists only where a step ends. So a prompt pauses: before its last row, as the same
- * prompt, or one that goes on from there, may come again; where it parts from a prompt that is
- * known, as a third one may part there too; and every so many rows, as a second one may part
- * anywhere: as prefix_every says or, in prompts that can be long, where a step would end anyway.
- * Where answers can be gone on from, as in a chat, the state that an answer ends with is kept, too:
- * the next prompt begins with that prompt and that answer.
+ * A state exists only at the end of a step, so a prompt pauses where its state is worth keeping:
+ *   - before its last row, since the same prompt or a longer one may come again
+ *   - where it parts from a known prompt, since a third one may part there too
+ *   - every prefix_every rows; without that option, every prompt_chunk rows if prompts go on from
+ *     answers, as in a chat
+ * In a chat the state at the end of an answer is kept too: the next prompt begins with that answer.
  *
- * The pages of states that grow are those of the pool: full ones are shared with the runs that
- * filled them and those that go on from there, the one after them is a copy. They are lent to what
- * is kept: the least recently used state gives way when a run takes what it has reserved.
+ * Full pages of a growing state are shared with runs; the page after them is a copy. Kept states
+ * reserve no pages: one gives way when a run takes pages that it has reserved.
  *
- * Only what this engine computed from nothing is kept: an imported state is what a client says that
- * it is, and must not become another client's answer.
+ * Only states that this engine computed from nothing are kept. An imported state is the client's
+ * word and must not become another client's answer.
  */
-#include "server/engine/internal.h"
-
 #include <string.h>
 
-/* Fewer rows than these are not worth a step of their own to a prompt that parts from another. */
-enum { MIN_BRANCH = 3 };
+#include "server/engine/internal.h"
 
-static int32_t slot_of_place(const lx_engine *e, int32_t place)
-{
-    return e->n_places + place;
-}
+/* A prompt that parts from another does not pause for fewer rows than these. */
+enum { MIN_BRANCH = 3 };
 
 static bool shares(const lx_engine *e, const lx_run *r)
 {
     const lx_job_start *start = &r->params->start;
     return e->prefixes != NULL && start->rows == 0 && start->n_tokens == 0;
-}
-
-const void *lx_run_owner(const lx_engine *e, const lx_run *r)
-{
-    return e->options.share_prefixes ? NULL : r->params->client.key;
 }
 
 static lx_prefix_key key_of(const lx_engine *e, const lx_run *r, const int32_t *ids, int32_t rows)
@@ -59,9 +48,8 @@ int32_t lx_prefix_begin(lx_engine *e, lx_run *r)
     r->first_row = found.rows;
     r->branch = found.shared - found.rows >= MIN_BRANCH ? found.shared : 0;
     lx_job_mark_cached(r->job, found.rows);
-    atomic_fetch_add_explicit(&e->metrics->cached_prompt_tokens, (uint64_t)found.rows,
-                              memory_order_relaxed);
-    return found.place >= 0 ? slot_of_place(e, found.place) : -1;
+    lx_counter_add(&e->metrics->cached_prompt_tokens, found.rows);
+    return found.slot >= 0 ? e->total_slots + found.slot : -1;
 }
 
 static int32_t nearer(int32_t row, int32_t a, int32_t b)
@@ -69,24 +57,19 @@ static int32_t nearer(int32_t row, int32_t a, int32_t b)
     return b > row && b < a ? b : a;
 }
 
-/* Whether prompts go on from answers: a line or a picture is complete. */
+/* Whether prompts go on from answers. Lines and pictures are complete. */
 static bool is_open(const lx_engine *e)
 {
     return e->model->task->ends != NULL;
-}
-
-static int32_t grid_of(const lx_engine *e)
-{
-    if (e->options.prefix_every > 0 || !is_open(e))
-        return e->options.prefix_every;
-    return e->options.prompt_chunk;
 }
 
 int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row)
 {
     if (!shares(e, r))
         return INT32_MAX;
-    int32_t every = grid_of(e), last = r->plan->n_prompt - 1;
+    int32_t every = e->options.prefix_every, last = r->plan->n_prompt - 1;
+    if (every == 0 && is_open(e))
+        every = e->options.prompt_chunk;
     int32_t pause = nearer(row, INT32_MAX, last);
     pause = nearer(row, pause, r->branch);
     if (every > 0 && row < last && row / every < last / every)
@@ -96,28 +79,28 @@ int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row)
 
 /* --- pages --- */
 
-/* Pages that are not full of a state of so many rows: 0 or 1. */
+/* Pages of a state of so many rows that are not full: 0 or 1. */
 static int32_t open_pages(const lx_engine *e, int32_t rows)
 {
     return e->pages.n > 0 && rows % LX_PAGE_TOKENS != 0;
 }
 
-int32_t lx_prefix_shared(const lx_engine *e, int32_t place, int32_t rows, int32_t *n)
+int32_t lx_prefix_shared(const lx_engine *e, int32_t kept, int32_t rows, int32_t *n)
 {
-    *n = place >= 0 && e->pages.n > 0 ? rows / LX_PAGE_TOKENS : 0;
-    return *n > 0 ? lx_pages_before(&e->pages, e->kept_pages[place - slot_of_place(e, 0)],
+    *n = kept >= 0 && e->pages.n > 0 ? rows / LX_PAGE_TOKENS : 0;
+    return *n > 0 ? lx_pages_before(&e->pages, e->kept_pages[kept - e->total_slots],
                                     open_pages(e, rows))
                   : -1;
 }
 
-static void drop_pages(lx_engine *e, int32_t place)
+static void drop_pages(lx_engine *e, int32_t kept)
 {
-    (void)lx_pages_drop(&e->pages, LX_PAGES_KEPT, e->kept_pages[place]);
-    e->kept_pages[place] = -1;
+    (void)lx_pages_drop(&e->pages, LX_PAGES_KEPT, e->kept_pages[kept]);
+    e->kept_pages[kept] = -1;
 }
 
-/* The state that a run has just found is the last that gives way. Where it does, its page that is
-   not full still holds what it held: the run copies it before anything is written. */
+/* The state that the run has just found gives way last. If it does, its page that is not full keeps
+   its bytes until the run has copied them. */
 void lx_prefix_make_room(lx_engine *e, int32_t n)
 {
     while (e->pages.n_free < n)
@@ -131,50 +114,49 @@ static bool has_room(const lx_engine *e, int32_t rows)
            open_pages(e, rows) <= e->pages.n - e->pages.n_used[LX_PAGES_RUN];
 }
 
-/* Gives the place full pages of the slot, and a free one; other states give way for it. */
-static lx_status take_pages(lx_engine *e, int32_t place, int32_t slot, int32_t rows, lx_error *err)
+/* The kept state shares the full pages of the slot and takes a free page, for which other kept
+   states give way. */
+static lx_status take_pages(lx_engine *e, int32_t kept, int32_t slot, int32_t rows, lx_error *err)
 {
     const lx_slot *s = &e->slots[slot];
     int32_t open = open_pages(e, rows), full = rows / LX_PAGE_TOKENS;
     int32_t chain = lx_pages_before(&e->pages, s->pages, e->runs[s->run].pages - full);
-    drop_pages(e, place); /* of what it kept before */
+    drop_pages(e, kept); /* of the state that it had before */
     (void)lx_pages_share(&e->pages, LX_PAGES_KEPT, chain);
-    e->kept_pages[place] = chain;
+    e->kept_pages[kept] = chain;
     while (e->pages.n_used[LX_PAGES_KEPT] + open > e->most_kept_pages || e->pages.n_free < open)
         drop_pages(e, lx_prefix_cache_forget(e->prefixes));
     chain = lx_pages_extend(&e->pages, LX_PAGES_KEPT, chain, open);
-    e->kept_pages[place] = chain;
+    e->kept_pages[kept] = chain;
     lx_pages_list(&e->pages, chain, full + open, e->page_list);
-    return lx_transformer_state_map(e->transformer, e->states, slot_of_place(e, place), full + open,
+    return lx_transformer_state_map(e->transformer, e->states, e->total_slots + kept, full + open,
                                     e->page_list, err);
 }
 
 /* --- keeping --- */
 
-/* The state of a slot that has seen ids [rows, n_inputs], and nothing else. */
+/* Keeps the state of a slot that has absorbed ids [rows, n_inputs] and nothing else. */
 static lx_status keep(lx_engine *e, int32_t slot, const int32_t *ids, int32_t rows, lx_error *err)
 {
     if (!has_room(e, rows))
         return LX_OK;
     lx_prefix_key key = key_of(e, &e->runs[e->slots[slot].run], ids, rows);
-    int32_t place = lx_prefix_cache_add(e->prefixes, key);
-    if (place < 0)
+    int32_t kept = lx_prefix_cache_add(e->prefixes, key);
+    if (kept < 0)
         return LX_OK;
-    lx_status st = e->pages.n > 0 ? take_pages(e, place, slot, rows, err) : LX_OK;
+    lx_status st = e->pages.n > 0 ? take_pages(e, kept, slot, rows, err) : LX_OK;
     if (st != LX_OK)
         return st;
-    /* A device that cannot copy is lost, and the cache with it. */
-    return lx_transformer_state_copy(e->transformer, e->states, slot_of_place(e, place),
+    return lx_transformer_state_copy(e->transformer, e->states, e->total_slots + kept,
                                      e->slots[slot].state, rows, err);
 }
 
-lx_status lx_prefix_keep(lx_engine *e, int32_t slot, lx_error *err)
+lx_status lx_prefix_keep(lx_engine *e, int32_t slot, int32_t row, lx_error *err)
 {
-    lx_slot *s = &e->slots[slot];
-    if (!s->paused)
-        return LX_OK;
-    s->paused = false;
-    return keep(e, slot, e->runs[s->run].plan->prompt_ids, s->prompt_row, err);
+    const lx_slot *s = &e->slots[slot];
+    const lx_run *r = &e->runs[s->run];
+    bool pauses = s->prompt_row == lx_prefix_pause(e, r, row);
+    return pauses ? keep(e, slot, r->plan->prompt_ids, s->prompt_row, err) : LX_OK;
 }
 
 bool lx_prefix_keeps_answers(const lx_engine *e, const lx_run *r)
@@ -193,7 +175,7 @@ lx_status lx_prefix_keep_answer(lx_engine *e, int32_t slot, lx_error *err)
         return LX_OK;
     n = lx_job_tokens(r->job, s->sample, &tokens, NULL);
     if (rows != n_prompt + n - 1)
-        return LX_OK; /* it was cut short between a row and its token */
+        return LX_OK; /* it ended between a row and its token */
     memcpy(e->answer_ids, r->plan->prompt_ids, (size_t)n_prompt * width * sizeof *e->answer_ids);
     for (int32_t i = 0; i + 1 < n; i++)
         e->model->task->input(r->plan, i, tokens, e->answer_ids + (size_t)(n_prompt + i) * width);

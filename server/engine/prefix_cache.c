@@ -1,11 +1,9 @@
 /*
- * Prefixes in an array sorted by their owners and then by their rows. Entries of two owners have no
- * rows in common, whatever their rows are. What has most rows in common with a given one stands
- * beside where that would stand, so the longest kept prefix is found by a few binary searches,
- * however many rows and prefixes there are. Keys are small beside the states they stand for; which
- * one gives way is found by looking at all of them, once a kept state. Each knows how many rows it
- * has in common with the one before it: so a pass in order finds the longest kept prefix of each,
- * on a stack of those that the entry at hand goes on from.
+ * Kept prefixes in an array that is sorted by owner and then by rows. The prefix with most rows in
+ * common with a given one stands next to where that would stand, so a few binary searches find the
+ * longest kept prefix. Each entry knows how many rows it has in common with the one before it. So a
+ * pass in order finds the longest kept prefix of each, with a stack of those that the current entry
+ * goes on from; that is how the entry is found whose loss costs least.
  */
 #include "server/engine/prefix_cache.h"
 
@@ -16,36 +14,31 @@
 typedef struct entry {
     const void *owner;
     int32_t *ids; /* [n, width] */
-    int32_t n, place;
+    int32_t n, slot;
     int32_t shared; /* rows in common with the entry before it, 0 for the first */
     uint64_t used;  /* the cache's time at its last use */
 } entry;
 
 struct lx_prefix_cache {
-    int32_t n_places, width, n;
+    int32_t n_slots, width, n;
     uint64_t time;
-    entry *entries;  /* [n_places], the first n are sorted */
-    int32_t *stack;  /* [n_places] for a search: rows of the prefixes of an entry */
-    int32_t *unused; /* [n_places] places, the first n_places - n have no prefix */
+    int32_t *stack;  /* [n_slots] for a search: rows of the prefixes of an entry */
+    int32_t *unused; /* [n_slots] slots, the first n_slots - n have no prefix */
+    entry entries[]; /* [n_slots], the first n are sorted; the other arrays follow */
 };
 
-lx_status lx_prefix_cache_new(int32_t n_places, int32_t width, lx_prefix_cache **out, lx_error *err)
+lx_status lx_prefix_cache_new(int32_t n_slots, int32_t width, lx_prefix_cache **out, lx_error *err)
 {
-    lx_prefix_cache *c = calloc(1, sizeof *c);
-    entry *entries = calloc((size_t)n_places, sizeof *entries);
-    int32_t *unused = calloc((size_t)n_places, sizeof *unused);
-    int32_t *stack = calloc((size_t)n_places, sizeof *stack);
-    if (c == NULL || entries == NULL || unused == NULL || stack == NULL) {
-        free(c);
-        free(entries);
-        free(unused);
-        free(stack);
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d prefixes", n_places);
-    }
-    *c = (lx_prefix_cache){
-        .n_places = n_places, .width = width, .entries = entries, .stack = stack, .unused = unused};
-    for (int32_t i = 0; i < n_places; i++)
-        unused[i] = n_places - 1 - i;
+    size_t n = (size_t)n_slots;
+    lx_prefix_cache *c = calloc(1, sizeof *c + n * (sizeof *c->entries + 2 * sizeof *c->stack));
+    if (c == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d prefixes", n_slots);
+    c->n_slots = n_slots;
+    c->width = width;
+    c->stack = (int32_t *)(c->entries + n);
+    c->unused = c->stack + n;
+    for (int32_t i = 0; i < n_slots; i++)
+        c->unused[i] = n_slots - 1 - i;
     *out = c;
     return LX_OK;
 }
@@ -54,11 +47,6 @@ void lx_prefix_cache_free(lx_prefix_cache *c)
 {
     for (int32_t i = 0; c != NULL && i < c->n; i++)
         free(c->entries[i].ids);
-    if (c != NULL) {
-        free(c->entries);
-        free(c->unused);
-        free(c->stack);
-    }
     free(c);
 }
 
@@ -72,7 +60,7 @@ static size_t row_bytes(const lx_prefix_cache *c)
     return (size_t)c->width * sizeof(int32_t);
 }
 
-/* Rows that the entry and the key begin with, of the first n of the key. */
+/* Rows that the entry has in common with the first n of the key. */
 static int32_t common(const lx_prefix_cache *c, const entry *e, lx_prefix_key key, int32_t n)
 {
     int32_t most = e->n < n ? e->n : n, i = 0;
@@ -84,8 +72,7 @@ static int32_t common(const lx_prefix_cache *c, const entry *e, lx_prefix_key ke
     return i;
 }
 
-/* Whether the entry stands before the key's first n rows; a prefix stands before what goes on from
-   it. */
+/* Whether the entry stands before the key's first n rows. A prefix stands before longer ones. */
 static bool before(const lx_prefix_cache *c, const entry *e, lx_prefix_key key, int32_t n)
 {
     if (e->owner != key.owner)
@@ -117,9 +104,8 @@ static bool is_at(const lx_prefix_cache *c, int32_t index, lx_prefix_key key, in
     return index < c->n && e->owner == key.owner && e->n == n && common(c, e, key, n) == n;
 }
 
-/* The longest kept prefix of the key, NULL when there is none. If what stands before its rows is
-   not a prefix of them, no prefix is longer than what the two have in common: it would stand
-   between. */
+/* The longest kept prefix of the key, or NULL. If the entry before the key's rows is not a prefix
+   of them, no prefix is longer than the rows in common: it would stand between the two. */
 static entry *longest(lx_prefix_cache *c, lx_prefix_key key)
 {
     for (int32_t n = key.n_rows; n > 0;) {
@@ -148,12 +134,12 @@ static int32_t most_shared(const lx_prefix_cache *c, lx_prefix_key key)
 
 lx_prefix lx_prefix_cache_find(lx_prefix_cache *c, lx_prefix_key key)
 {
-    lx_prefix found = {.place = -1, .shared = most_shared(c, key)};
+    lx_prefix found = {.slot = -1, .shared = most_shared(c, key)};
     entry *e = longest(c, key);
     if (e != NULL) {
         e->used = ++c->time;
         found.rows = e->n;
-        found.place = e->place;
+        found.slot = e->slot;
     }
     return found;
 }
@@ -169,7 +155,8 @@ static void remove_at(lx_prefix_cache *c, int32_t index)
             (size_t)(c->n - index) * sizeof *c->entries);
 }
 
-/* What the loss of an entry costs: rows to compute anew, and for how long they were not used. */
+/* The cost of an entry's loss: rows to compute again, and the time for which the entry was unused.
+ */
 typedef struct loss {
     uint64_t rows, age;
 } loss;
@@ -198,10 +185,10 @@ int32_t lx_prefix_cache_forget(lx_prefix_cache *c)
     }
     if (least < 0)
         return -1;
-    int32_t place = c->entries[least].place;
+    int32_t slot = c->entries[least].slot;
     remove_at(c, least);
-    c->unused[c->n_places - c->n - 1] = place;
-    return place;
+    c->unused[c->n_slots - c->n - 1] = slot;
+    return slot;
 }
 
 int32_t lx_prefix_cache_add(lx_prefix_cache *c, lx_prefix_key key)
@@ -215,18 +202,18 @@ int32_t lx_prefix_cache_add(lx_prefix_cache *c, lx_prefix_key key)
     if (ids == NULL)
         return -1;
     memcpy(ids, key.ids, (size_t)n * row_bytes(c));
-    if (c->n == c->n_places)
+    if (c->n == c->n_slots)
         (void)lx_prefix_cache_forget(c);
-    int32_t place = c->unused[c->n_places - c->n - 1];
+    int32_t slot = c->unused[c->n_slots - c->n - 1];
     index = find_index(c, key, n); /* one before it may be gone */
     memmove(c->entries + index + 1, c->entries + index,
             (size_t)(c->n - index) * sizeof *c->entries);
     c->n++;
     c->entries[index] =
-        (entry){.owner = key.owner, .ids = ids, .n = n, .place = place, .used = ++c->time};
+        (entry){.owner = key.owner, .ids = ids, .n = n, .slot = slot, .used = ++c->time};
     if (index > 0)
         c->entries[index].shared = common(c, &c->entries[index - 1], key, n);
     if (index + 1 < c->n)
         c->entries[index + 1].shared = common(c, &c->entries[index + 1], key, n);
-    return place;
+    return slot;
 }

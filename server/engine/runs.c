@@ -1,93 +1,38 @@
 /*
- * Which job has which places.
+ * Runs begin, fork and end.
  *
- * Forking: the shared prompt rows are computed in the run's first place. Then each sample gets a
- * copy of that state, as admit.c lets them start, and the last one the state itself. While
- * samples wait the place is the run's source: no step computes rows of it, so it takes no slot.
- * Of a growing state only the page is copied that the samples go on writing: they share full ones.
+ * A run's first slot computes the prompt. With several samples it becomes the prompt slot: each
+ * sample gets a copy of its state when admit.c grants a slot, and the last sample gets the prompt
+ * slot itself. Full pages of a growing state are shared, and only the page that samples write is
+ * copied.
  */
-#include "server/engine/internal.h"
+#include <assert.h>
 
 #include "common/clock.h"
+#include "server/engine/internal.h"
 
 void lx_runs_init(lx_engine *e)
 {
-    int32_t n = e->n_places;
+    int32_t n = e->total_slots;
     for (int32_t i = 0; i < n; i++) {
-        e->slots[i] = (lx_slot){.run = -1, .pages = -1, .state = i, .spare = -1};
-        e->free_slots[i] = e->free_runs[i] = n - 1 - i;
+        e->slots[i] = (lx_slot){.run = -1, .pages = -1, .state = i, .second = -1};
+        e->free_slots[i] = n - 1 - i;
+        e->run_order[i] = i;
     }
-    e->n_free = e->n_free_runs = n;
-    e->oldest = e->newest = -1;
-}
-
-/* The deadlines that end with the first slot and the first token. */
-static lx_status check_beginning(const lx_job *job, int64_t now, lx_error *err)
-{
-    const lx_job_params *p = lx_job_get_params(job);
-    bool queue_late = p->queue_deadline_ns != 0 && now >= p->queue_deadline_ns;
-    bool first_late = p->first_deadline_ns != 0 && now >= p->first_deadline_ns;
-    if (!queue_late && !first_late)
-        return LX_OK;
-    lx_job_times t = lx_job_get_times(job);
-    if (queue_late && t.started == 0)
-        return lx_fail(err, LX_ERR_BUSY, NULL,
-                       "all slots were in use for as long as a request may wait: try again later");
-    if (first_late && t.first_token == 0)
-        return lx_fail(err, LX_ERR_TIMEOUT, NULL,
-                       "no token was generated within the time for the first one");
-    return LX_OK;
-}
-
-lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_error *err)
-{
-    if (lx_job_cancelled(job))
-        return lx_fail(err, LX_ERR_CANCELLED, NULL, "the request was cancelled");
-    if (now >= lx_job_get_params(job)->deadline_ns)
-        return lx_fail(err, LX_ERR_TIMEOUT, NULL,
-                       "the request timed out before its answer was complete");
-    lx_status st = check_beginning(job, now, err);
-    if (st != LX_OK)
-        return st;
-    if (lx_job_get_params(job)->suspendable && atomic_load(&e->suspending) &&
-        lx_job_may_suspend(job))
-        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,
-                       "the server is stopping and has suspended this request");
-    return LX_OK;
+    e->n_free = n;
 }
 
 /* --- slots --- */
 
-int32_t lx_job_pages(const lx_engine *e, const lx_job *job)
-{
-    return lx_model_state_pages(e->model, lx_job_rows(lx_job_plan(job), lx_job_get_params(job)));
-}
-
-/* The rows of the source are the samples' beginning: the history's, or the prompt's but one. */
-int32_t lx_job_shared_pages(const lx_engine *e, const lx_job *job)
-{
-    const lx_job_start *start = &lx_job_get_params(job)->start;
-    int32_t rows = start->n_tokens > 0 ? start->rows : lx_job_plan(job)->n_prompt - 1;
-    bool shares = lx_job_get_params(job)->n > 1 && lx_engine_page_bytes(e) > 0;
-    return shares ? rows / LX_PAGE_TOKENS : 0;
-}
-
-/* A shared prompt's state and one sample beside it: so a run that began can always end. */
-int32_t lx_job_first_pages(const lx_engine *e, const lx_job *job)
-{
-    int32_t n = lx_job_pages(e, job);
-    return lx_job_get_params(job)->n > 1 ? 2 * n - lx_job_shared_pages(e, job) : n;
-}
-
-/* A free place. It has the pages of a chain of n_shared, and new ones. What the run has reserved
-   for it and other runs have too is given back. */
+/* Takes a free slot, with the n_shared pages of a chain and new ones. Of the n_reserved pages it
+   gives back those that other runs use too. */
 static lx_status take_slot(lx_engine *e, int32_t run, int32_t shared, int32_t n_shared,
                            int32_t n_reserved, int32_t *out, lx_error *err)
 {
     int32_t slot = e->free_slots[--e->n_free], n = e->runs[run].pages, n_new = n - n_shared;
     e->slots[slot] = (lx_slot){
-        .run = run, .sample = -1, .state = slot, .spare = -1, .order = e->next_place_order++};
-    e->runs[run].n_places++;
+        .run = run, .sample = -1, .state = slot, .second = -1, .order = e->next_slot_order++};
+    e->runs[run].n_slots++;
     *out = slot;
     int32_t n_used = n_new + lx_pages_share(&e->pages, LX_PAGES_RUN, shared);
     lx_prefix_make_room(e, n_new);
@@ -99,32 +44,25 @@ static lx_status take_slot(lx_engine *e, int32_t run, int32_t shared, int32_t n_
     return lx_transformer_state_map(e->transformer, e->states, slot, n, e->page_list, err);
 }
 
-void lx_runs_leave_seat(lx_engine *e, int32_t slot)
-{
-    e->slots[slot].phase = LX_SLOT_FREE;
-    lx_count_seats(e, e->runs[e->slots[slot].run].request, -1);
-}
-
 void lx_runs_free_slot(lx_engine *e, int32_t slot)
 {
-    if (e->slots[slot].phase != LX_SLOT_FREE)
-        lx_runs_leave_seat(e, slot);
-    e->runs[e->slots[slot].run].n_places--;
+    lx_slot_enter(e, slot, LX_SLOT_FREE);
+    e->runs[e->slots[slot].run].n_slots--;
     lx_pages_reserve(&e->pages, -lx_pages_drop(&e->pages, LX_PAGES_RUN, e->slots[slot].pages));
     lx_drafts_give_back(e, slot);
-    e->slots[slot] = (lx_slot){.run = -1, .pages = -1, .state = slot, .spare = -1};
+    e->slots[slot] = (lx_slot){.run = -1, .pages = -1, .state = slot, .second = -1};
     e->free_slots[e->n_free++] = slot;
 }
 
-/* How many places more than it has now a run will ask for. */
-static int32_t pending(const lx_run *r)
+/* The slots for which the run will still ask. */
+static int32_t pending(const lx_engine *e, const lx_run *r)
 {
-    bool in_prompt = r->params->n > 1 && !r->ready;
+    bool in_prompt = r->params->n > 1 && !lx_run_is_ready(e, r);
     return r->params->n - r->next_sample - in_prompt;
 }
 
-/* Pages reserved for samples that were granted and have no place yet; the last one takes the
-   source's. */
+/* Pages that granted samples without a slot have reserved; the last sample has the prompt slot's.
+ */
 static int32_t granted_pages(const lx_run *r)
 {
     bool last = r->granted > 0 && r->next_sample + r->granted == r->params->n;
@@ -133,15 +71,10 @@ static int32_t granted_pages(const lx_run *r)
 
 static void start_sample(lx_engine *e, lx_run *r, int32_t slot)
 {
-    e->slots[slot].order = e->next_place_order++;
-    e->slots[slot].phase = LX_SLOT_DECODE;
+    lx_slot_enter(e, slot, LX_SLOT_DECODE);
+    e->slots[slot].order = e->next_slot_order++;
     e->slots[slot].sample = r->next_sample++;
     e->slots[slot].step = r->params->start.n_tokens;
-}
-
-int32_t lx_slot_rows(const lx_slot *s, const lx_run *r)
-{
-    return s->step > 0 ? r->plan->n_prompt + s->step - 1 : s->prompt_row;
 }
 
 lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err)
@@ -159,41 +92,20 @@ lx_status lx_runs_keep_state(lx_engine *e, int32_t slot, lx_error *err)
 
 static int32_t new_run(lx_engine *e, lx_job *job, uint64_t order)
 {
-    int32_t i = e->free_runs[--e->n_free_runs];
+    int32_t i = e->run_order[e->n_runs++];
     e->runs[i] = (lx_run){.job = job,
                           .plan = lx_job_plan(job),
                           .params = lx_job_get_params(job),
-                          .source = -1,
+                          .first_slot = -1,
                           .pages = lx_job_pages(e, job),
                           .shared_pages = lx_job_shared_pages(e, job),
                           .request = *lx_job_request_note(job),
                           .first_row = lx_job_get_params(job)->start.rows,
-                          .order = order,
-                          .older = e->newest,
-                          .newer = -1};
-    if (e->newest >= 0)
-        e->runs[e->newest].newer = i;
-    else
-        e->oldest = i;
-    e->newest = i;
+                          .order = order};
     return i;
 }
 
-static void unlink_run(lx_engine *e, int32_t run)
-{
-    const lx_run *r = &e->runs[run];
-    if (r->older >= 0)
-        e->runs[r->older].newer = r->newer;
-    else
-        e->oldest = r->newer;
-    if (r->newer >= 0)
-        e->runs[r->newer].older = r->older;
-    else
-        e->newest = r->older;
-    e->free_runs[e->n_free_runs++] = run;
-}
-
-/* kept: a place of the arena to start from, -1: none. */
+/* kept: the back end's slot to start from, -1: none. */
 static lx_status first_state(lx_engine *e, const lx_run *r, int32_t kept, int32_t slot,
                              lx_error *err)
 {
@@ -206,7 +118,7 @@ static lx_status first_state(lx_engine *e, const lx_run *r, int32_t kept, int32_
     return lx_transformer_state_zero(e->transformer, e->states, slot, err);
 }
 
-/* What the run's first slot does: prompt rows if there are any, or at once its sample's tokens. */
+/* The run's first slot computes prompt rows, if some are left. */
 static void begin_in_slot(lx_engine *e, lx_run *r, int32_t slot)
 {
     const lx_job_start *start = &r->params->start;
@@ -214,17 +126,12 @@ static void begin_in_slot(lx_engine *e, lx_run *r, int32_t slot)
     bool prompt = start->n_tokens == 0 && r->first_row < lx_run_prompt_end(r);
     s->prompt_row = r->first_row;
     s->step = start->n_tokens;
-    s->phase = prompt ? LX_SLOT_PROMPT : LX_SLOT_DECODE;
-    if (r->params->n > 1) {
-        r->source = slot;
-        r->ready = !prompt;
-        e->n_pending += pending(r);
-    } else {
+    r->first_slot = slot;
+    lx_slot_enter(e, slot, prompt ? LX_SLOT_PROMPT : lx_run_after_prompt(r));
+    if (r->params->n > 1)
+        e->n_pending += pending(e, r);
+    else
         s->sample = r->next_sample++;
-        r->prompted = !prompt && start->n_tokens == r->params->max_new;
-    }
-    if (r->ready || r->prompted)
-        lx_runs_leave_seat(e, slot);
 }
 
 lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err)
@@ -238,53 +145,49 @@ lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err
     lx_job_mark_started(job, atomic_load(&e->metrics->steps));
     lx_job_times t = lx_job_get_times(job);
     lx_histogram_observe(&e->metrics->queue_time, t.started - t.submitted);
-    atomic_fetch_add_explicit(&e->metrics->queue_steps, t.started_step - t.submitted_step,
-                              memory_order_relaxed);
+    lx_counter_add(&e->metrics->queue_steps, (int64_t)(t.started_step - t.submitted_step));
     return st == LX_OK ? first_state(e, r, kept, slot, err) : st;
 }
 
-/* A place for the run's next sample, with a copy of the shared prompt's state. */
-static lx_status copy_source(lx_engine *e, int32_t run, int32_t *slot, lx_error *err)
+/* A slot for the run's next sample, with a copy of the shared prompt's state. */
+static lx_status copy_prompt_slot(lx_engine *e, int32_t run, int32_t *slot, lx_error *err)
 {
     const lx_run *r = &e->runs[run];
-    const lx_slot *source = &e->slots[r->source];
+    const lx_slot *from = &e->slots[r->first_slot];
     int32_t n = r->shared_pages;
-    int32_t shared = lx_pages_before(&e->pages, source->pages, r->pages - n);
+    int32_t shared = lx_pages_before(&e->pages, from->pages, r->pages - n);
     lx_status st = take_slot(e, run, shared, n, r->pages - n, slot, err);
     if (st != LX_OK)
         return st;
-    e->slots[*slot].prompt_row = source->prompt_row;
-    return lx_transformer_state_copy(e->transformer, e->states, *slot, r->source,
-                                     lx_slot_rows(source, r), err);
+    e->slots[*slot].prompt_row = from->prompt_row;
+    return lx_transformer_state_copy(e->transformer, e->states, *slot, r->first_slot,
+                                     lx_slot_rows(from, r), err);
 }
 
-/* Starts the samples of one run that may. */
 static lx_status fork_run(lx_engine *e, int32_t run, lx_error *err)
 {
     lx_run *r = &e->runs[run];
-    bool waits = r->granted > 0 && r->source >= 0 && e->slots[r->source].moving;
-    for (; r->granted > 0 && !waits; r->granted--, e->n_granted--, e->n_pending--) {
+    lx_status st = LX_OK;
+    while (r->granted > 0 && st == LX_OK && e->slots[r->first_slot].moves == 0) {
         bool last = r->next_sample == r->params->n - 1;
-        int32_t slot = r->source;
-        lx_status st = last ? LX_OK : copy_source(e, run, &slot, err);
-        start_sample(e, r, slot); /* whatever came of it, the seat is the place's now */
+        int32_t slot = r->first_slot;
+        if (!last)
+            st = copy_prompt_slot(e, run, &slot, err);
+        start_sample(e, r, slot); /* after a failure too: the slot took the grant */
+        r->granted--, e->n_granted--, e->n_pending--;
         if (last) {
-            r->source = -1;
-            lx_count_sources(e, r->request, -1);
-        }
-        if (st != LX_OK) {
-            r->granted--, e->n_granted--, e->n_pending--;
-            return st;
+            r->first_slot = -1;
+            lx_usage_count(e, r->request, 0, -1);
         }
     }
-    return LX_OK;
+    return st;
 }
 
 lx_status lx_runs_fork(lx_engine *e, lx_error *err)
 {
     lx_status st = LX_OK;
-    for (int32_t i = e->oldest; i >= 0 && e->n_granted > 0 && st == LX_OK; i = e->runs[i].newer)
-        st = fork_run(e, i, err);
+    for (int32_t i = 0; i < e->n_runs && e->n_granted > 0 && st == LX_OK; i++)
+        st = fork_run(e, e->run_order[i], err);
     return st;
 }
 
@@ -292,55 +195,48 @@ void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *er
 {
     lx_run *r = &e->runs[run];
     bool complete = r->n_done == r->params->n; /* then its slots are free already */
-    for (int32_t i = 0; i < e->n_places && !complete; i++) {
+    assert(r->under_way == 0);
+    e->n_pending -= pending(e, r);
+    for (int32_t i = 0; i < e->total_slots && !complete; i++) {
         if (e->slots[i].run == run)
             lx_runs_free_slot(e, i);
     }
-    if (r->source >= 0)
-        lx_count_sources(e, r->request, -1);
-    lx_count_seats(e, r->request, -r->granted);
+    lx_usage_count(e, r->request, -r->granted, -(r->params->n > 1 && r->first_slot >= 0));
     lx_pages_reserve(&e->pages, -granted_pages(r));
     e->n_granted -= r->granted;
-    e->n_pending -= pending(r);
     lx_job *job = r->job;
     int64_t n_tokens = r->n_tokens;
-    unlink_run(e, run);
-    lx_engine_end_job(e, job, n_tokens, status, err);
-}
-
-/* Its one sample's state goes with it. */
-static lx_status save_states(lx_engine *e, int32_t run, lx_error *err)
-{
-    lx_status st = LX_OK;
-    e->runs[run].saved = true;
-    for (int32_t i = 0; i < e->n_places && st == LX_OK; i++) {
-        if (e->slots[i].run == run)
-            st = lx_runs_keep_state(e, i, err);
+    for (int32_t i = 0, gap = 0; i < e->n_runs; i++) { /* the younger ones move up */
+        gap += e->run_order[i] == run;
+        e->run_order[i] = i + gap < e->n_runs ? e->run_order[i + gap] : run;
     }
-    return st;
+    e->n_runs--;
+    lx_engine_end_job(e, job, n_tokens, status, err);
 }
 
 lx_status lx_runs_drop(lx_engine *e, int64_t now, lx_error *err)
 {
-    for (int32_t i = e->oldest, newer; i >= 0; i = newer) {
+    for (int32_t k = 0, i; k < e->n_runs; k += e->run_order[k] == i) { /* one that ends leaves */
+        i = e->run_order[k];
+        lx_run *r = &e->runs[i];
         lx_error why = {0};
-        newer = e->runs[i].newer;
-        lx_status st = lx_engine_check_job(e, e->runs[i].job, now, &why);
-        e->runs[i].ending = st != LX_OK;
-        if (e->runs[i].under_way > 0)
+        lx_status st = lx_engine_check_job(e, r->job, now, &why);
+        if (r->phase == LX_RUN_OPEN || r->phase == LX_RUN_ENDING)
+            r->phase = st == LX_OK ? LX_RUN_OPEN : LX_RUN_ENDING;
+        if (st == LX_OK || r->under_way > 0)
             continue; /* its slots and its job's memory are still in use */
-        lx_status saved = LX_OK;
-        bool saves = st == LX_ERR_UNAVAILABLE && !e->runs[i].saved;
-        if (saves && !lx_drafts_catch_up(e, i))
-            continue;
-        if (saves)
-            saved = save_states(e, i, err);
-        if (saved != LX_OK)
-            return saved;
-        if (st == LX_OK || e->runs[i].under_way > 0)
-            continue;
+        if (st == LX_ERR_UNAVAILABLE && r->phase == LX_RUN_ENDING) {
+            if (!lx_drafts_catch_up(e, r->first_slot))
+                continue;
+            r->phase = LX_RUN_SAVED;
+            lx_status saved = lx_runs_keep_state(e, r->first_slot, err); /* n is 1 */
+            if (saved != LX_OK)
+                return saved;
+            if (r->under_way > 0)
+                continue;
+        }
         if (st == LX_ERR_UNAVAILABLE)
-            lx_job_mark_suspended(e->runs[i].job);
+            lx_job_mark_suspended(r->job);
         lx_runs_end(e, i, st, &why);
     }
     return LX_OK;

@@ -1,112 +1,102 @@
 /*
- * The engine's beginning and end: its options are checked, everything that it will ever need is
- * allocated, and its thread is started; at the end the reverse.
+ * The engine's start: it checks the options, allocates all that the engine will ever need, prepares
+ * steps and starts the thread. The engine's end is the reverse.
  */
-#include <signal.h>
+#include <assert.h>
 #include <stdlib.h>
 
 #include "common/clock.h"
 #include "server/engine/internal.h"
 
-/* A place has 2^20 tokens' pages at most. */
+/* The pages of a slot hold at most 2^20 tokens. */
 enum { MAX_PAGES = 1 << 24, MAX_SLOT_PAGES = 1 << 14 };
 enum { MAX_SLOTS = 1 << 20, MAX_QUEUE = 1 << 20, MAX_ROWS = 1 << 20, MAX_PREFIXES = 1 << 16 };
 
 static lx_status check_options(const lx_engine_options *o, lx_error *err)
 {
-    if (o->n_slots < 1 || o->n_slots > MAX_SLOTS)
-        return lx_fail(err, LX_ERR_INVALID, "slots", "slots is %d, not in 1 .. %d", o->n_slots,
-                       MAX_SLOTS);
-    if (o->max_queue < 0 || o->max_queue > MAX_QUEUE)
-        return lx_fail(err, LX_ERR_INVALID, "max_queue", "max_queue is %d, not in 0 .. %d",
-                       o->max_queue, MAX_QUEUE);
-    if (o->max_tokens < o->n_slots || o->max_tokens > MAX_ROWS)
-        return lx_fail(err, LX_ERR_INVALID, "max_tokens",
-                       "a step's rows are %d, not in %d (slots) .. %d", o->max_tokens, o->n_slots,
-                       MAX_ROWS);
-    if (o->prefix_bytes < 0 || o->prefix_every < 0)
-        return lx_fail(err, LX_ERR_INVALID, "prefix_cache_mb",
-                       "prefix_bytes and prefix_every must be 0 or more");
-    if (o->move_bytes < 0)
-        return lx_fail(err, LX_ERR_INVALID, "move_bytes", "move_bytes must be 0 or more");
-    if (o->prompt_beside < 1)
-        return lx_fail(err, LX_ERR_INVALID, "prompt_beside", "prompt_beside is %d, not at least 1",
-                       o->prompt_beside);
-    if (o->ahead < 0 || o->ahead > LX_MAX_AHEAD)
-        return lx_fail(err, LX_ERR_INVALID, "ahead", "ahead is %d, not in 0 .. %d", o->ahead,
-                       LX_MAX_AHEAD);
-    if (o->draft < 0 || o->draft > LX_MAX_DRAFT)
-        return lx_fail(err, LX_ERR_INVALID, "draft", "draft is %d, not in 0 .. %d", o->draft,
-                       LX_MAX_DRAFT);
-    if (o->prompt_chunk < 1)
-        return lx_fail(err, LX_ERR_INVALID, "prompt_chunk", "prompt_chunk is %d, not at least 1",
-                       o->prompt_chunk);
+    const struct {
+        const char *field;
+        int64_t value, least, most;
+    } ranges[] = {
+        {"slots", o->n_slots, 1, MAX_SLOTS},
+        {"max_queue", o->max_queue, 0, MAX_QUEUE},
+        {"max_tokens", o->max_tokens, o->n_slots, MAX_ROWS},
+        {"prefix_cache_mb", o->prefix_bytes, 0, INT64_MAX},
+        {"prefix_every", o->prefix_every, 0, INT32_MAX},
+        {"move_bytes", o->move_bytes, 0, INT64_MAX},
+        {"prompt_beside", o->prompt_beside, 1, INT32_MAX},
+        {"ahead", o->ahead, 0, LX_MAX_AHEAD},
+        {"draft", o->draft, 0, LX_MAX_DRAFT},
+        {"prompt_chunk", o->prompt_chunk, 1, INT32_MAX},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
+            return lx_fail(err, LX_ERR_INVALID, ranges[i].field, "%s is %lld, not in %lld .. %lld",
+                           ranges[i].field, (long long)ranges[i].value, (long long)ranges[i].least,
+                           (long long)ranges[i].most);
+    }
     return LX_OK;
 }
 
-/* One zeroed array; *ok turns false without memory. */
-static void *grab(size_t n, size_t size, bool *ok)
+/* One zeroed array that the engine owns. NULL without memory. */
+static void *grab(lx_engine *e, size_t n, size_t size)
 {
+    assert(e->n_memory < LX_ENGINE_ARRAYS);
     void *p = calloc(n, size);
-    *ok = *ok && p != NULL;
+    e->memory[e->n_memory++] = p;
+    e->has_memory = e->has_memory && p != NULL;
     return p;
 }
 
-static bool allocate_frame(const lx_engine *e, lx_frame *f)
+#define GRAB(owner, field, n) ((owner)->field = grab(e, (size_t)(n), sizeof *(owner)->field))
+
+static void allocate_frame(lx_engine *e, lx_frame *f)
 {
-    bool ok = true;
-    size_t n = (size_t)e->options.n_slots, rows = (size_t)e->options.max_tokens;
-    f->seq_start = grab(n + 1, sizeof *f->seq_start, &ok);
-    f->seq_place = grab(n, sizeof *f->seq_place, &ok);
-    f->seq_slot = grab(n, sizeof *f->seq_slot, &ok);
-    f->branch = grab(n, sizeof *f->branch, &ok);
-    f->branch_row = grab(n, sizeof *f->branch_row, &ok);
-    f->position = grab(n, sizeof *f->position, &ok);
-    f->constraints = grab(rows, sizeof *f->constraints, &ok);
-    f->ids = grab(rows * (size_t)e->model->config.n_inputs, sizeof *f->ids, &ok);
-    f->output_row = grab(rows, sizeof *f->output_row, &ok);
-    f->output_slot = grab(rows, sizeof *f->output_slot, &ok);
-    f->guess = grab(rows, sizeof *f->guess, &ok);
-    f->sampling = grab(rows, sizeof *f->sampling, &ok);
-    f->samples = grab(rows, sizeof *f->samples, &ok);
-    return ok;
+    int32_t n = e->options.n_slots, rows = e->options.max_tokens;
+    GRAB(f, seq_start, n + 1);
+    GRAB(f, seq_slot, n);
+    GRAB(f, seq_state, n);
+    GRAB(f, branch, n);
+    GRAB(f, branch_row, n);
+    GRAB(f, position, n);
+    GRAB(f, constraints, rows);
+    GRAB(f, ids, (int64_t)rows * e->model->config.n_inputs);
+    GRAB(f, output_row, rows);
+    GRAB(f, output_slot, rows);
+    GRAB(f, guess, rows);
+    GRAB(f, sampling, rows);
+    GRAB(f, samples, rows);
 }
 
-static void free_frame(lx_frame *f)
+static void allocate_usage(lx_engine *e, lx_usage_table *u, int32_t n)
 {
-    void *arrays[] = {f->seq_start,  f->seq_slot,    f->constraints, f->ids,     f->position,
-                      f->output_row, f->output_slot, f->sampling,    f->samples, f->guess,
-                      f->seq_place,  f->branch,      f->branch_row};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        free(arrays[i]);
+    GRAB(u, at, n);
+    GRAB(u, clocks, n);
+    GRAB(u, unused, n);
 }
-
-#define GRAB(field, n) (e->field = grab((size_t)(n), sizeof *e->field, &ok))
 
 static bool allocate(lx_engine *e)
 {
-    bool ok = true;
-    int32_t n = e->n_places, n_queue = e->options.max_queue + e->options.n_slots;
+    int32_t n = e->total_slots, n_queue = e->options.max_queue + e->options.n_slots;
     int32_t n_jobs = 2 * n_queue + n; /* in the queue, dropped from it, and running */
-    GRAB(masks, lx_task_masks(e->model) + 1);
-    GRAB(queue, n_queue);
-    GRAB(admitted, n);
-    GRAB(admitted_order, n);
-    GRAB(dropped, n_queue);
-    GRAB(slots, n);
-    GRAB(free_slots, n);
-    GRAB(runs, n);
-    GRAB(free_runs, n);
-    GRAB(views, n);
-    GRAB(rows, n);
-    GRAB(scratch, n);
-    GRAB(items, n);
-    GRAB(page_list, e->slot_pages + 1);
-    ok = lx_pages_init(&e->pages, e->pages.n) && ok;
-    ok = lx_parties_init(&e->clients, n_jobs) && lx_parties_init(&e->requests, n_jobs) && ok;
+    e->has_memory = lx_pages_init(&e->pages, e->pages.n);
+    GRAB(e, masks, lx_task_masks(e->model) + 1);
+    GRAB(e, queue, n_queue);
+    GRAB(e, admitted, n);
+    GRAB(e, dropped, n_queue);
+    GRAB(e, slots, n);
+    GRAB(e, free_slots, n);
+    GRAB(e, runs, n);
+    GRAB(e, run_order, n);
+    GRAB(e, rows, n);
+    GRAB(e, items, n);
+    GRAB(e, page_list, e->slot_pages + 1);
+    GRAB(&e->moves, ring, n);
+    allocate_usage(e, &e->clients, n_jobs);
+    allocate_usage(e, &e->requests, n_jobs);
     for (int32_t i = 0; i <= e->options.ahead; i++)
-        ok = ok && allocate_frame(e, &e->frames[i]);
-    return ok;
+        allocate_frame(e, &e->frames[i]);
+    return e->has_memory;
 }
 
 static void release(lx_engine *e)
@@ -116,18 +106,9 @@ static void release(lx_engine *e)
     lx_transformer_states_free(e->transformer, e->states);
     lx_pages_fini(&e->pages);
     lx_prefix_cache_free(e->prefixes);
-    lx_drafts_fini(e);
-    free(e->answer_ids);
-    free(e->kept_pages);
-    for (int32_t i = 0; i <= LX_MAX_AHEAD; i++)
-        free_frame(&e->frames[i]);
-    lx_parties_fini(&e->clients);
-    lx_parties_fini(&e->requests);
-    void *arrays[] = {e->masks,      e->queue, e->admitted,       e->dropped,  e->slots,
-                      e->free_slots, e->runs,  e->free_runs,      e->views,    e->rows,
-                      e->scratch,    e->items, e->admitted_order, e->page_list};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        free(arrays[i]);
+    lx_drafter_free(e->drafts.drafter);
+    for (int32_t i = 0; i < e->n_memory; i++)
+        free(e->memory[i]);
     free(e);
 }
 
@@ -146,11 +127,11 @@ static lx_status make_masks(lx_engine *e, lx_error *err)
     return st;
 }
 
-/* How many pages the pool has, and a place may have, by the options. */
+/* The pages of the pool, and the most pages of a slot. */
 static void count_pages(lx_engine *e)
 {
     int64_t each = lx_engine_page_bytes(e);
-    int64_t all = (int64_t)e->n_places * lx_model_state_pages(e->model, e->model->max_rows);
+    int64_t all = (int64_t)e->total_slots * lx_model_state_pages(e->model, e->model->max_rows);
     int64_t n = each > 0 && e->options.page_bytes > 0 ? e->options.page_bytes / each : all;
     n = n > MAX_PAGES ? MAX_PAGES : n;
     e->pages.n = each > 0 && n < 1 ? 1 : (int32_t)n;
@@ -159,43 +140,124 @@ static void count_pages(lx_engine *e)
     e->slot_pages = e->pages.n < most ? e->pages.n : most;
 }
 
-/* As many places for prompts' states as the bytes allow: a state that grows counts as one page, and
-   what they have in all is limited too. */
+/* As many slots for kept states as the bytes allow, with one page each if states grow. The pages of
+   all kept states are limited too. */
 static lx_status make_prefixes(lx_engine *e, int32_t *n, lx_error *err)
 {
     int64_t page = lx_engine_page_bytes(e), bytes = e->options.prefix_bytes;
     int64_t fixed = e->model->state.fixed_floats * (int64_t)sizeof(float);
-    int64_t places = bytes / (fixed + page);
-    *n = places < MAX_PREFIXES ? (int32_t)places : MAX_PREFIXES;
+    int64_t slots = bytes / (fixed + page);
+    *n = slots < MAX_PREFIXES ? (int32_t)slots : MAX_PREFIXES;
     if (*n == 0)
         return LX_OK;
     int64_t most = page > 0 ? (bytes - *n * fixed) / page : 0;
     e->most_kept_pages = most < e->pages.n ? (int32_t)most : e->pages.n;
-    e->kept_pages = malloc((size_t)*n * sizeof *e->kept_pages);
-    size_t ids = (size_t)e->model->max_rows * (size_t)e->model->config.n_inputs;
-    e->answer_ids = malloc(ids * sizeof *e->answer_ids);
-    if (e->kept_pages == NULL || e->answer_ids == NULL)
+    GRAB(e, kept_pages, *n);
+    GRAB(e, answer_ids, (int64_t)e->model->max_rows * e->model->config.n_inputs);
+    if (!e->has_memory)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d prefixes", *n);
     for (int32_t i = 0; i < *n; i++)
         e->kept_pages[i] = -1;
     return lx_prefix_cache_new(*n, e->model->config.n_inputs, &e->prefixes, err);
 }
 
-/* Places, those for prompts' states and second ones of drafts. A probe's row needs a page of its
-   own. */
 static lx_status make_states(lx_engine *e, lx_error *err)
 {
     int32_t n_kept = 0;
     lx_status st = make_prefixes(e, &n_kept, err);
+    int32_t n = e->total_slots + n_kept;
     if (st == LX_OK)
-        st = lx_drafts_init(e, err);
-    int32_t first_spare = e->n_places + n_kept;
-    if (st == LX_OK)
-        st = lx_transformer_states_pool(e->transformer, first_spare + e->drafts.n_all,
-                                        e->pages.n + 1, e->slot_pages, &e->states, err);
-    lx_drafts_place(e, first_spare);
+        st = lx_drafts_init(e, n, err);
+    if (st != LX_OK)
+        return st;
+    return lx_transformer_states_pool(e->transformer, n + e->drafts.n_second, e->pages.n + 1,
+                                      e->slot_pages, &e->states, err); /* one page is the probe's */
+}
+
+/*
+ * --- steps are prepared before the first job ---
+ *
+ * One step of each size that the back end distinguishes, and one of the largest size. So steps have
+ * all their memory, or the start fails, and captured graphs are made now. Only lists of biases, of
+ * which a job may bring many, can make a later step larger.
+ */
+
+/* The longest lists that a row can have; all rows share them. */
+typedef struct lists {
+    int32_t banned[LX_MAX_BANNED];
+    lx_sample top[LX_MAX_TOP];
+} lists;
+
+static void add_output(const lx_engine *e, lx_frame *f, lists *l)
+{
+    bool text = e->model->task->modality == LX_TEXT; /* others have no lists */
+    int32_t n_ids = e->model->config.n_values, i = f->step.batch.n_outputs++;
+    int32_t most_top = n_ids < LX_MAX_TOP ? n_ids : LX_MAX_TOP;
+    f->output_row[i] = f->step.batch.n_tokens - 1;
+    f->sampling[i] = (lx_sampling){
+        .temperature = 1,
+        .top_p = 1,
+        .forced = -1,
+        .n_banned = text && n_ids > 1 ? LX_MAX_BANNED : 0,
+        .banned = l->banned,
+        .n_top = text ? most_top : 0,
+        .top = l->top,
+    };
+}
+
+/* Maps this page as all pages that a prepared step can need; -1: no page. Nothing is computed, so
+   all may be the same. */
+static lx_status map_slots(lx_engine *e, int32_t page, lx_error *err)
+{
+    int32_t n = (e->options.max_tokens + LX_PAGE_TOKENS - 1) / LX_PAGE_TOKENS;
+    n = n < e->slot_pages ? n : e->slot_pages;
+    for (int32_t i = 0; i < n; i++)
+        e->page_list[i] = page;
+    lx_status st = LX_OK;
+    for (int32_t slot = 1; slot <= e->options.n_slots && n > 0 && st == LX_OK; slot++)
+        st = lx_transformer_state_map(e->transformer, e->states, slot, n, e->page_list, err);
     return st;
 }
+
+/* Prepares steps of n_rows rows in n_seqs sequences; all rows are outputs. */
+static lx_status prepare(lx_engine *e, int32_t n_seqs, int32_t n_rows, lists *l, lx_error *err)
+{
+    lx_frame *f = &e->frames[0];
+    lx_frame_clear(f); /* ids and positions are zeros */
+    lx_batch *b = &f->step.batch;
+    for (int32_t i = 0; i < n_seqs; i++) {
+        int64_t length = n_rows / n_seqs + (i < n_rows % n_seqs);
+        if (e->pages.n > 0 && length > (int64_t)e->slot_pages * LX_PAGE_TOKENS)
+            length = (int64_t)e->slot_pages * LX_PAGE_TOKENS;
+        f->seq_start[b->n_seqs] = b->n_tokens;
+        f->seq_state[b->n_seqs++] = i + 1; /* there are spare slots */
+        for (int64_t row = 0; row < length; row++) {
+            b->n_tokens++;
+            add_output(e, f, l);
+        }
+    }
+    f->seq_start[n_seqs] = b->n_tokens;
+    return lx_transformer_prepare(e->transformer, e->states, &f->step, err);
+}
+
+static lx_status prepare_all(lx_engine *e, lx_error *err)
+{
+    lists l = {0};
+    int32_t n_slots = e->options.n_slots, size = 0;
+    if (e->be->ops->prepare == NULL)
+        return LX_OK;
+    lx_status st = map_slots(e, e->pages.n, err); /* the probe's */
+    if (st == LX_OK)
+        st = prepare(e, n_slots, e->options.max_tokens, &l, err);
+    while (st == LX_OK && size < n_slots) {
+        size = e->be->ops->step_size(size + 1);
+        int32_t n = size < n_slots ? size : n_slots;
+        st = prepare(e, n, n, &l, err);
+    }
+    return st == LX_OK ? map_slots(e, -1, err) : st;
+}
+
+/* --- the thread --- */
 
 /* Timed waits are on the monotonic clock. */
 static bool init_condition(pthread_cond_t *changed)
@@ -209,17 +271,7 @@ static bool init_condition(pthread_cond_t *changed)
     return ok;
 }
 
-bool lx_engine_thread(pthread_t *thread, void *(*run)(void *), void *context)
-{
-    sigset_t all, old;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    int code = pthread_create(thread, NULL, run, context);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return code == 0;
-}
-
-/* What threads share. The engine's has ended. */
+/* The engine's thread has ended. */
 static void end_shared(lx_engine *e)
 {
     lx_moves_fini(e);
@@ -259,7 +311,7 @@ lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, l
     e->metrics = metrics;
     e->options = *options;
     int32_t n_spare = options->n_spare > 0 ? options->n_spare : lx_fair_spare(options->n_slots);
-    e->n_places = options->n_slots + n_spare;
+    e->total_slots = options->n_slots + n_spare;
     count_pages(e);
     atomic_init(&e->healthy, true);
     atomic_init(&e->last_step_ns, lx_now_ns());
@@ -269,7 +321,7 @@ lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, l
     if (st == LX_OK)
         st = make_masks(e, err);
     if (st == LX_OK)
-        st = lx_engine_prepare(e, err);
+        st = prepare_all(e, err);
     if (st == LX_OK) {
         lx_runs_init(e);
         e->credit = options->n_slots;

@@ -1,36 +1,29 @@
 /*
- * Steps under way, and what comes of them. Nothing is allocated here.
+ * Steps under way, and their results. Nothing is allocated here.
  *
- * A turn starts one step, if a slot has work (batch.c), and reads the results of the oldest
- * once more than `ahead` are under way. It reads all when what a slot does next depends on what it
- * draws in the newest one, so that such a run takes as many steps as it does alone. With nothing to
- * start, it reads one.
+ * A turn starts one step, if a slot has rows (batch.c), and waits for the oldest steps while more
+ * than `ahead` are under way. If a run's next rows depend on a token of the newest step, the turn
+ * waits for all; if it started nothing, for one.
  *
- * A run that is to end (cancelled, late, failed) gets no more rows, and ends when none of its steps
- * is under way: at most `ahead` steps later. Since nothing is computed beyond a sample's known end,
- * a slot's state is always the one after its newest token when no step of it is under way, but for
- * late rows: what wants the state has the slot catch up first (drafts.c).
+ * A run that is to end gets no more rows, and ends when none of its steps is under way. No step
+ * goes beyond the known end of a sample. So a slot without steps under way has the state after its
+ * newest token, except for late rows; whatever needs the state has the slot catch up first
+ * (drafts.c).
  *
- * All tokens of a step are published first, then every job whose reader waits for one of them is
- * woken once: a reader sees a step's tokens of all its samples in one burst.
+ * All tokens of a step are published before any reader is woken, so a reader sees them in one
+ * burst.
  */
-#include "server/engine/internal.h"
+#include <assert.h>
 
 #include "common/clock.h"
+#include "server/engine/internal.h"
 
 static lx_frame *frame_of(lx_engine *e, uint64_t number)
 {
     return &e->frames[number % ((uint64_t)e->options.ahead + 1)];
 }
 
-/* --- what came of a step --- */
-
-/* Whether the next token of the slot's sample is a target. */
-static bool is_scored(const lx_engine *e, int32_t slot)
-{
-    const lx_run *r = &e->runs[e->slots[slot].run];
-    return lx_job_tokens(r->job, e->slots[slot].sample, NULL, NULL) < r->params->n_targets;
-}
+/* --- results of a step --- */
 
 static void observe_token(lx_engine *e, const lx_run *r, const lx_slot *s, int64_t now)
 {
@@ -47,32 +40,29 @@ static void free_finished(lx_engine *e, int32_t slot)
     lx_runs_free_slot(e, slot);
 }
 
-/* The sample in the slot is complete, but for its state where that is on its way. */
+/* The slot's sample is complete. Its state may still be wanted, or be on its way to the job. */
 static lx_status finish_sample(lx_engine *e, int32_t slot, lx_error *err)
 {
     const lx_run *r = &e->runs[e->slots[slot].run];
     bool wants_state = r->params->keep_state || lx_prefix_keeps_answers(e, r);
-    if (wants_state && e->slots[slot].late > 0) {
-        e->slots[slot].catching_up = true;
+    if (wants_state && !lx_drafts_catch_up(e, slot))
         return LX_OK;
-    }
     lx_status st = r->params->keep_state ? lx_runs_keep_state(e, slot, err) : LX_OK;
     if (st == LX_OK)
         st = lx_prefix_keep_answer(e, slot, err);
-    e->slots[slot].finished = e->slots[slot].moving;
-    if (!e->slots[slot].moving)
+    if (e->slots[slot].moves > 0)
+        lx_slot_enter(e, slot, LX_SLOT_LEAVING);
+    else
         free_finished(e, slot);
-    else if (e->slots[slot].phase != LX_SLOT_FREE)
-        lx_runs_leave_seat(e, slot);
     return st;
 }
 
-/* What waited for a state goes on. */
+/* Takes the moves that are done. */
 static lx_status take_moves(lx_engine *e, lx_error *err)
 {
     lx_status st = LX_OK;
     for (int32_t slot = 0; st == LX_OK && (slot = lx_moves_take(e, false, &st, err)) >= 0;) {
-        if (e->slots[slot].finished)
+        if (e->slots[slot].phase == LX_SLOT_LEAVING)
             free_finished(e, slot);
     }
     return st;
@@ -83,13 +73,18 @@ typedef struct counts {
 } counts;
 
 /* Whether the sample goes on. */
-static bool push_token(lx_engine *e, int32_t slot, lx_sample sample, int64_t now)
+static bool push_token(lx_engine *e, int32_t slot, lx_sample sample, int64_t now, counts *n)
 {
     lx_slot *s = &e->slots[slot];
     lx_run *r = &e->runs[s->run];
-    r->failed = r->failed || sample.token < 0;
-    if (r->failed)
+    assert(r->phase != LX_RUN_SAVED);
+    if (sample.token < 0)
+        r->phase = LX_RUN_FAILED;
+    if (r->phase == LX_RUN_FAILED)
         return false;
+    bool scored = lx_job_tokens(r->job, s->sample, NULL, NULL) < r->params->n_targets;
+    n->scored += scored;
+    n->generated += !scored;
     observe_token(e, r, s, now);
     lx_drafts_learn(e, r, s, sample.token);
     r->advanced |= lx_job_push(r->job, s->sample, sample.token, sample.logprob);
@@ -98,60 +93,53 @@ static bool push_token(lx_engine *e, int32_t slot, lx_sample sample, int64_t now
     return !lx_job_sample_ended(r->job, s->sample);
 }
 
-/* What was drawn in the rows of one place, from output *at on, which moves behind them: up to the
-   first that is not what the next row took it to be. */
+/* Hands out the tokens of one slot from output *at on, up to the first one that the next row did
+   not assume. *at moves on to the next slot's outputs. */
 static lx_status hand_out(lx_engine *e, const lx_frame *f, int32_t *at, int64_t now, counts *n,
                           lx_error *err)
 {
-    int32_t slot = f->output_slot[*at], n_tokens = 0;
+    int32_t slot = f->output_slot[*at];
     const lx_run *r = &e->runs[e->slots[slot].run];
+    int64_t before = r->n_tokens;
     bool goes_on = true;
-    for (; *at < f->step.batch.n_outputs && f->output_slot[*at] == slot; ++*at) {
-        if (!goes_on)
-            continue;
-        bool scored = is_scored(e, slot);
-        goes_on = push_token(e, slot, f->samples[*at], now);
-        n_tokens += !r->failed;
-        n->scored += scored && !r->failed;
-        n->generated += !scored && !r->failed;
-        goes_on = goes_on && (f->guess[*at] < 0 || f->guess[*at] == f->samples[*at].token);
-    }
-    if (r->failed)
+    for (; *at < f->step.batch.n_outputs && f->output_slot[*at] == slot; ++*at)
+        goes_on = goes_on && push_token(e, slot, f->samples[*at], now, n) &&
+                  (f->guess[*at] < 0 || f->guess[*at] == f->samples[*at].token);
+    if (r->phase == LX_RUN_FAILED)
         return LX_OK;
-    lx_drafts_settle(e, slot, n_tokens);
+    lx_drafts_settle(e, slot, (int32_t)(r->n_tokens - before));
     bool ended = lx_job_sample_ended(r->job, e->slots[slot].sample);
     return ended ? finish_sample(e, slot, err) : LX_OK;
 }
 
-/* Places whose states have seen in this step what they lacked. */
+/* The slots that caught up in this step have no late rows any more. */
 static lx_status end_catching_up(lx_engine *e, const lx_frame *f, lx_error *err)
 {
     lx_status st = LX_OK;
     for (int32_t i = 0; i < f->step.batch.n_seqs && st == LX_OK; i++) {
-        lx_slot *s = &e->slots[f->seq_place[i]];
-        if (!s->catching_up)
+        lx_slot *s = &e->slots[f->seq_slot[i]];
+        if (s->phase != LX_SLOT_CATCH_UP)
             continue;
-        s->catching_up = false;
+        lx_slot_enter(e, f->seq_slot[i], LX_SLOT_DECODE);
         s->late = 0;
         if (lx_job_sample_ended(e->runs[s->run].job, s->sample))
-            st = finish_sample(e, f->seq_place[i], err);
+            st = finish_sample(e, f->seq_slot[i], err);
     }
     return st;
 }
 
-/* Ends the samples that wanted nothing but the state after their prompt. */
+/* Ends the samples that want no token. */
 static lx_status finish_prompted(lx_engine *e, lx_error *err)
 {
     lx_status st = LX_OK;
-    for (int32_t i = 0; i < e->n_places && st == LX_OK; i++) {
-        const lx_slot *s = &e->slots[i];
-        if (s->run >= 0 && s->under_way == 0 && e->runs[s->run].prompted)
+    for (int32_t i = 0; i < e->total_slots && st == LX_OK; i++) {
+        if (e->slots[i].phase == LX_SLOT_PROMPTED && lx_slot_is_idle(&e->slots[i]))
             st = finish_sample(e, i, err);
     }
     return st;
 }
 
-/* With finite weights, numbers overflow only where a state began with absurd ones: the client's. */
+/* With finite weights, numbers overflow only if the client's state has absurd ones. */
 static void end_overflown(lx_engine *e, int32_t run)
 {
     lx_error err = {0};
@@ -165,18 +153,17 @@ static void end_overflown(lx_engine *e, int32_t run)
     lx_runs_end(e, run, st, &err);
 }
 
-/* Ends the runs that are complete or failed and wakes the others that got a token. */
+/* Ends runs that are complete or failed, and wakes the readers of the others that got a token. */
 static void tell_jobs(lx_engine *e)
 {
-    for (int32_t i = e->oldest, newer; i >= 0; i = newer) {
+    for (int32_t k = 0, i; k < e->n_runs; k += e->run_order[k] == i) { /* one that ends leaves */
+        i = e->run_order[k];
         lx_run *r = &e->runs[i];
         bool advanced = r->advanced;
-        newer = r->newer;
         r->advanced = false;
-        if (r->failed && r->under_way > 0)
-            continue;
-        if (r->failed) {
-            end_overflown(e, i);
+        if (r->phase == LX_RUN_FAILED) {
+            if (r->under_way == 0)
+                end_overflown(e, i);
         } else if (r->n_done == r->params->n) {
             lx_runs_end(e, i, LX_OK, NULL);
         } else if (advanced) {
@@ -185,17 +172,16 @@ static void tell_jobs(lx_engine *e)
     }
 }
 
-/* A step's time begins when the one before it is done: they follow each other on the device. */
+/* Steps follow each other on the device, so a step's time begins when the one before is done. */
 static void count(lx_engine *e, const lx_frame *f)
 {
     lx_metrics *m = e->metrics;
     int64_t now = lx_now_ns(), begin = f->begin_ns > e->done_ns ? f->begin_ns : e->done_ns;
     int64_t ns = now - begin;
     e->done_ns = now;
-    atomic_fetch_add_explicit(&m->steps, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&m->step_rows, (uint64_t)f->step.batch.n_tokens,
-                              memory_order_relaxed);
-    atomic_fetch_add_explicit(&m->prompt_tokens, (uint64_t)f->n_prompt_rows, memory_order_relaxed);
+    lx_counter_add(&m->steps, 1);
+    lx_counter_add(&m->step_rows, f->step.batch.n_tokens);
+    lx_counter_add(&m->prompt_tokens, f->n_prompt_rows);
     lx_histogram_observe(&m->step_time, ns);
     if (f->n_prompt_rows == 0)
         lx_step_cost_observe(&e->drafts.cost, f->step.batch.n_tokens, ns);
@@ -203,7 +189,6 @@ static void count(lx_engine *e, const lx_frame *f)
     atomic_store(&e->step_ns, mean == 0 ? ns : mean + (ns - mean) / 8);
 }
 
-/* Hands the step's tokens to their jobs. */
 static lx_status hand_out_all(lx_engine *e, const lx_frame *f, lx_error *err)
 {
     int64_t now = lx_now_ns();
@@ -211,8 +196,7 @@ static lx_status hand_out_all(lx_engine *e, const lx_frame *f, lx_error *err)
     lx_status st = LX_OK;
     for (int32_t i = 0; i < f->step.batch.n_outputs && st == LX_OK;)
         st = hand_out(e, f, &i, now, &n, err);
-    atomic_fetch_add_explicit(&e->metrics->generated_tokens, (uint64_t)n.generated,
-                              memory_order_relaxed);
+    lx_counter_add(&e->metrics->generated_tokens, n.generated);
     atomic_fetch_sub(&e->work_left, n.generated + n.scored);
     atomic_store(&e->last_step_ns, now);
     return st;
@@ -220,33 +204,23 @@ static lx_status hand_out_all(lx_engine *e, const lx_frame *f, lx_error *err)
 
 /* --- steps under way --- */
 
-/* Keeps the states of prompts that pause after this step: copies queued behind it. */
-static lx_status keep_prefixes(lx_engine *e, const lx_frame *f, lx_error *err)
-{
-    lx_status st = LX_OK;
-    for (int32_t i = 0; i < f->step.batch.n_seqs && st == LX_OK; i++)
-        st = lx_prefix_keep(e, f->seq_place[i], err);
-    return st;
-}
-
+/* Starts the step, and keeps the states of prompts that pause after it: the device copies them
+ * then. */
 static lx_status start(lx_engine *e, lx_frame *f, lx_error *err)
 {
     lx_status st = lx_transformer_start(e->transformer, e->states, &f->step, &f->number, err);
-    if (st != LX_OK)
-        return st;
-    e->n_started++;
-    return keep_prefixes(e, f, err);
+    e->n_started += st == LX_OK;
+    for (int32_t i = 0; i < f->step.batch.n_seqs && st == LX_OK; i++)
+        st = lx_prefix_keep(e, f->seq_slot[i], f->position[i], err);
+    return st;
 }
 
 /* The oldest step under way is done. */
 static lx_frame *retire(lx_engine *e)
 {
     lx_frame *f = frame_of(e, ++e->n_done);
-    for (int32_t i = 0; i < f->step.batch.n_seqs; i++) {
-        lx_slot *s = &e->slots[f->seq_place[i]];
-        s->under_way--;
-        e->runs[s->run].under_way--;
-    }
+    for (int32_t i = 0; i < f->step.batch.n_seqs; i++)
+        lx_slot_count(e, f->seq_slot[i], -1, 0);
     return f;
 }
 
@@ -266,7 +240,7 @@ void lx_engine_abandon(lx_engine *e)
     lx_status st = LX_OK;
     if (e->n_done < e->n_started)
         st = lx_transformer_wait(e->transformer, frame_of(e, e->n_started)->number, NULL);
-    (void)st; /* done or failed, nothing writes to their memory any more */
+    (void)st; /* done or failed: nothing writes to the jobs' memory any more */
     while (e->n_done < e->n_started)
         (void)retire(e);
     while (lx_moves_pending(e))

@@ -1,7 +1,4 @@
-/*
- * Stop strings: where a text ends because one of them stands in it. One that can never come is
- * allowed.
- */
+/* Stop strings: where a text ends because it contains one of them. */
 #ifndef LINNET_SERVER_ENGINE_STOPS_H
 #define LINNET_SERVER_ENGINE_STOPS_H
 
@@ -9,7 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LX_MAX_STOPS = 4, LX_MAX_STOP_BYTES = 256 };
+#include "model/tasks/task.h"
+
+/* A client may send LX_MAX_STOPS; a chat's template adds others after them. */
+enum { LX_MAX_STOPS = 4, LX_MAX_ALL_STOPS = 9, LX_MAX_STOP_BYTES = 256 };
 
 typedef struct lx_stops {
     int32_t n;      /* 0: none */
@@ -17,7 +17,7 @@ typedef struct lx_stops {
     struct lx_stop {
         size_t bytes; /* 1 .. LX_MAX_STOP_BYTES */
         char text[LX_MAX_STOP_BYTES];
-    } stop[LX_MAX_STOPS];
+    } stop[LX_MAX_ALL_STOPS];
 } lx_stops;
 
 /* Where the first stop string begins, or `bytes` when there is none. */
@@ -32,5 +32,20 @@ size_t lx_stops_settled(const lx_stops *s, const char *text, size_t bytes);
 
 /* The longest of them, 0 when there are none. */
 size_t lx_stops_longest(const lx_stops *s);
+
+/* The ends of the samples' texts, in which a stop string may have begun. Following a text allocates
+   nothing. Thread: one at a time. */
+typedef struct lx_stop_tails lx_stop_tails;
+
+/* For n samples of the plan; stops, at least one, are borrowed. NULL without memory. */
+lx_stop_tails *lx_stop_tails_new(const lx_plan *plan, int32_t n, const lx_stops *stops);
+void lx_stop_tails_free(lx_stop_tails *t); /* NULL is allowed */
+/* What lx_stop_tails_new allocates. */
+int64_t lx_stop_tails_bytes(const lx_plan *plan, int32_t n, const lx_stops *stops);
+
+/* Follows sample i by its token `step`: whether that completes a stop string. */
+bool lx_stop_tails_follow(lx_stop_tails *t, int32_t i, int32_t step, const int32_t *tokens);
+/* Whether no stop string has begun at the end of sample i. */
+bool lx_stop_tails_settled(const lx_stop_tails *t, int32_t i);
 
 #endif

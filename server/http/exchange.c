@@ -115,7 +115,7 @@ static bool admit(lx_exchange *ex, const char *url, bool has_body, enum MHD_Resu
     lx_response rs = {0};
     if (o->admit == NULL)
         return true;
-    ex->passed = o->admit(o->gate, &head, &ex->pass, &rs);
+    ex->passed = o->admit(o->access, &head, &ex->pass, &rs);
     if (ex->passed)
         return true;
     ex->conn->refused = has_body;
@@ -123,16 +123,35 @@ static bool admit(lx_exchange *ex, const char *url, bool has_body, enum MHD_Resu
     return false;
 }
 
-/* Room for a body of so many bytes in all; false when the budget has none. */
+/* The client that has to hold the body in its share; its key where it has sent one. */
+static bool join_share(lx_exchange *ex)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(ex->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    bool has_key = ex->pass.who != NULL && ex->pass.who[0] != '\0';
+    lx_body_owner owner = lx_body_owner_of(has_key ? ex->pass.client.key : NULL,
+                                           info != NULL ? info->client_addr : NULL);
+    ex->share = lx_shares_join(&ex->http->shares, &owner);
+    return ex->share != NULL;
+}
+
+/* Whether there is room now for a body that begins. It takes room as it comes, so that a client
+   holds no more than it has sent. */
+static bool begin_body(lx_exchange *ex)
+{
+    if (!join_share(ex))
+        return false;
+    return ex->body_length == 0 ||
+           lx_shares_have(&ex->http->shares, ex->share, (int64_t)ex->body_length + 1);
+}
+
+/* Room for a body of so many bytes in all; false when the client's share has none. */
 static bool reserve_body(lx_exchange *ex, size_t bytes)
 {
-    lx_budget *b = ex->http->options.bodies;
     size_t need = bytes + 1; /* its NUL */
-    if (b != NULL && need > ex->reserved) {
-        if (!lx_budget_try(b, (int64_t)(need - ex->reserved)))
-            return false;
-        ex->reserved = need;
-    }
+    if (!lx_shares_take(&ex->http->shares, ex->share, (int64_t)(need - ex->reserved)))
+        return false;
+    ex->reserved = need;
     lx_buffer_reserve(&ex->body, bytes);
     return true;
 }
@@ -141,7 +160,8 @@ static void no_room(const lx_exchange *ex, lx_error *err)
 {
     const lx_budget *b = ex->http->options.bodies;
     (void)lx_fail(err, LX_ERR_BUSY, "body",
-                  "the %lld bytes for the bodies of all requests (--%s) are in use",
+                  "the %lld bytes for the bodies of all requests (--%s), or this client's share "
+                  "of them, are in use",
                   (long long)b->limit, b->flag);
 }
 
@@ -162,9 +182,9 @@ static enum MHD_Result begin(lx_http *h, struct MHD_Connection *connection, cons
     if (fault != 0)
         return refuse(ex, fault, &err, true);
     enum MHD_Result result = MHD_YES;
-    uint64_t length = strtoull(header(ex, "Content-Length"), NULL, 10); /* the front checked it */
-    bool has_body = length > 0 || header(ex, "Transfer-Encoding")[0] != '\0';
-    if (!admit(ex, url, has_body, &result) || length == 0 || reserve_body(ex, (size_t)length))
+    ex->body_length = strtoull(header(ex, "Content-Length"), NULL, 10); /* the front checked it */
+    bool has_body = ex->body_length > 0 || header(ex, "Transfer-Encoding")[0] != '\0';
+    if (!admit(ex, url, has_body, &result) || !has_body || begin_body(ex))
         return result;
     no_room(ex, &err);
     return refuse(ex, 503, &err, true);
@@ -172,8 +192,9 @@ static enum MHD_Result begin(lx_http *h, struct MHD_Connection *connection, cons
 
 static enum MHD_Result take_body(lx_exchange *ex, const char *data, size_t *n)
 {
-    size_t need = ex->body.length + *n, most = ex->most.bytes;
-    if (ex->body.status == LX_OK && need <= most && need >= ex->reserved) { /* chunked: it grows */
+    size_t need = ex->body.length + *n;
+    size_t most = ex->body_length > 0 ? ex->body_length : ex->most.bytes;
+    if (ex->body.status == LX_OK && need <= most && need >= ex->reserved) {
         size_t room = 2 * need < most ? 2 * need : most;
         if (!reserve_body(ex, room)) {
             lx_exchange_free_body(ex);

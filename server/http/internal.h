@@ -25,6 +25,7 @@
 #include "server/http/front.h"
 #include "server/http/headers.h"
 #include "server/http/server.h"
+#include "server/http/shares.h"
 
 struct lx_exchange;
 typedef struct lx_tls_pair lx_tls_pair; /* a certificate and its key */
@@ -89,6 +90,7 @@ typedef struct lx_workers {
 
 struct lx_http {
     lx_http_options options;
+    lx_shares shares; /* of options.bodies */
     lx_workers workers;
     struct MHD_Daemon *daemon;
     int listener; /* once it is quiesced, until it stops; else -1 */
@@ -130,8 +132,10 @@ typedef struct lx_exchange {
     size_t body_bytes; /* received, dropped ones included */
     lx_buffer body;
     lx_body_limit most;
-    size_t reserved; /* for it, in options.bodies */
-    lx_buffer out;   /* stream: made but not yet given to the library */
+    lx_share *share;    /* of the budget of bodies; NULL: it has no body */
+    size_t reserved;    /* for it, of that share */
+    size_t body_length; /* by Content-Length; 0 where it is chunked */
+    lx_buffer out;      /* stream: made but not yet given to the library */
     size_t out_read;
     lx_deferred deferred; /* replaced, under the lock, when its finish hands over */
     lx_deferred before;   /* the one that did */

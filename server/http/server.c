@@ -149,6 +149,7 @@ lx_status lx_http_start(const lx_http_options *options, lx_http **out, lx_error 
     if (getrandom(&h->id_prefix, sizeof h->id_prefix, 0) != (ssize_t)sizeof h->id_prefix)
         h->id_prefix = (uint64_t)lx_now_ns();
     int fd = -1;
+    lx_shares_init(&h->shares, options->bodies);
     (void)pthread_mutex_init(&h->tls_lock, NULL); /* cannot fail without attributes */
     lx_status st = LX_OK;
     if (options->tls_key != NULL)
@@ -176,6 +177,7 @@ lx_status lx_http_start(const lx_http_options *options, lx_http **out, lx_error 
     if (h->watch.started)
         lx_watch_stop(&h->watch);
     lx_http_tls_free(h);
+    lx_shares_fini(&h->shares);
     free(h);
     return st;
 }
@@ -226,5 +228,6 @@ void lx_http_stop(lx_http *h)
     lx_watch_stop(&h->watch);
     lx_workers_fini(&h->workers);
     lx_http_tls_free(h);
+    lx_shares_fini(&h->shares);
     free(h);
 }

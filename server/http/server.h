@@ -39,7 +39,7 @@ typedef struct lx_request {
     const char *id;   /* of X-Request-Id, or made up */
     const char *body; /* NUL-terminated, may hold more NULs */
     size_t body_bytes;
-    lx_client client;            /* as the gate said */
+    lx_client client;            /* as admit said */
     void (*wake)(void *context); /* any thread; must not be called after release */
     void *wake_context;
     const struct lx_owner *owner; /* of its states, as `admit` says; lives as long as the server */
@@ -122,11 +122,11 @@ typedef struct lx_http_options {
     int64_t wait_ns;        /* for a worker, after which the request is refused */
     int32_t ping_s;         /* silence in a stream before a comment is sent, 0: never */
     lx_body_limits limits;
-    lx_budget *bodies; /* bytes of bodies that are being read; NULL: no limit */
+    lx_budget *bodies; /* bytes of bodies that are being read; see shares.h */
     /* Lets a request in, before its body is read; or answers it. NULL: all are let in. */
     bool (*admit)(void *context, const lx_request_head *head, lx_pass *pass, lx_response *rs);
     void (*leave)(void *context, lx_pass *pass); /* its answer is over; once a request */
-    void *gate;                                  /* context of the two */
+    void *access;                                /* context of the two */
     /* Whether a request without a body is answered at once and at next to no cost: then its
        connection's thread calls the handler, behind no other request's work. NULL: none is. */
     bool (*is_quick)(const char *method, const char *path);

@@ -21,8 +21,9 @@ void lx_exchange_ref(lx_exchange *ex)
 void lx_exchange_free_body(lx_exchange *ex)
 {
     lx_buffer_fini(&ex->body);
-    if (ex->reserved > 0)
-        lx_budget_release(ex->http->options.bodies, (int64_t)ex->reserved);
+    if (ex->share != NULL)
+        lx_shares_leave(&ex->http->shares, ex->share, (int64_t)ex->reserved);
+    ex->share = NULL;
     ex->reserved = 0;
 }
 
@@ -37,7 +38,7 @@ void lx_exchange_unref(lx_exchange *ex)
     if (ex->before.context != NULL)
         ex->before.release(ex->before.context);
     if (ex->passed)
-        ex->http->options.leave(ex->http->options.gate, &ex->pass);
+        ex->http->options.leave(ex->http->options.access, &ex->pass);
     free(ex->response.body);
     free(ex->shown);
     lx_exchange_free_body(ex);

@@ -112,15 +112,6 @@ void lx_json_write_error(const char *message, const char *type, const char *para
 
 /* --- models --- */
 
-/* The first name of every class. */
-static json_t *make_classes(const lx_json_model *m)
-{
-    json_t *list = json_array();
-    for (int32_t i = 0; i < m->n_classes; i++)
-        list = lx_json_add(list, json_stringn(m->classes[i], strcspn(m->classes[i], " ")));
-    return list;
-}
-
 static json_t *make_kinds(const lx_json_model *m)
 {
     json_t *list = json_array();
@@ -129,31 +120,46 @@ static json_t *make_kinds(const lx_json_model *m)
     return list;
 }
 
-/* What only models of one modality have; false when there was no memory. */
-static bool add_own_meta(json_t *meta, const lx_json_model *m)
+static json_t *make_words(const lx_card_field *f)
 {
-    json_t *own = NULL;
-    if (m->width > 0)
-        own = json_pack("{s:I, s:I, s:I, s:I, s:o}", "period", (json_int_t)m->period, "width",
-                        (json_int_t)m->width, "height", (json_int_t)m->height, "channels",
-                        (json_int_t)m->channels, "classes", make_classes(m));
-    else if (m->sample_rate > 0)
-        own = json_pack("{s:I, s:f}", "sample_rate", (json_int_t)m->sample_rate, "max_seconds",
-                        m->max_seconds);
-    else if (m->context > 0)
-        own = json_pack("{s:I, s:s, s:b}", "context", (json_int_t)m->context, "tokenizer",
-                        m->tokenizer, "rhymes", (int)m->rhymes);
-    else
-        own = json_pack("{s:I}", "max_chars", (json_int_t)m->max_chars);
-    bool ok = own != NULL && json_object_update(meta, own) == 0;
-    json_decref(own);
+    json_t *list = json_array();
+    for (int32_t i = 0; i < f->n; i++) {
+        const char *text = f->text + (size_t)i * f->apart;
+        list = lx_json_add(list, json_stringn(text, strcspn(text, " ")));
+    }
+    return list;
+}
+
+static json_t *make_field(const lx_card_field *f)
+{
+    switch (f->kind) {
+    case LX_CARD_INT:
+        return json_integer((json_int_t)f->number);
+    case LX_CARD_FLAG:
+        return json_boolean(f->number > 0);
+    case LX_CARD_REAL:
+        return json_real(f->number);
+    case LX_CARD_WORD:
+        return json_string(f->text);
+    case LX_CARD_WORDS:
+        break;
+    }
+    return make_words(f);
+}
+
+/* Adds the task's own fields; false when there was no memory. */
+static bool add_card(json_t *meta, const lx_task_card *card)
+{
+    bool ok = true;
+    for (int32_t i = 0; i < card->n && ok; i++)
+        ok = json_object_set_new(meta, card->fields[i].name, make_field(&card->fields[i])) == 0;
     return ok;
 }
 
 static json_t *make_model(const lx_json_model *m)
 {
-    const char *made = m->width > 0 ? "image" : "text";
-    const char *read = m->sample_rate > 0 ? "audio" : made;
+    const char *made = m->modality == LX_IMAGE ? "image" : "text";
+    const char *read = m->modality == LX_SPEECH ? "audio" : made;
     json_t *root = json_pack(
         "{s:s, s:s, s:I, s:s, s:{s:[s], s:[s]}, s:{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, "
         "s:o, s:b}}",
@@ -164,7 +170,7 @@ static json_t *make_model(const lx_json_model *m)
         (json_int_t)m->n_heads, "state_bytes", (json_int_t)m->state_bytes, "slots",
         (json_int_t)m->slots, "fingerprint", m->fingerprint, "attention", make_kinds(m),
         "state_grows", (int)m->state_grows);
-    if (root != NULL && !add_own_meta(json_object_get(root, "meta"), m)) {
+    if (root != NULL && !add_card(json_object_get(root, "meta"), &m->card)) {
         json_decref(root);
         root = NULL;
     }

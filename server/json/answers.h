@@ -13,6 +13,7 @@
 
 #include "common/buffer.h"
 #include "model/config.h"
+#include "model/tasks/task.h"
 #include "model/tokenizers/tokenizer.h"
 #include "server/json/parts.h"
 #include "server/states/blob.h"
@@ -230,19 +231,11 @@ typedef struct lx_json_model {
     const char *id, *task, *fingerprint;
     int64_t created;
     int64_t n_parameters, n_vocab, n_embd, n_layers, n_heads, state_bytes, slots;
-    int64_t max_chars;                /* of lines, 0 for other texts */
-    int64_t context;                  /* tokens of prompt and answer, of these */
-    const char *tokenizer;            /* the family of their tokens */
+    lx_modality modality;
+    lx_task_card card;                /* the task's own fields */
     const char *kinds[LX_MAX_LAYERS]; /* [n_kinds] of attention, each once */
     int32_t n_kinds;
-    int64_t width, height, channels; /* of images, otherwise 0 */
-    bool state_grows;                /* with every token; otherwise state_bytes at any length */
-    int64_t period;                  /* of a strip of images, see lx_config */
-    const char (*classes)[LX_MAX_CLASS_NAMES]; /* [n_classes] of images, see lx_config */
-    int32_t n_classes;
-    bool rhymes;         /* poems may rhyme */
-    int64_t sample_rate; /* of sound, otherwise 0 */
-    double max_seconds;  /* the longest sound */
+    bool state_grows; /* with every token; otherwise state_bytes at any length */
 } lx_json_model;
 
 void lx_json_write_models(const lx_json_model *models, int32_t n, lx_buffer *out);

@@ -8,11 +8,11 @@
 #include <strings.h>
 
 #include "common/base64.h"
-#include "model/config.h"
+#include "model/tasks/image.h"
 #include "server/json/fields.h"
 #include "server/json/requests.h"
 
-enum { MAX_BIAS = 100, MAX_MESSAGES = 1024 };
+enum { MAX_MESSAGES = 1024 };
 
 /* --- values and members that change nothing --- */
 
@@ -34,7 +34,8 @@ bool lx_json_is_neutral(const json_t *value, unsigned neutral)
     else if (text != NULL)
         kinds = (text[0] == '\0' ? LX_NEUTRAL_EMPTY : 0) |
                 (is_among(text, "auto", "default") ? LX_NEUTRAL_AUTO : 0) |
-                (is_among(text, "none", "standard") ? LX_NEUTRAL_NONE : 0);
+                (is_among(text, "none", "standard") || strcmp(text, "opaque") == 0 ? LX_NEUTRAL_NONE
+                                                                                   : 0);
     else
         kinds = json_array_size(value) + json_object_size(value) == 0 ? LX_NEUTRAL_EMPTY : 0;
     return (kinds & neutral) != 0;
@@ -272,6 +273,9 @@ LX_READER(stream_options)
                            known[i]);
         *(i == 0 ? &p->include_usage : &p->usage_always) = json_is_true(wanted);
     }
+    if (p->usage_always && !p->include_usage)
+        lx_json_note(r->notes, "stream_options.continuous_usage_stats",
+                     "it needs include_usage: true", NULL);
     lx_json_note_members(value, r->name, known, r->notes);
     return LX_OK;
 }
@@ -304,12 +308,21 @@ LX_READER(stop)
     return st;
 }
 
+/* Of a field that says in which form answers are; `name` is the format's own, for errors. */
+static lx_status check_format(const json_t *format, const char *name, const lx_json_reading *r,
+                              lx_error *err)
+{
+    static const char *const known[] = {"type", NULL};
+    if (!lx_json_is(lx_json_field(format, known[0]), "text"))
+        return lx_fail(err, LX_ERR_INVALID, r->name,
+                       "%s must be {\"type\": \"text\"}: answers are text", name);
+    lx_json_note_members(format, name, known, r->notes);
+    return LX_OK;
+}
+
 LX_READER(text_format)
 {
-    if (lx_json_is(lx_json_field(value, "type"), "text"))
-        return LX_OK;
-    return lx_fail(err, LX_ERR_INVALID, r->name,
-                   "response_format must be {\"type\": \"text\"}: answers are text");
+    return check_format(value, r->name, r, err);
 }
 
 LX_READER(truncation)
@@ -326,11 +339,8 @@ LX_READER(response_text)
     const json_t *format = lx_json_field(value, "format");
     if (!json_is_object(value))
         return lx_fail(err, LX_ERR_INVALID, r->name, "text must be an object");
-    if (format != NULL && !lx_json_is(lx_json_field(format, "type"), "text"))
-        return lx_fail(err, LX_ERR_INVALID, r->name,
-                       "text.format must be {\"type\": \"text\"}: answers are text");
     lx_json_note_members(value, r->name, known, r->notes);
-    return LX_OK;
+    return format != NULL ? check_format(format, "text.format", r, err) : LX_OK;
 }
 
 LX_READER(include)
@@ -533,6 +543,7 @@ LX_READER(input)
     if (st != LX_OK || json_is_array(value))
         return st == LX_OK ? keep_list(value, r, err) : st;
     size_t bytes = json_string_length(value);
+    p->input_is_text = true;
     st = add_message(LX_CHAT_USER, copy_of(json_string_value(value), bytes), bytes, p, err);
     return st == LX_OK ? keep_last(p, err) : st;
 }
@@ -565,10 +576,10 @@ static lx_status keep_bias(int32_t id, const json_t *value, lx_completion_params
     double add = json_number_value(value);
     if (id < 0)
         return lx_fail(err, LX_ERR_INVALID, "logit_bias", "logit_bias: a key is not a token");
-    if (!json_is_number(value) || !(add >= -MAX_BIAS && add <= MAX_BIAS))
+    if (!json_is_number(value) || !(add >= -LX_MAX_ASKED_BIAS && add <= LX_MAX_ASKED_BIAS))
         return lx_fail(err, LX_ERR_INVALID, "logit_bias",
-                       "logit_bias: token %d must have a number from %d to %d", id, -MAX_BIAS,
-                       MAX_BIAS);
+                       "logit_bias: token %d must have a number from %d to %d", id,
+                       -LX_MAX_ASKED_BIAS, LX_MAX_ASKED_BIAS);
     p->biases[p->n_biases++] = (lx_bias){id, (float)add, 0};
     return LX_OK;
 }
@@ -590,7 +601,7 @@ static lx_status keep_map(json_t *map, lx_completion_params *p, lx_error *err)
 /* The form of llama.cpp: [[id, number], ...]; false in place of a number bans the token. */
 static lx_status keep_pairs(const json_t *list, lx_completion_params *p, lx_error *err)
 {
-    json_t *ban = json_integer(-MAX_BIAS);
+    json_t *ban = json_integer(-LX_MAX_ASKED_BIAS);
     lx_status st = LX_OK;
     for (size_t i = 0; st == LX_OK && i < json_array_size(list); i++) {
         const json_t *pair = json_array_get(list, i);

@@ -23,6 +23,7 @@ enum {
     TOKENIZE = 1 << LX_JSON_TOKENIZE,
     DETOKENIZE = 1 << LX_JSON_DETOKENIZE,
     SPEECH = 1 << LX_JSON_TRANSCRIPTIONS,
+    RELOAD = 1 << LX_JSON_RELOAD,
     CHOICES = COMPLETIONS | CHAT,
     TEXT = CHOICES | RESPONSES,
     EDIT = EDITS | EDITS_FORM,
@@ -104,7 +105,8 @@ typedef lx_transcription_params speech;
 /* Rows of one route stand in the order in which a bad body names them. Of two names of one field
    the later counts. */
 static const lx_field rows[] = {
-    {"model", ALL & ~FORK, LX_FIELD_OWN, 0, .read = lx_read_model}, /* the first member of each */
+    {"model", ALL & ~(FORK | RELOAD), LX_FIELD_OWN, 0,
+     .read = lx_read_model}, /* the first member of each */
 
     /* Fields of the responses' clients that would make another answer. */
     REFUSED("previous_response_id", RESPONSES, FALSE,
@@ -117,10 +119,10 @@ static const lx_field rows[] = {
     REFUSED("max_tokens", RESPONSES, FALSE, "it is max_output_tokens here"),
     REFUSED("max_completion_tokens", RESPONSES, FALSE, "it is max_output_tokens here"),
     REFUSED("logprobs", RESPONSES, FALSE, "it is include: [\"message.output_text.logprobs\"] here"),
-    REFUSED("n", RESPONSES, FALSE, "a response is one answer: use /v1/chat/completions"),
-    REFUSED("best_of", RESPONSES, FALSE, "use /v1/completions"),
+    REFUSED("n", RESPONSES, ONE, "a response is one answer: use /v1/chat/completions"),
+    REFUSED("best_of", RESPONSES, ONE, "use /v1/completions"),
     REFUSED("echo", RESPONSES, FALSE, "use /v1/completions"),
-    REFUSED("suffix", RESPONSES, FALSE, "leave it out"),
+    REFUSED("suffix", RESPONSES, EMPTY, "leave it out"),
     REFUSED("response_format", RESPONSES, FALSE, "it is text.format here"),
     REFUSED("state", RESPONSES, FALSE, "use /v1/completions"),
     REFUSED("return_state", RESPONSES, FALSE, "use /v1/completions"),
@@ -262,9 +264,9 @@ static const lx_field rows[] = {
     INT32("max_tokens", IMAGES, images, max_tokens, 1, LX_MAX_JOB_VALUES),
     OWN("images", EDITS, images, image, images),
     OWN("mask", EDITS, images, mask, mask),
-    IGNORED("quality", IMAGES, AUTO, NULL),
+    IGNORED("quality", IMAGES, AUTO | NONE, NULL),
     IGNORED("style", IMAGES, AUTO, NULL),
-    IGNORED("background", IMAGES, AUTO, NULL),
+    IGNORED("background", IMAGES, AUTO | NONE, NULL),
     IGNORED("moderation", IMAGES, AUTO, NULL),
     IGNORED("image", GENERATIONS, 0, "use /v1/images/edits"),
     IGNORED("image", EDITS, 0, "it is images here"),
@@ -308,6 +310,8 @@ static const lx_field rows[] = {
     BOOL("stream", SPEECH, speech, stream),
     INT64("timeout_ms", SPEECH, speech, timeout_ms, 1, LX_MAX_TIMEOUT_MS),
     IGNORED("chunking_strategy", SPEECH, AUTO, NULL),
+
+    REFUSED("model", RELOAD, 0, "a reload reads all models again"),
 
     /* No answer of any server depends on these. */
     LABEL("user", TEXT | IMAGES),

@@ -243,11 +243,11 @@ static lx_status no_memory(const char *name, lx_error *err)
 }
 
 /* The field's text, which the caller has from then on. A file stands for a field that is no text:
-   an object, which no field of a form is. */
+   an object with a member, which no field of a form is, and which says something. */
 static lx_status read_value(const lx_part *part, const char *name, json_t **out, lx_error *err)
 {
     (void)lx_json_starved();
-    *out = part->is_file ? json_object() : json_stringn(part->data, part->bytes);
+    *out = part->is_file ? json_pack("{sb}", "file", 1) : json_stringn(part->data, part->bytes);
     if (lx_json_starved())
         return no_memory(name, err);
     return *out != NULL ? LX_OK

@@ -31,6 +31,7 @@ typedef enum lx_json_route {
     LX_JSON_TOKENIZE,
     LX_JSON_DETOKENIZE,
     LX_JSON_TRANSCRIPTIONS,
+    LX_JSON_RELOAD,
     LX_JSON_ROUTES
 } lx_json_route;
 
@@ -70,7 +71,7 @@ enum {
     LX_NEUTRAL_MINUS = 16, /* a number below 0 */
     LX_NEUTRAL_EMPTY = 32, /* a text, a list or an object */
     LX_NEUTRAL_AUTO = 64,  /* "auto" or "default" */
-    LX_NEUTRAL_NONE = 128, /* "none" or "standard" */
+    LX_NEUTRAL_NONE = 128, /* "none", "standard" or "opaque" */
 };
 
 typedef struct lx_field {

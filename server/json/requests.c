@@ -49,11 +49,11 @@ static lx_status read_form(const char *content_type, const char *body, size_t by
 
 /* --- completions, chats, responses --- */
 
-static void poem_fields_fini(lx_poem_fields *p)
+static void poem_fields_fini(lx_poem_request *p)
 {
-    free(p->form);
-    free(p->acrostic);
-    *p = (lx_poem_fields){0};
+    free((char *)p->form);
+    free((char *)p->acrostic);
+    *p = (lx_poem_request){0};
 }
 
 void lx_completion_params_init(lx_completion_params *p)
@@ -385,6 +385,17 @@ void lx_detokenize_params_fini(lx_detokenize_params *p)
 {
     free(p->tokens);
     p->tokens = NULL;
+}
+
+/* --- reloads --- */
+
+lx_status lx_json_read_reload(const char *body, size_t bytes, lx_json_notes *notes, lx_error *err)
+{
+    if (bytes == 0)
+        return LX_OK;
+    char nowhere = 0; /* no row of the route has a target */
+    lx_json_reading r = {.route = LX_JSON_RELOAD, .params = &nowhere, .notes = notes};
+    return read_whole(body, bytes, r, err);
 }
 
 /* --- sounds --- */

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "model/chat.h"
+#include "model/tasks/poem.h"
 #include "server/engine/sampling.h"
 #include "server/engine/stops.h"
 #include "server/json/forms.h"
@@ -25,6 +26,7 @@ enum {
     LX_MAX_MODEL_NAME = 64,
     LX_MAX_PROMPTS = 256,
     LX_MAX_BIASES = 1024,
+    LX_MAX_ASKED_BIAS = 100, /* of logit_bias, either way; so little bans a token */
     LX_MAX_ASKED_TOKENS = 1000000,
     LX_MAX_IMAGE_PROMPT = 32 << 10,
     LX_MAX_PARTIAL_IMAGES = 3,
@@ -48,14 +50,6 @@ typedef struct lx_chat_message {
     size_t bytes;
 } lx_chat_message;
 
-/* What a poem is to be like, see model/tasks/poem.h. */
-typedef struct lx_poem_fields {
-    char *form;     /* owned, NUL-terminated; NULL: absent */
-    char *acrostic; /* owned, of acrostic_bytes; NULL: absent */
-    size_t acrostic_bytes;
-    bool rhyme;
-} lx_poem_fields;
-
 typedef struct lx_completion_params {
     char model[LX_MAX_MODEL_NAME];
     lx_prompt *prompts; /* [n_prompts], owned */
@@ -71,10 +65,10 @@ typedef struct lx_completion_params {
     int32_t n_allowed;
     int32_t min_tokens; /* before these no token ends an answer, and no stop string counts */
     lx_stops stops;
-    bool keeps_stop; /* the stop string that ended an answer is a part of it */
-    bool echo;       /* the prompt, then its completion */
-    bool ignore_eos; /* the end of an answer that has no fixed one is not drawn */
-    lx_poem_fields poem;
+    bool keeps_stop;      /* the stop string that ended an answer is a part of it */
+    bool echo;            /* the prompt, then its completion */
+    bool ignore_eos;      /* the end of an answer that has no fixed one is not drawn */
+    lx_poem_request poem; /* its texts are owned */
     lx_sampling_params sampling;
     lx_json_notes notes; /* of the body */
     bool stream, include_usage, rules, normalize;
@@ -82,6 +76,7 @@ typedef struct lx_completion_params {
     bool return_token_ids; /* the answer has the ids of the prompt's and its own tokens */
     bool chat;             /* read from messages, answered as chat.completion */
     bool response;         /* a chat, too; read from input, answered as a response */
+    bool input_is_text;    /* of a response: input is a text, not a list of messages */
     bool continues;        /* of a chat: the answer goes on with the last message */
     bool begins_answer;    /* of a chat: the template's begin of an answer stands at the end */
     bool wants_logprobs;   /* of a chat or a response, with n_top for each token: see n_logprobs */
@@ -184,7 +179,7 @@ typedef struct lx_state_create {
     lx_upload image, mask; /* of an image model: what is given of it */
     int32_t class_number;  /* of one that has classes: the class + 1, 0: any */
     bool rules, normalize;
-    lx_poem_fields poem;
+    lx_poem_request poem;        /* its texts are owned */
     lx_sampling_params sampling; /* of it only the seed is read: it is the state's */
     int64_t timeout_ms;
     lx_json_notes notes; /* of the body */
@@ -231,6 +226,13 @@ lx_status lx_json_read_detokenize(const char *body, size_t bytes, lx_detokenize_
                                   lx_error *err) LX_MUST_USE;
 void lx_tokenize_params_fini(lx_tokenize_params *p);
 void lx_detokenize_params_fini(lx_detokenize_params *p);
+
+/* --- reloads --- */
+
+/* POST /v1/models/reload, which has no field. LX_ERR_INVALID with the name of a field that is
+   refused, or with "body" for what is no JSON; an empty body is allowed. */
+lx_status lx_json_read_reload(const char *body, size_t bytes, lx_json_notes *notes,
+                              lx_error *err) LX_MUST_USE;
 
 /* --- sounds --- */
 

@@ -1,7 +1,7 @@
 /* A model's share of memory (see room.h). */
 #include "server/registry/room.h"
 
-#include "server/engine/fair.h"
+#include "server/engine/scheduler.h"
 
 enum {
     LEAST_GROWING = 16, /* slots of states that grow: they are rarely as large as they can be */
@@ -15,19 +15,19 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Few slots have as many spare places: more of these than slots would take memory from slots. */
+/* Few slots have as many spare slots: more of these would take memory from the former. */
 static int32_t usual_spare(int32_t n_slots)
 {
     int32_t spare = (int32_t)smaller(lx_fair_spare(n_slots), n_slots);
     return spare > LX_LEAST_SPARE ? spare : LX_LEAST_SPARE;
 }
 
-static int64_t n_states(const lx_room_sizes *s, int32_t n_places)
+static int64_t n_states(const lx_room_sizes *s, int32_t total_slots)
 {
-    return n_places + smaller(s->most_drafts, n_places / 2);
+    return total_slots + smaller(s->most_drafts, total_slots / 2);
 }
 
-/* Bytes of n slots with spare places, each state with so many. */
+/* Bytes of n slots with spare slots, each state with so many. */
 static int64_t bytes_of(const lx_room_sizes *s, const lx_room *r, int32_t n_slots, int32_t n_spare,
                         int64_t state)
 {
@@ -48,7 +48,7 @@ static int32_t slots_that_fit(const lx_room_sizes *s, const lx_room *r, int64_t 
     return low;
 }
 
-/* The most spare places beside the slots that the operator wants. */
+/* The most spare slots beside the slots that the operator wants. */
 static int32_t spare_that_fits(const lx_room_sizes *s, const lx_room *r)
 {
     int32_t low = LX_LEAST_SPARE, high = lx_fair_spare(s->n_slots);

@@ -1,6 +1,6 @@
 /*
- * What a model makes of its share of memory: how many samples it computes at once, how many more
- * have a place for their state, the most rows of a step, and what is left for pages. A pure
+ * How a model divides its share of memory: the slots that a step computes rows of, the spare slots,
+ * the most rows of a step, and the bytes left for pages. A pure
  * function of its arguments, tested alone.
  */
 #ifndef LINNET_SERVER_REGISTRY_ROOM_H
@@ -16,8 +16,8 @@ typedef struct lx_room_sizes {
     int64_t row;        /* bytes of the activations of a row of a step */
     int32_t n_slots;    /* that the operator wants, 0: as many as fit, up to most_slots */
     int32_t most_slots; /* >= 1 */
-    /* States beside the places: second ones of drafts, at most so many and half as many as there
-       are places. */
+    /* Second slots of drafts, beside the others: at most so many, and half as many as there are
+       others. */
     int32_t most_drafts;
 } lx_room_sizes;
 

@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/version.h"
+#include "model/tasks/image.h"
 #include "server/registry/serving_internal.h"
 
 lx_status lx_serving_new(lx_serving **out, lx_error *err)
@@ -118,6 +119,8 @@ lx_status lx_serving_load(lx_serving *s, const lx_serving_options *options, lx_e
     lx_status st = lx_folders_list(options, &l, err);
     if (st == LX_OK)
         st = load_all(s, &l, err);
+    if (st == LX_OK)
+        st = lx_serving_settle(s, s->models, s->n, err);
     lx_folders_free(&l);
     if (st == LX_OK)
         atomic_store(&s->loaded, true);
@@ -166,14 +169,6 @@ int64_t lx_serving_last_step_ms(lx_serving *s)
         oldest = step < oldest ? step : oldest;
     }
     return (now - oldest) / LX_NS_PER_MS;
-}
-
-int64_t lx_serving_held_bytes(lx_serving *s)
-{
-    int64_t bytes = 0;
-    for (int32_t i = 0; i < lx_serving_count(s); i++)
-        bytes += lx_serving_at(s, i)->held;
-    return bytes;
 }
 
 const char *lx_serving_backend(const lx_serving *s)
@@ -242,7 +237,7 @@ static lx_served_model *first_of(lx_serving *s, const char *task, lx_modality mo
         const lx_task_ops *t = m->model->task;
         if (task != NULL ? strcmp(t->name, task) != 0 : t->modality != modality)
             continue;
-        if (m->model->config.n_classes > 0)
+        if (t->modality == LX_IMAGE && lx_image_of(&m->model->config)->n_classes > 0)
             return m;
         first = first == NULL ? m : first;
     }

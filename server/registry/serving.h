@@ -18,6 +18,13 @@ enum { LX_MAX_MODELS = 64 };
 
 typedef struct lx_serving lx_serving;
 
+/* Bytes of this process's memory that models take or may take. */
+typedef struct lx_serving_bytes {
+    int64_t weights;  /* as large as in their files */
+    int64_t held;     /* of states and steps, see lx_room */
+    int64_t prefixes; /* of prompts' states that are kept */
+} lx_serving_bytes;
+
 typedef struct lx_served_model {
     lx_serving *serving;
     _Atomic int32_t refs; /* the list's, and one for every user that keeps it */
@@ -29,7 +36,7 @@ typedef struct lx_served_model {
     lx_metrics metrics;
     int32_t n_slots, n_spare;
     int64_t page_bytes;            /* of growing parts: what it had at start, a reload keeps it */
-    int64_t held;                  /* bytes that its states and steps may take, see lx_room */
+    lx_serving_bytes bytes;        /* of it */
     int64_t created;               /* Unix time at which it was loaded */
     _Atomic int64_t work_since_ns; /* when a job last came to an idle engine */
     char fingerprint[96];
@@ -54,6 +61,12 @@ typedef struct lx_serving_options {
     bool share_prefixes;    /* likewise */
     int64_t draft;          /* likewise, -1: what is best */
     int64_t probe_ns;       /* an idle engine steps so often, to see that it can; 0: never */
+    /* Whether a reload may load weights of so many bytes now, next to those in use. */
+    lx_status (*has_room)(void *memory, int64_t weights, lx_error *err);
+    /* Whether these may be all models' bytes from now on: at the end of loading, and of a reload
+       before its models are served. */
+    lx_status (*settle)(void *memory, const lx_serving_bytes *all, lx_error *err);
+    void *memory; /* context of the two, which are NULL where nothing is planned */
 } lx_serving_options;
 
 typedef enum lx_serving_state {
@@ -80,8 +93,6 @@ int64_t lx_serving_last_step_ms(lx_serving *s);
 int64_t lx_serving_state_bytes(const lx_served_model *m);
 /* How many folders of models the options name, and the bytes of the files of their weights. */
 int64_t lx_serving_weigh(const lx_serving_options *options, int32_t *n_models);
-/* Bytes of this process's memory that states and steps of all models may take; after loading. */
-int64_t lx_serving_held_bytes(lx_serving *s);
 /* What the back end is, one line; "" while loading. */
 const char *lx_serving_backend(const lx_serving *s);
 int64_t lx_serving_start_ns(const lx_serving *s);

@@ -265,6 +265,16 @@ static lx_status choose_backend(lx_serving *s, lx_served_model *m, lx_error *err
     return st;
 }
 
+/* In the process's memory. */
+static int64_t weight_bytes(const lx_served_model *m)
+{
+    const lx_safetensors *weights = m->model->weights;
+    int64_t bytes = 0;
+    for (int32_t i = 0; !m->be->ops->is_device && i < lx_safetensors_count(weights); i++)
+        bytes += (int64_t)lx_safetensors_bytes(lx_safetensors_at(weights, i));
+    return bytes;
+}
+
 lx_status lx_served_open(lx_serving *s, const char *dir, lx_served_model **out, lx_error *err)
 {
     lx_served_model *m = calloc(1, sizeof *m);
@@ -280,6 +290,7 @@ lx_status lx_served_open(lx_serving *s, const char *dir, lx_served_model **out, 
         return st;
     }
     name_fingerprint(m);
+    m->bytes.weights = weight_bytes(m);
     *out = m;
     return LX_OK;
 }
@@ -301,7 +312,7 @@ static lx_status start_speech(const lx_serving *s, lx_served_model *m, lx_error 
                                       &m->transcriber, err);
     m->n_slots = (int32_t)atomic_load(&m->metrics.slots_total);
     if (st == LX_OK && !m->be->ops->is_device)
-        m->held = lx_transcriber_bytes(m->transcriber);
+        m->bytes.held = lx_transcriber_bytes(m->transcriber);
     m->created = (int64_t)time(NULL);
     if (st == LX_OK)
         lx_log(LX_LOG_INFO, "model %s: task %s, %lld parameters, %d layers, sounds of %.1f s, %s",
@@ -324,7 +335,11 @@ static lx_status start_engine(lx_serving *s, lx_served_model *m, int32_t n_model
     m->n_spare = old != NULL ? old->n_spare : room.n_spare;
     int32_t max_tokens = m->n_slots + room.prompt_rows;
     int64_t page_bytes = choose_page_bytes(s, m, old, room.page_bytes);
-    m->held = m->be->ops->is_device ? 0 : room.held - room.page_bytes + page_bytes;
+    int64_t prefixes = prefix_bytes(s, m, n_models);
+    if (!m->be->ops->is_device) {
+        m->bytes.held = room.held - room.page_bytes + page_bytes;
+        m->bytes.prefixes = prefixes;
+    }
     lx_engine_options engine = {.n_slots = m->n_slots,
                                 .n_spare = m->n_spare,
                                 .max_queue = o->max_queue,
@@ -332,7 +347,7 @@ static lx_status start_engine(lx_serving *s, lx_served_model *m, int32_t n_model
                                 .prompt_chunk = PROMPT_CHUNK,
                                 .prompt_beside = prompt_beside(m->be),
                                 .page_bytes = page_bytes,
-                                .prefix_bytes = prefix_bytes(s, m, n_models),
+                                .prefix_bytes = prefixes,
                                 .prefix_every = o->prefix_every,
                                 .share_prefixes = o->share_prefixes,
                                 .draft = lx_engine_draft_of(o->draft, m->be),

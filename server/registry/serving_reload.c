@@ -107,13 +107,18 @@ static void hide_folder(const char *dir, lx_error *err)
     memcpy(err->text, text, sizeof text);
 }
 
-/* Logs a fault, and leaves of it what clients may learn; `dir`: the model's folder, or NULL where
-   the list of folders is at fault. */
-static void report_fault(const lx_serving *s, const char *dir, lx_error *err)
+static void log_fault(const lx_serving *s, const lx_error *err)
 {
     const lx_serving_options *o = &s->options;
     lx_log(LX_LOG_ERROR, "reload from %s: %s; what was served goes on",
            o->models_dir != NULL ? o->models_dir : o->model_dir, err->text);
+}
+
+/* Logs a fault, and leaves of it what clients may learn; `dir`: the model's folder, or NULL where
+   the list of folders is at fault. */
+static void report_fault(const lx_serving *s, const char *dir, lx_error *err)
+{
+    log_fault(s, err);
     if (dir != NULL)
         hide_folder(dir, err);
     else
@@ -214,6 +219,32 @@ static void report(const lx_serving *s, const new_table *t, lx_reload_pass *p)
     }
 }
 
+/* Whether the new weights fit into memory next to those in use. */
+static lx_status check_room(const lx_serving *s, const new_table *t, lx_error *err)
+{
+    int64_t weights = 0;
+    for (int32_t i = 0; i < t->n; i++)
+        if (t->models[i] != NULL)
+            weights += t->models[i]->bytes.weights;
+    const lx_serving_options *o = &s->options;
+    lx_status st = o->has_room != NULL ? o->has_room(o->memory, weights, err) : LX_OK;
+    if (st != LX_OK)
+        log_fault(s, err);
+    return st;
+}
+
+/* Whether all models that are to be served fit into memory at their largest. */
+static lx_status settle(const lx_serving *s, const new_table *t, lx_error *err)
+{
+    lx_served_model *all[LX_MAX_MODELS];
+    for (int32_t i = 0; i < t->n; i++)
+        all[i] = t->models[i] != NULL ? t->models[i] : s->models[i];
+    lx_status st = lx_serving_settle(s, all, t->n, err);
+    if (st != LX_OK)
+        log_fault(s, err);
+    return st;
+}
+
 static bool has_changes(const new_table *t)
 {
     for (int32_t i = 0; i < t->n; i++)
@@ -283,10 +314,15 @@ static lx_status reload(lx_serving *s, lx_reload_pass *p)
 {
     new_table t = {.n_old = s->n, .n = s->n};
     lx_status st = read_all(s, &t, &p->error);
-    if (st == LX_OK && has_changes(&t))
+    bool changes = st == LX_OK && has_changes(&t);
+    if (changes)
         st = wait_for_old(s, &p->error);
-    if (st == LX_OK)
+    if (changes && st == LX_OK)
+        st = check_room(s, &t, &p->error);
+    if (changes && st == LX_OK)
         st = start_all(s, &t, &p->error);
+    if (changes && st == LX_OK)
+        st = settle(s, &t, &p->error);
     if (st != LX_OK) {
         for (int32_t i = 0; i < t.n; i++)
             lx_served_free(t.models[i]);

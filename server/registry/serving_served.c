@@ -106,3 +106,15 @@ void lx_served_count(lx_served_model *served, lx_status status)
 {
     atomic_fetch_add(&served->metrics.requests[outcome_of(status)], 1);
 }
+
+lx_status lx_serving_settle(const lx_serving *s, lx_served_model *const *models, int32_t n,
+                            lx_error *err)
+{
+    lx_serving_bytes all = {0};
+    for (int32_t i = 0; i < n; i++) {
+        all.weights += models[i]->bytes.weights;
+        all.held += models[i]->bytes.held;
+        all.prefixes += models[i]->bytes.prefixes;
+    }
+    return s->options.settle != NULL ? s->options.settle(s->options.memory, &all, err) : LX_OK;
+}

@@ -36,7 +36,7 @@ static const int32_t night[3] = {0x15, 0x13, 0x1b}, gold[3] = {0xff, 0xdf, 0x91}
 
 /* --- texts --- */
 
-/* The first `most` characters; what is no UTF-8, and control characters, are left out. */
+/* The first `most` characters, without malformed UTF-8 and control characters. */
 static text decode(const char *utf8, int32_t most)
 {
     text t = {0};
@@ -66,7 +66,7 @@ static void add_column(columns *c, const int32_t *characters, int32_t n)
     c->longest = n > c->longest ? n : c->longest;
 }
 
-/* Columns of `rows` characters, and of one more where that is a mark: no column begins with one. */
+/* Columns of `rows` characters, or one more where the next is a mark: no column begins with one. */
 static columns split_evenly(const text *t, int32_t rows)
 {
     columns c = {0};
@@ -228,7 +228,7 @@ static lx_status draw_couplet(uint8_t *canvas, lx_font *font, const lx_card *car
     text upper = decode(card->upper, MOST_IN_SCROLL), lower = decode(card->lower, MOST_IN_SCROLL),
          caption = decode(card->caption, MOST_IN_CAPTION);
     if (upper.n == 0 || lower.n == 0)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "a couplet has two lines");
+        return lx_fail(err, LX_ERR_INVALID, NULL, "a couplet needs two lines that are not empty");
     int32_t size = 0, other = 0;
     columns right = split_scroll(&upper, &size), left = split_scroll(&lower, &other);
     size = size < other ? size : other;
@@ -271,7 +271,7 @@ static lx_status draw_poem(uint8_t *canvas, lx_font *font, const lx_card *card, 
     text t = decode(card->poem, LX_CARD_MAX_CHARS);
     columns c = card->has_form ? split_lines(&t) : split_text(&t);
     if (c.n == 0)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "a poem has a line");
+        return lx_fail(err, LX_ERR_INVALID, NULL, "a poem needs a line that is not empty");
     int32_t size = largest_size(&c, POEM_WIDTH, SCROLL_HEIGHT - 2 * PAD);
     int32_t most = POEM_WIDTH / column_of(size);
     c.n = c.n < most ? c.n : most;

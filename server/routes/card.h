@@ -13,8 +13,8 @@ enum { LX_CARD_WIDTH = 1200, LX_CARD_HEIGHT = 630, LX_CARD_MAX_CHARS = 400 };
 /* A drawing takes at most so many bytes, its file included. */
 enum { LX_CARD_BYTES = LX_CARD_WIDTH * LX_CARD_HEIGHT * 3 * 3 };
 
-/* What is drawn: UTF-8, NUL-terminated, borrowed. What has no room on the paper is left out: it
-   has some for a model's longest answers that the page asks for. */
+/* The texts to draw: UTF-8, NUL-terminated, borrowed. The paper has room for the longest answers
+   that the page asks for; a longer text is cut. */
 typedef struct lx_card {
     const char *upper, *lower; /* of a couplet */
     const char *caption;       /* over it, read from the right; "" or NULL: none */

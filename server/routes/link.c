@@ -1,4 +1,4 @@
-/* GET /link.png: its fields (see link.h). */
+/* The fields of a link's query (see link.h). */
 #include "server/routes/link.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ lx_status lx_link_numbers(const lx_api *api, const lx_request *rq, bool image, l
     lx_form_limits limits = {.n = api->max_n, .images = api->max_images};
     lx_status st = lx_form_read(body, used, &limits, form, err);
     if (st == LX_OK && !form->has_seed)
-        st = lx_fail(err, LX_ERR_INVALID, "seed", "a link's picture needs its seed");
+        st = lx_fail(err, LX_ERR_INVALID, "seed", "the link has no seed, which its picture needs");
     return st;
 }
 
@@ -45,15 +45,4 @@ bool lx_link_is_text(const lx_request *rq)
 {
     return rq->argument(rq->query, "line") != NULL ||
            strcmp(lx_link_field(rq, "tab"), "poems") == 0;
-}
-
-void lx_link_paint(const lx_work *w, lx_painting *painting, lx_status st, const lx_error *err,
-                   lx_response *rs)
-{
-    painting->wake = w->rq.wake;
-    painting->wake_context = w->rq.wake_context;
-    if (st == LX_OK)
-        lx_painter_take(w->pending.api->painter, painting, w->deadline_ns, rs);
-    else
-        lx_respond_status(rs, st, err);
 }

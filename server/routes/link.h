@@ -26,15 +26,15 @@ lx_status lx_link_index(const lx_request *rq, const char *name, int32_t most, in
 /* Whether the link is a couplet's (it has a line) or a poem's. */
 bool lx_link_is_text(const lx_request *rq);
 
-/* Begin an answer, as lx_completion_start does: pictures (link_picture.c), a couplet or a poem
-   (link_text.c). */
+/* These begin an answer as lx_completion_start does: pictures (link_picture.c), or a couplet or a
+   poem (link_text.c). */
 lx_status lx_link_start_picture(lx_api *api, const lx_request *rq, lx_response *rs,
                                 int32_t *retry_after_s, lx_error *err) LX_MUST_USE;
 lx_status lx_link_start_text(lx_api *api, const lx_request *rq, lx_response *rs,
                              int32_t *retry_after_s, lx_error *err) LX_MUST_USE;
 
-/* Of their `finish`: the painting, of which draw and context are set, becomes the rest of what was
-   computed by `w` and ended as st and *err say. */
+/* For their `finish`: `w` has ended with st and *err. Hands the answer over to the painting, whose
+   draw and context are set, or answers with the error (link_picture.c). */
 void lx_link_paint(const lx_work *w, lx_painting *painting, lx_status st, const lx_error *err,
                    lx_response *rs);
 

@@ -5,6 +5,7 @@
 
 #include "common/base64.h"
 #include "model/formats/png.h"
+#include "model/tasks/image.h"
 #include "server/api/images.h"
 #include "server/routes/link.h"
 #include "server/routes/painter.h"
@@ -50,7 +51,7 @@ static bool spread(const uint8_t *bytes, size_t n, uint8_t *values, size_t size)
 }
 
 /* The kept rows of the link's drawing; *n_values is 0 where it has none. */
-static lx_status read_drawing(const lx_request *rq, const lx_config *c, uint8_t **values,
+static lx_status read_drawing(const lx_request *rq, const lx_image_config *c, uint8_t **values,
                               int32_t *n_values, lx_error *err)
 {
     int32_t rows = 0;
@@ -65,7 +66,8 @@ static lx_status read_drawing(const lx_request *rq, const lx_config *c, uint8_t 
     if (st == LX_OK && *values == NULL)
         st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a drawing");
     if (st == LX_OK && (rows < 1 || !spread(bytes, n, *values, size)))
-        st = lx_fail(err, LX_ERR_INVALID, "ink", "the drawing is none of this model's size");
+        st = lx_fail(err, LX_ERR_INVALID, "ink",
+                     "the drawing does not have the size of the model's images");
     free(bytes);
     *n_values = st == LX_OK ? rows * c->width * c->n_channels : 0;
     return st;
@@ -78,7 +80,7 @@ typedef struct grid {
 } grid;
 
 /* The arrangement that shows n pictures largest. */
-static grid arrange(const lx_config *c, int32_t n)
+static grid arrange(const lx_image_config *c, int32_t n)
 {
     grid best = {.columns = 1, .rows = n, .scale = 0};
     for (int32_t columns = 1; columns <= n; columns++) {
@@ -102,7 +104,8 @@ static void put_colour(const uint8_t *values, int32_t n_channels, uint8_t rgb[3]
                      : (uint8_t)lround(paper[k] + (ink[k] - paper[k]) * (double)values[0] / 255);
 }
 
-static void draw_one(const lx_config *c, const uint8_t *values, grid g, int32_t i, uint8_t *canvas)
+static void draw_one(const lx_image_config *c, const uint8_t *values, grid g, int32_t i,
+                     uint8_t *canvas)
 {
     int32_t step_x = (c->width + GAP) * g.scale, step_y = (c->height + GAP) * g.scale;
     int32_t left = (WIDTH - g.columns * step_x + GAP * g.scale) / 2 + i % g.columns * step_x;
@@ -121,7 +124,7 @@ static lx_status draw(void *context, lx_font *font, lx_buffer *png, lx_error *er
     (void)font; /* there is nothing to write */
     link_picture *p = context;
     static const uint8_t night[3] = {0x15, 0x13, 0x1b};
-    const lx_config *c = &p->images.work.pending.served->model->config;
+    const lx_image_config *c = lx_image_of(&p->images.work.pending.served->model->config);
     grid g = arrange(c, p->n);
     uint8_t *canvas = malloc((size_t)WIDTH * HEIGHT * 3);
     if (canvas == NULL)
@@ -136,6 +139,17 @@ static lx_status draw(void *context, lx_font *font, lx_buffer *png, lx_error *er
 }
 
 /* --- the route --- */
+
+void lx_link_paint(const lx_work *w, lx_painting *painting, lx_status st, const lx_error *err,
+                   lx_response *rs)
+{
+    painting->wake = w->rq.wake;
+    painting->wake_context = w->rq.wake_context;
+    if (st == LX_OK)
+        lx_painter_take(w->pending.api->painter, painting, w->deadline_ns, rs);
+    else
+        lx_respond_status(rs, st, err);
+}
 
 static void finish(void *context, lx_response *rs)
 {
@@ -170,7 +184,7 @@ lx_status lx_link_start_picture(lx_api *api, const lx_request *rq, lx_response *
     if (st == LX_OK)
         st = lx_link_index(rq, "class", LX_MAX_CLASSES, &class_index, err);
     if (st == LX_OK)
-        st = read_drawing(rq, &served->model->config, &values, &n_values, err);
+        st = read_drawing(rq, lx_image_of(&served->model->config), &values, &n_values, err);
     link_picture *p = st == LX_OK ? calloc(1, sizeof *p) : NULL;
     if (st == LX_OK && p == NULL)
         st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");

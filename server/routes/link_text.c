@@ -8,20 +8,20 @@
 #include "server/routes/link.h"
 #include "server/routes/painter.h"
 
-/* As web/poems.js asks for: of a poem without a form. */
+/* Most tokens of a poem without a form, as in web/poems.js. */
 enum { FREE_TOKENS = 200 };
 enum { FIELD_BYTES = 256, TEXT_BYTES = 4 * LX_CARD_MAX_CHARS + 1, PROMPT_BYTES = 1024 };
 
 typedef struct link_text {
     lx_completion *completion; /* first: see lx_completion_held_advance */
     lx_painting painting;
-    lx_reserve *reserve; /* of what drawing takes */
+    lx_reserve *reserve; /* memory for drawing */
     bool poem;
     int32_t pick; /* of the lines, best first, each once */
     char form[FIELD_BYTES], acrostic[FIELD_BYTES], caption[FIELD_BYTES];
     char line[LX_FORM_TEXT_BYTES]; /* a couplet's upper line, or a poem's beginning */
     char prompt[PROMPT_BYTES];
-    char text[TEXT_BYTES]; /* what is drawn: the lower line, or all of the poem */
+    char text[TEXT_BYTES]; /* to draw: the lower line, or all of the poem */
 } link_text;
 
 /* --- the query --- */
@@ -78,7 +78,7 @@ static lx_status read_poem(const lx_request *rq, link_text *t, lx_error *err)
 
 _Static_assert(2 * FIELD_BYTES + LX_FORM_TEXT_BYTES <= PROMPT_BYTES, "a prompt fits");
 
-/* What the page asks POST /v1/completions for. */
+/* The fields that the page sends to POST /v1/completions. */
 static void fill_params(const lx_request *rq, link_text *t, const lx_form *numbers,
                         lx_prompt *prompt, lx_completion_params *p)
 {
@@ -93,10 +93,10 @@ static void fill_params(const lx_request *rq, link_text *t, const lx_form *numbe
     if (!t->poem)
         return;
     p->max_tokens = t->form[0] == '\0' ? FREE_TOKENS : 0;
-    p->poem = (lx_poem_fields){.form = t->form[0] != '\0' ? t->form : NULL,
-                               .acrostic = t->acrostic[0] != '\0' ? t->acrostic : NULL,
-                               .acrostic_bytes = strlen(t->acrostic),
-                               .rhyme = lx_link_field(rq, "rhyme")[0] != '\0'};
+    p->poem = (lx_poem_request){.form = t->form[0] != '\0' ? t->form : NULL,
+                                .acrostic = t->acrostic[0] != '\0' ? t->acrostic : NULL,
+                                .acrostic_bytes = strlen(t->acrostic),
+                                .rhyme = lx_link_field(rq, "rhyme")[0] != '\0'};
 }
 
 /* --- the answer --- */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,7 @@ static lx_status read_whole(const char *name, const char *text, double min, doub
     return st;
 }
 
-/* What an empty form holds, the couplets' and the images'. */
+/* The values of an empty form, of the couplets and of the images. */
 static const char *const default_n[] = {"5", "16"};
 static const char *const default_temperature[] = {"0.8", "1"};
 
@@ -278,24 +279,11 @@ static void fill_result(const lx_page *page, bool image, lx_buffer *out)
     }
 }
 
-static void fill_upper(const lx_form *form, lx_buffer *out)
+/* The text of the form at this offset. */
+static void fill_text(const lx_form *form, size_t at, lx_buffer *out)
 {
-    lx_page_escape(form->upper, form->upper_bytes, out);
-}
-
-static void fill_n(const lx_form *form, lx_buffer *out)
-{
-    lx_page_escape(form->n_text, strlen(form->n_text), out);
-}
-
-static void fill_temperature(const lx_form *form, lx_buffer *out)
-{
-    lx_page_escape(form->temperature_text, strlen(form->temperature_text), out);
-}
-
-static void fill_seed(const lx_form *form, lx_buffer *out)
-{
-    lx_page_escape(form->seed_text, strlen(form->seed_text), out);
+    const char *text = (const char *)form + at;
+    lx_page_escape(text, text == form->upper ? form->upper_bytes : strlen(text), out);
 }
 
 static void fill_card(const lx_page *page, lx_buffer *out)
@@ -314,24 +302,24 @@ static void fill_title(const lx_page *page, lx_buffer *out)
     lx_page_escape(text, strlen(text), out);
 }
 
-/* The places of the template; with neither of the two it is the result's. */
+/* The places of the template: texts of a form, or parts of the head, or with neither a result. */
 static const struct place {
     const char *mark;
-    bool image; /* belongs to the images' form */
-    void (*fill)(const lx_form *form, lx_buffer *out);
+    bool image;  /* belongs to the images' form */
+    size_t text; /* offset in lx_form, 0: none */
     void (*fill_head)(const lx_page *page, lx_buffer *out);
 } places[] = {
-    {"{{upper}}", false, fill_upper, NULL},
-    {"{{n}}", false, fill_n, NULL},
-    {"{{temperature}}", false, fill_temperature, NULL},
-    {"{{seed}}", false, fill_seed, NULL},
-    {"{{image_n}}", true, fill_n, NULL},
-    {"{{image_temperature}}", true, fill_temperature, NULL},
-    {"{{image_seed}}", true, fill_seed, NULL},
-    {"{{card}}", false, NULL, fill_card},
-    {"{{title}}", false, NULL, fill_title},
-    {"<!--linnet:answers-->", false, NULL, NULL},
-    {"<!--linnet:images-->", true, NULL, NULL},
+    {"{{upper}}", false, offsetof(lx_form, upper), NULL},
+    {"{{n}}", false, offsetof(lx_form, n_text), NULL},
+    {"{{temperature}}", false, offsetof(lx_form, temperature_text), NULL},
+    {"{{seed}}", false, offsetof(lx_form, seed_text), NULL},
+    {"{{image_n}}", true, offsetof(lx_form, n_text), NULL},
+    {"{{image_temperature}}", true, offsetof(lx_form, temperature_text), NULL},
+    {"{{image_seed}}", true, offsetof(lx_form, seed_text), NULL},
+    {"{{card}}", false, 0, fill_card},
+    {"{{title}}", false, 0, fill_title},
+    {"<!--linnet:answers-->", false, 0, NULL},
+    {"<!--linnet:images-->", true, 0, NULL},
 };
 
 static const struct place *find_place(const char *text, size_t bytes)
@@ -354,8 +342,8 @@ static void fill_place(const struct place *place, const lx_page *page, lx_buffer
     bool sent = page->form != NULL && page->form->image == place->image;
     if (place->fill_head != NULL)
         place->fill_head(page, out);
-    else if (place->fill != NULL)
-        place->fill(sent ? page->form : &empty, out);
+    else if (place->text != 0)
+        fill_text(sent ? page->form : &empty, place->text, out);
     else
         fill_result(page, place->image, out);
 }

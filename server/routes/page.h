@@ -14,8 +14,8 @@
 
 enum { LX_FORM_TEXT_BYTES = 512, LX_FORM_NUMBER_BYTES = 64, LX_FORM_MAX_IMAGES = 64 };
 
-/* What one of the two forms sent. A field that is absent or empty has its default, which is what
-   the form shows on a first visit. */
+/* The fields that one of the two forms sent. An absent or empty field has its default, which the
+   form shows on a first visit. */
 typedef struct lx_form {
     bool image;                     /* the images' form, otherwise the couplets' */
     char upper[LX_FORM_TEXT_BYTES]; /* as it came, may be malformed UTF-8 */
@@ -52,7 +52,7 @@ typedef struct lx_page_answer {
 
 typedef struct lx_page {
     const lx_form *form; /* NULL on the first visit */
-    const char *error;   /* NULL when there is none; shown beside the form that was sent */
+    const char *error;   /* NULL when there is none; shown next to the form that was sent */
     const lx_page_answer *answers;
     int32_t n_answers;
     const lx_buffer *images; /* of lx_page_add_image; NULL when none were asked for */
@@ -73,9 +73,5 @@ void lx_page_escape(const char *text, size_t bytes, lx_buffer *out);
 
 /* Fills the template (index.html). */
 void lx_page_render(const char *html, size_t bytes, const lx_page *page, lx_buffer *out);
-
-/* The page as a response, with its security headers; page_handler.c. */
-struct lx_response;
-void lx_page_respond(struct lx_response *rs, int status, const lx_page *page);
 
 #endif

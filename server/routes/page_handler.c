@@ -1,8 +1,17 @@
-/* The page on a first visit, and its files. Its forms: form.c. */
+/*
+ * The handlers of the page: its first visit, its files, the pictures of its links, and POST /, its
+ * two forms, for browsers that run no script. The answer to a form is the page again, with couplets
+ * or images in it. Images are part of the page (data: URLs), so that nothing of a request is kept
+ * after its answer.
+ */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-#include "server/api/api.h"
+#include "model/tasks/image.h"
+#include "server/api/completion.h"
+#include "server/api/images.h"
 #include "server/routes/assets.h"
 #include "server/routes/link.h"
 #include "server/routes/page.h"
@@ -23,7 +32,8 @@ static void add_security_headers(lx_response *rs)
     lx_response_add(rs, "Referrer-Policy", "no-referrer");
 }
 
-void lx_page_respond(lx_response *rs, int status, const lx_page *page)
+/* The page as a response, with its security headers. */
+static void respond_page(lx_response *rs, int status, const lx_page *page)
 {
     const lx_asset *html = lx_asset_find("/index.html");
     if (html == NULL) {
@@ -59,7 +69,7 @@ static const char *const poem_fields[] = {"tab",   "kind",     "title", "form", 
 /* The fields of a link that has a picture of its own, NULL for any other. */
 static const char *const *fields_of(const lx_api *api, const lx_request *rq)
 {
-    if (rq->argument(rq->query, "seed") == NULL)
+    if (rq->argument(rq->query, "seed") == NULL || api->painter == NULL)
         return NULL;
     if (!lx_link_is_text(rq))
         return strcmp(lx_link_field(rq, "tab"), "images") == 0 ? image_fields : NULL;
@@ -97,7 +107,7 @@ static const char *name_site(const lx_request *rq, char *out, size_t size)
     return out;
 }
 
-/* What other sites call the link: its line, or its poem's title. */
+/* The title of the link on other sites: its line, or its poem's title. */
 static const char *name_title(const lx_request *rq, char *out, size_t size)
 {
     const char *line = rq->argument(rq->query, "line");
@@ -109,7 +119,8 @@ static const char *name_title(const lx_request *rq, char *out, size_t size)
     return out;
 }
 
-/* A link's query says what other sites show with it; the page's script reads the same fields. */
+/* Other sites show a picture and a title that follow from the link's query; the page's script reads
+   the same fields. */
 void lx_handle_page(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     char title[LX_FORM_TEXT_BYTES], site[MAX_SITE];
@@ -118,13 +129,23 @@ void lx_handle_page(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_page page = {.site = name_site(rq, site, sizeof site),
                     .card = name_card(api, rq, &card),
                     .title = name_title(rq, title, sizeof title)};
-    lx_page_respond(rs, 200, &page);
+    respond_page(rs, 200, &page);
     lx_buffer_fini(&card);
+}
+
+void lx_handle_link_picture(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    lx_error err = {0};
+    int32_t retry_after_s = 0;
+    lx_status st = lx_link_is_text(rq) ? lx_link_start_text(api, rq, rs, &retry_after_s, &err)
+                                       : lx_link_start_picture(api, rq, rs, &retry_after_s, &err);
+    if (st != LX_OK)
+        lx_respond_unstarted(rs, st, &err, retry_after_s);
 }
 
 /* --- files --- */
 
-/* FNV-1a: a change of content is what an ETag must show, not an attack. */
+/* FNV-1a: an ETag must show a change of content, and need not withstand an attack. */
 static uint64_t hash(const unsigned char *data, size_t n)
 {
     uint64_t h = UINT64_C(14695981039346656037);
@@ -154,12 +175,224 @@ void lx_handle_asset(lx_api *api, const lx_request *rq, lx_response *rs)
     rs->body_bytes = asset->size;
 }
 
-void lx_handle_link_picture(lx_api *api, const lx_request *rq, lx_response *rs)
+/* --- forms --- */
+
+enum { MAX_IMAGES = 24 << 20 }; /* bytes of all images of a page */
+
+static void respond_failure(lx_response *rs, const lx_form *form, lx_status status,
+                            const lx_error *err)
 {
+    const char *text = err->text[0] != '\0' ? err->text : lx_status_text(status);
+    lx_page page = {.form = form, .error = text};
+    respond_page(rs, lx_status_http(status), &page);
+}
+
+/* The first model of a task; *err names a missing one. */
+static lx_status find_model(lx_api *api, const char *task, lx_served_model **out, lx_error *err)
+{
+    lx_status st = lx_api_check_ready(api, err);
+    return st == LX_OK ? lx_serving_find_task(api->serving, task, out, err) : st;
+}
+
+static lx_sampling_params sampling_of(const lx_form *form)
+{
+    return (lx_sampling_params){.temperature = form->temperature,
+                                .top_p = 1,
+                                .has_seed = form->has_seed,
+                                .seed = form->seed};
+}
+
+/* --- couplets --- */
+
+typedef struct couplet_form {
+    lx_completion *completion; /* first: see lx_completion_held_advance */
+    lx_form form;
+    char line[LX_FORM_TEXT_BYTES];
+} couplet_form;
+
+static lx_status make_answers(lx_completion *c, lx_page_answer *shown, lx_error *err)
+{
+    lx_status st = lx_completion_finish(c, err);
+    if (st == LX_OK)
+        st = lx_completion_read_all(c, 0, err);
+    for (int32_t i = 0; st == LX_OK && i < c->n; i++) {
+        lx_json_choice choice;
+        lx_answer *a = &c->choices[i].answer;
+        lx_answer_take(a, a->n_ready, &choice);
+        shown[i] = (lx_page_answer){
+            .text = choice.text, .bytes = choice.text_bytes, .score = lx_answer_mean_logprob(a)};
+    }
+    return st;
+}
+
+static void finish_couplet(void *context, lx_response *rs)
+{
+    const couplet_form *f = context;
+    lx_error err = {0};
+    lx_page_answer *shown = calloc((size_t)f->form.n, sizeof *shown);
+    lx_status st = shown != NULL
+                       ? make_answers(f->completion, shown, &err)
+                       : lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
+    lx_page page = {
+        .form = &f->form,
+        .answers = shown,
+        .n_answers = f->form.n,
+        .seed = f->completion->works[0].params->sampling.seed,
+    };
+    if (st == LX_OK)
+        respond_page(rs, 200, &page);
+    else
+        respond_failure(rs, &f->form, st, &err);
+    free(shown);
+}
+
+static void release_couplet(void *context)
+{
+    couplet_form *f = context;
+    lx_completion_release(f->completion);
+    free(f);
+}
+
+static lx_status start_couplet(lx_api *api, const lx_request *rq, const lx_form *form,
+                               lx_response *rs, int32_t *retry_after_s, lx_error *err)
+{
+    lx_served_model *served = NULL;
+    lx_status st = find_model(api, "couplet", &served, err);
+    couplet_form *f = st == LX_OK ? calloc(1, sizeof *f) : NULL;
+    if (st == LX_OK && f == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+    if (st != LX_OK)
+        return st;
+    f->form = *form;
+    lx_prompt upper = {.text = f->line, .bytes = lx_form_line(form, f->line)}; /* borrowed */
+    lx_completion_params p;
+    lx_completion_params_init(&p);
+    p.prompts = &upper;
+    p.n_prompts = 1;
+    p.n = form->n;
+    p.sampling = sampling_of(form);
+    st = lx_completion_start(api, served, &p, rq, &f->completion, retry_after_s, err);
+    if (st != LX_OK) {
+        free(f);
+        return st;
+    }
+    lx_completion_await_end(f->completion);
+    rs->deferred = (lx_deferred){.context = f,
+                                 .advance = lx_completion_held_advance,
+                                 .is_done = lx_completion_held_is_done,
+                                 .finish = finish_couplet,
+                                 .cancel = lx_completion_held_cancel,
+                                 .release = release_couplet,
+                                 .deadline_ns = f->completion->works[0].deadline_ns};
+    return LX_OK;
+}
+
+/* --- images --- */
+
+typedef struct image_form {
+    lx_images images; /* first: an lx_work begins it */
+    lx_form form;
+} image_form;
+
+static lx_status add_images(image_form *f, lx_buffer *html, lx_error *err)
+{
+    const lx_image_config *config = lx_image_of(&f->images.work.pending.served->model->config);
+    lx_status st = lx_work_status(&f->images.work, err);
+    (void)lx_work_count(&f->images.work, st);
+    lx_buffer png;
+    lx_buffer_init(&png, LX_MAX_PNG);
+    for (int32_t i = 0; i < f->form.n && st == LX_OK; i++) {
+        png.length = 0;
+        st = lx_images_png(&f->images, i, INT32_MAX, &png, err);
+        if (st == LX_OK)
+            lx_page_add_image(i, config->width, config->height, &png, html);
+    }
+    lx_buffer_fini(&png);
+    if (st == LX_OK && html->status != LX_OK)
+        st = lx_fail(err, html->status, "n",
+                     "the page has no room for so many images; ask for fewer");
+    return st;
+}
+
+static void finish_image(void *context, lx_response *rs)
+{
+    image_form *f = context;
+    lx_error err = {0};
+    lx_buffer html;
+    lx_buffer_init(&html, MAX_IMAGES);
+    lx_status st = add_images(f, &html, &err);
+    lx_page page = {
+        .form = &f->form,
+        .images = &html,
+        .grey = lx_image_of(&f->images.work.pending.served->model->config)->n_channels == 1,
+        .seed = f->images.work.params->sampling.seed,
+    };
+    if (st == LX_OK)
+        respond_page(rs, 200, &page);
+    else
+        respond_failure(rs, &f->form, st, &err);
+    lx_buffer_fini(&html);
+}
+
+static void release_image(void *context)
+{
+    image_form *f = context;
+    lx_images_fini(&f->images);
+    free(f);
+}
+
+static lx_status start_image(lx_api *api, const lx_request *rq, const lx_form *form,
+                             lx_response *rs, int32_t *retry_after_s, lx_error *err)
+{
+    lx_served_model *served = NULL;
+    lx_status st = find_model(api, "image", &served, err);
+    image_form *f = st == LX_OK ? calloc(1, sizeof *f) : NULL;
+    if (st == LX_OK && f == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+    if (st != LX_OK)
+        return st;
+    f->form = *form;
+    lx_images_request request = {.work = {.n = form->n, .sampling = sampling_of(form)}};
+    lx_image_params asked = {.n = form->n};
+    request.answer_bytes = 2 * lx_images_bytes(&served->model->config, &asked); /* and the page */
+    st = lx_images_start(&f->images, api, served, &request, rq, retry_after_s, err);
+    if (st != LX_OK) {
+        free(f);
+        return st;
+    }
+    lx_work_await_end(&f->images.work);
+    rs->deferred = (lx_deferred){.context = f,
+                                 .advance = lx_work_advance,
+                                 .is_done = lx_work_is_done,
+                                 .finish = finish_image,
+                                 .cancel = lx_work_cancel,
+                                 .release = release_image,
+                                 .deadline_ns = f->images.work.deadline_ns};
+    return LX_OK;
+}
+
+/* --- either form --- */
+
+void lx_handle_form(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    static const char form_type[] = "application/x-www-form-urlencoded";
     lx_error err = {0};
     int32_t retry_after_s = 0;
-    lx_status st = lx_link_is_text(rq) ? lx_link_start_text(api, rq, rs, &retry_after_s, &err)
-                                       : lx_link_start_picture(api, rq, rs, &retry_after_s, &err);
-    if (st != LX_OK)
-        lx_respond_unstarted(rs, st, &err, retry_after_s);
+    if (strncasecmp(rq->content_type, form_type, sizeof form_type - 1) != 0) {
+        lx_respond_error(rs, 415, "unsupported_media_type", "Content-Type",
+                         "send the form as application/x-www-form-urlencoded");
+        return;
+    }
+    lx_form form;
+    lx_form_limits limits = {.n = api->max_n, .images = api->max_images};
+    lx_status st = lx_form_read(rq->body, rq->body_bytes, &limits, &form, &err);
+    if (st == LX_OK && form.image)
+        st = start_image(api, rq, &form, rs, &retry_after_s, &err);
+    else if (st == LX_OK)
+        st = start_couplet(api, rq, &form, rs, &retry_after_s, &err);
+    if (st == LX_OK)
+        return;
+    respond_failure(rs, &form, st, &err);
+    if (retry_after_s > 0)
+        lx_response_add(rs, "Retry-After", "%d", retry_after_s);
 }

@@ -18,7 +18,7 @@ struct lx_painter {
     const lx_painting *under_way;
     int32_t n_waiting;
     bool ends;
-    atomic_bool said; /* that the font lacks something */
+    atomic_bool said; /* the log has a line about the font */
 };
 
 /* --- the thread --- */
@@ -64,7 +64,7 @@ lx_status lx_painter_new(lx_font *font, lx_painter **out, lx_error *err)
     lx_painter *p = calloc(1, sizeof *p);
     if (p == NULL) {
         lx_font_free(font);
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a thread that draws");
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the thread that draws pictures");
     }
     p->font = font;
     p->last = &p->first;
@@ -74,7 +74,8 @@ lx_status lx_painter_new(lx_font *font, lx_painter **out, lx_error *err)
     if (pthread_create(&p->thread, NULL, run, p) != 0) {
         lx_font_free(font);
         free(p);
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "cannot start a thread that draws");
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL,
+                       "the thread that draws pictures cannot be started");
     }
     *out = p;
     return LX_OK;
@@ -135,7 +136,7 @@ static void finish(void *context, lx_response *rs)
         lx_response_add(rs, "Cache-Control", "public, max-age=86400");
     } else if (g->status == LX_ERR_NOT_FOUND || g->status == LX_ERR_FORMAT) {
         if (!atomic_exchange(&g->painter->said, true))
-            lx_log(LX_LOG_WARN, "%s: such links show the page's own picture (said once)",
+            lx_log(LX_LOG_WARN, "%s; such links show the page's own picture (logged once)",
                    g->err.text);
         lx_painter_respond_card(rs);
     } else {
@@ -177,7 +178,8 @@ void lx_painter_take(lx_painter *p, lx_painting *g, int64_t deadline_ns, lx_resp
     (void)pthread_mutex_unlock(&p->lock);
     if (full) {
         lx_error err = {0};
-        lx_status st = lx_fail(&err, LX_ERR_BUSY, NULL, "%d pictures are waiting to be drawn",
+        lx_status st = lx_fail(&err, LX_ERR_BUSY, NULL,
+                               "%d pictures already wait to be drawn; try again later",
                                LX_PAINTER_MAX_WAITING);
         lx_respond_unstarted(rs, st, &err, 1);
         return;

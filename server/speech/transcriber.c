@@ -111,6 +111,12 @@ static bool drop_late(lx_transcriber *t)
 
 /* --- the reader --- */
 
+/* A search of many beams takes seconds: it ends with the request that asked for it. */
+static lx_status search_fault(const void *hearing, lx_error *err)
+{
+    return lx_hearing_fault(hearing, lx_now_ns(), err);
+}
+
 static void read_one(lx_transcriber *t, lx_hearing *h)
 {
     lx_error err = {0};
@@ -120,6 +126,8 @@ static void read_one(lx_transcriber *t, lx_hearing *h)
         finish(t, h, st, &err);
         return;
     }
+    h->utterance.fault = search_fault;
+    h->utterance.context = h;
     (void)pthread_mutex_lock(&t->lock);
     put(&t->to_encode, h);
     t->last_ns = lx_now_ns();

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Do clients that go leave anything behind? Streams to many clients beside many that break off.
+"""Checks that clients that disconnect leak nothing: many streams run to their end while many others are reset.
 
     python3 tests/bench/aborts.py [--clients 1000] [--aborts 130] [--seconds 180] [--linnet build/linnet]
 
-`--clients` clients have completions streamed to them, one after the other, each over a connection of its
-own that it keeps. Beside them `--aborts` streams a second are begun and left with a reset after their first
-bytes, and some connections, older than all, stay idle. Prints descriptors and memory of the server over
-time. Ends with status 1 when a client that stayed was not served whole, when descriptors do not come back
-to what they were, or when memory grows by more than 2 % from a third of the time to its end.
+`--clients` clients stream completions without a pause, each over its own kept connection. Meanwhile `--aborts` streams
+per second begin and are reset after their first bytes. Some older connections stay idle.
+Prints descriptors and memory of the server over
+time. Ends with status 1 if a client that stayed lost a part of its answers, if descriptors do not return to their
+number, or if memory grows by more than 2 % in the last two thirds of the time.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 IDLE, SAMPLE_S, FLAT = 8, 5, 1.02
-AT_ONCE = 200  # breaking off; on a slow machine the rate is what that allows
+AT_ONCE = 200  # resets at once; they bound the rate on a slow machine
 
 
 def parse_arguments():
@@ -33,7 +33,7 @@ def parse_arguments():
 
 
 class Load:
-    """What the clients did so far."""
+    """The clients' counts so far."""
 
     def __init__(self, port, seconds):
         self.port, self.end = port, time.monotonic() + seconds

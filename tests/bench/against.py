@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Is this tree as fast as another commit, and are its bytes the same?
+"""Compares speed and bytes of this tree with another commit.
 
     python3 tests/bench/against.py COMMIT [--build build] [--runs 9]
 
@@ -77,14 +77,14 @@ def options(model, precision, isa, threads):
 
 
 def generate(folder, model, *rest):
-    """What the program prints, or None when it has no such instruction set and precision."""
+    """The program's output, or None if it lacks the instruction set or precision."""
     command = [folder / "linnet", "generate", "--device", "cpu", "-s", "20", *options(model, *rest), *GENERATE[model]]
     done = subprocess.run(command, capture_output=True)
     return done.stdout if done.returncode == 0 else None
 
 
 def bench(folder, batch, steps, *rest):
-    """Milliseconds a step, and the processor seconds of the whole process."""
+    """Milliseconds per step, and the processor seconds of the whole process."""
     command = [folder / "linnet", "bench", "--device", "cpu", "--json", "-b", str(batch), "--steps", str(steps)]
     read, write = os.pipe()
     with subprocess.Popen([*command, *options(*rest)], stdout=write) as process:

@@ -4,8 +4,8 @@
  *
  *   attend_rows THREADS SEQUENCES HEADS KEYS VALUES
  *
- * Prints a line for each position and each number of tokens a sequence, the best of many steps:
- * microseconds of a step, and gigabytes a second of all the rows that its tokens see. More than one
+ * Prints a line for each position and each number of tokens per sequence, the best of many steps:
+ * microseconds per step, and gigabytes per second of all rows that the tokens see. More than one
  * token of a sequence may share the reading of a row.
  */
 #ifndef _GNU_SOURCE

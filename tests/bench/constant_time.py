@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
-"""Does token 65,536 of a stream cost what token 64 costs? Linnet, and softmax attention beside it.
+"""Is token 65,536 of a stream as quick as token 64? Linnet, and next to it softmax attention.
 
     python3 tests/bench/constant_time.py [--linnet build/linnet] [--threads 1]
 
 Makes an image model of 256 x 256 pixels (65,536 positions, 8 layers, 8 heads of 32, d_ff 1024,
 random weights: speed does not depend on them), runs `linnet bench --positions` on it and then, with
 as many threads, the same network with softmax attention and a key/value cache in PyTorch. Prints
-ms/token by position, the ratio to position 64 and the resident memory. Ends with status 1 when
-Linnet's last position is more than --tolerance away from position 64. Wants numpy; without torch
-the second table is left out, which is said.
+ms per token by position, the ratio to position 64 and the resident memory. Ends with status 1 when
+Linnet's last position is more than --tolerance away from position 64. Needs numpy; without torch
+the command says so and leaves out the second table.
 """
 
 import argparse
 import json
 import os
-import platform
 import statistics
 import struct
 import subprocess
@@ -23,6 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import machine
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -211,31 +211,22 @@ def ratio(rows, position):
     return ms[position] / ms[REFERENCE]
 
 
-def print_table(rows):
-    print("\n| position | ms/token | to position 64 | resident MiB |\n| ---: | ---: | ---: | ---: |")
+def print_table(title, rows):
+    print(f"\n{title}:\n\n| position | ms per token | to position 64 | resident MiB |\n| ---: | ---: | ---: | ---: |")
     for position, ms, resident in rows:
         print(f"| {position:,} | {ms:.4f} | {ratio(rows, position):.3f} | {resident / 2**20:.1f} |")
     print()
 
 
-def processor():
-    names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    return names[0].partition(": ")[2] if names else platform.processor()
-
-
 def main():
     args = parse_arguments()
-    cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
-    print(f"{processor()}, {cores} cores, load {load:.1f}")
-    if load > cores - args.threads + 0.5:
-        print("the machine is busy with other work: long steps, PyTorch's first of all, come out too long")
-    print()
+    print(machine.describe(busy=args.threads) + "\n", flush=True)
     weights, flat = make_weights(), True
     if args.only != "torch":
         with tempfile.TemporaryDirectory(prefix="linnet-bench-") as folder:
             write_model(Path(folder) / "long", weights)
             rows = measure_linnet(args, Path(folder) / "long")
-        print_table(rows)
+        print_table("Linnet", rows)
         off = ratio(rows, args.positions[-1]) - 1
         flat = abs(off) <= args.tolerance
         print(f"position {args.positions[-1]:,} is {off:+.1%} from position {REFERENCE}: "
@@ -243,7 +234,7 @@ def main():
     if args.only != "linnet":
         rows = measure_torch(args, weights)
         if rows:
-            print_table(rows)
+            print_table("PyTorch, softmax with a cache", rows)
     return 0 if flat else 1
 
 

@@ -1,4 +1,4 @@
-"""How long a small request takes alone and beside large ones, in steps of the engine and in milliseconds:
+"""The time of a small request alone and next to large ones, in steps of the engine and in milliseconds:
 
 tests/bench/fairness.py [--large 10] [--small 100] [--slots 64] [--server build/linnet]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Linnet on a GPU: milliseconds a step, images a second, share of what its memory allows, prompts; peers beside it.
+"""Linnet and other programs on a GPU: milliseconds per step, images per second, share of the memory's bound, prompts.
 
     python3 tests/bench/gpu.py [--build build-gpu] [--device cuda] [--no-peers] [--out FILE.json]
 
@@ -11,7 +11,7 @@ bandwidth that gpu_copy measures first, by events on the device. The peers (gpu_
 where it is installed, its equations in plain PyTorch, with and without PyTorch's graphs) are timed by events
 too, without sampling and feeding back, on the same GPU.
 
-tests/gpu.sh puts what this prints at its end. Ends with status 1 when a target is missed:
+tests/gpu.sh prints this output at its end. Ends with status 1 when a target is missed:
 one image alone in 100 ms, 70 % of the bound with the most streams, ten times the paper's library (or, where
 that is not there, its equations step by step) at both.
 """
@@ -70,7 +70,7 @@ def layers_of(model):
 
 
 def measure_peers(args, layers):
-    """{batch: {name: ms}}, and what was measured; without PyTorch nothing."""
+    """{batch: {name: ms}}, and a description; without PyTorch nothing."""
     command = [sys.executable, ROOT / "tests" / "bench" / "gpu_torch.py", "--layers", layers]
     command += ["--batches", ",".join(map(str, args.batches)), "--seconds", args.seconds]
     done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -104,7 +104,7 @@ def energy_mj():
 
 
 def joules_of_pictures(args, model, rows):
-    """Joules a picture: what a long run takes more than a short one, over the pictures that it makes more."""
+    """Joules per picture: the further energy of a long run over its further pictures."""
     tokens, result = tokens_of_image(model), []
     for row in rows:
         used, steps = [], [64, 64 + int(args.energy_seconds * 1e3 / row["ms"])]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The models of speech_kinds.py beside each other, in turn on the same cores: how long they train, and how long they hear.
+"""Training and serving times of the models of speech_kinds.py, in turn on the same cores.
 
     python3 tests/bench/hearing.py --data DIR --runs RUNS_DIR [--build build] [--threads 1] [--rounds 5]
 
@@ -36,8 +36,8 @@ import speech_kinds  # noqa: E402
 import torch  # noqa: E402
 import trainer  # noqa: E402
 
-PAPER = {"softmax": 2711, "lsh-4": 2250, "bilstm": 1047, "linear": 824}  # seconds an epoch
-HEAD = ["method", "the paper, s an epoch", "s an epoch", "ms a second of sound, one at a time", "eight at once", "without HTTP"]
+PAPER = {"softmax": 2711, "lsh-4": 2250, "bilstm": 1047, "linear": 824}  # seconds per epoch
+HEAD = ["method", "the paper, s per epoch", "s per epoch", "ms per second of sound, one at a time", "eight at once", "without HTTP"]
 
 
 def parse_arguments():
@@ -138,7 +138,7 @@ def main():
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         trainings = {kind: Training(kind, args, folder / kind) for kind in args.only}
         servers = {kind: stack.enter_context(serve(args, model)) for kind, model in models.items()}
-        for kind in args.only:  # what is slow once alone
+        for kind in args.only:  # warm-up
             trainings[kind].seconds_an_epoch([0])
             ms_a_second(servers[kind].port, files[:8], 8)
         for i in range(args.rounds):

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What does HTTP cost, and how long does a client wait? Streams to 1, 16, 256 and 1,000 clients.
+"""The cost of HTTP and the waits of clients: streams to 1, 16, 256 and 1,000 clients.
 
     python3 tests/bench/http_load.py [--build build] [--threads 2] [--device cpu] [--llama PYTHON]
 
 For each number of clients: the bare engine (`linnet bench` with as many streams), then `linnet serve`
 with as many slots under as many clients, each of which has an image of the mnist model streamed to it
-again and again, then the bare engine once more. By rows (an event for 28 tokens) and by pixels (an
-event a token). Then requests to an idle server, one after the other: the time to the first token beside
-the step. With --llama, the Python of an environment with xllamacpp and gguf: llama.cpp's own server with as many
+again and again, then the bare engine once more. By rows (one event per 28 tokens) and by pixels (one event per token).
+Then single requests to an idle server: the time to the first token compared with the step.
+With --llama, the Python of an environment with xllamacpp and gguf: llama.cpp's own server with as many
 slots as clients (it has 256 at most) under the same load, with a model of as many parameters and random weights
 (tests/bench/random_gguf.py); the best of three settings, as its threads spin while they wait for each other, which suits no
 machine whose cores have other work.
@@ -108,7 +108,7 @@ def load(args, port, path, body, clients, seconds, ramp=None):
 
 
 def bare(args, model, streams):
-    """Tokens a second of the bare engine."""
+    """Tokens per second of the bare engine."""
     steps = 400 if streams < 16 else 60
     command = [args.build / "linnet", "bench", "--model", ROOT / "weights" / model, "--json"]
     command += ["--device", args.device, "--threads", args.threads, "--batch", streams, "--steps", steps]
@@ -127,11 +127,11 @@ def cells(r):
     return [quantiles(r["first_ms"]), quantiles(r["gap_ms"]), quantiles(r["token_ms"]), f"{r['client_cpu']:.1%}"]
 
 
-HEAD = ["first token, ms p50 / p99", "between events, ms p50 / p99", "a token, ms p50 / p99", "client's share of a core"]
+HEAD = ["first token, ms p50 / p99", "between events, ms p50 / p99", "ms per token, p50 / p99", "client's share of a core"]
 
 
 def measure_unit(args, name):
-    """{clients: tokens/s} and {clients: what is kept of the bare engine's}"""
+    """{clients: tokens/s} and {clients: share of the bare engine's rate}"""
     rows, rates, kept = [], {}, {}
     body = {"model": MODEL, "stream": True, "stream_unit": UNITS[name]}
     for clients in args.clients:
@@ -185,7 +185,7 @@ def serve_llama(args, model, slots, threads, poll):
 
 
 def best_of_llama(args, model, body, clients):
-    """What the clients saw under the setting with the highest rate, and the setting."""
+    """The clients' result under the fastest setting, and the setting."""
     results = []
     for threads, poll in dict.fromkeys([(args.threads, 50), (args.threads, 0), (1, 50)]):
         with serve_llama(args, model, min(clients, LLAMA_SLOTS), threads, poll) as port:
@@ -206,8 +206,8 @@ def measure_llama(args, linnet):
             ratios = [f"{rates[clients] / max(r['tokens_per_second'], 1e-9):,.1f}x" for rates in linnet.values()]
             row = [f"{clients:,}", setting, number(r["tokens_per_second"]), *ratios]
             rows.append([*row, *cells(r), f"{r['waiting']:,}"])
-    print(f"\nllama.cpp's server, a slot a client ({LLAMA_SLOTS} at most), an event a token:\n")
-    head = ["clients", "threads, poll", "tokens/s", *(f"Linnet by {name}" for name in linnet), *HEAD, "clients still without a token"]
+    print(f"\nllama.cpp's server ({LLAMA_SLOTS} slots at most, one event per token):\n")
+    head = ["clients", "threads, poll", "tokens/s", *(f"Linnet by {name}" for name in linnet), *HEAD, "clients without a token at the end"]
     print(machine.table(head, rows))
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts the instructions of the inner loops of `linear` for 64-bit ARM, beside what published cores can do with them at most.
+"""Counts the instructions of the inner loops of `linear` for 64-bit ARM, and bounds their speed on published cores.
 
     cmake --preset arm && cmake --build --preset arm --target kernels
     python3 tests/bench/inner_loops.py [--build build-arm]
@@ -18,9 +18,9 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-SETS = {"neon": ["f32", "bf16 as f32", "int8"], "neondot": ["int8"], "neonbf16": ["bf16", "int8"]}  # what each is taken for
+SETS = {"neon": ["f32", "bf16 as f32", "int8"], "neondot": ["int8"], "neonbf16": ["bf16", "int8"]}  # their weights
 WEIGHTS = {"fmla": "f32", "bfdot": "bf16", "bfmmla": "bf16", "sdot": "int8", "smmla": "int8", "mul": "int8"}
-TERMS = {"fmla": 4, "bfdot": 8, "bfmmla": 16, "sdot": 16, "smmla": 32, "mul": 8}  # products of numbers an instruction
+TERMS = {"fmla": 4, "bfdot": 8, "bfmmla": 16, "sdot": 16, "smmla": 32, "mul": 8}  # products of numbers per instruction
 BRANCH = re.compile(r"b\.\w+|cbn?z|tbn?z")
 
 
@@ -114,7 +114,7 @@ def main():
     parser.add_argument("--objdump", default="aarch64-linux-gnu-objdump")
     options = parser.parse_args()
     print("Read from the assembly. Nothing was timed, and no ARM machine has run it.\n")
-    print("| instruction set, weights | rows | products | instructions | loads, stores | on the stack | numbers multiplied an instruction | "
+    print("| instruction set, weights | rows | products | instructions | loads, stores | on the stack | multiplications per instruction | "
           + " | ".join(core.name for core in CORES) + " |\n| --- | --- | --- |" + " ---: |" * (4 + len(CORES)))
     for isa, weights in SETS.items():
         path = options.build / f"CMakeFiles/kernels.dir/kernels/cpu/isa_{isa}.c.o"

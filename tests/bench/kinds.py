@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The decode step of every kind of attention by position, beside what the machine can do.
+"""The decode step of every kind of attention by position, compared with the roofline.
 
     python3 tests/bench/kinds.py [--build build] [--threads 1] [--only KIND ...]
 
 Models of images of 128 x 64 with random weights (4 layers of width 256, 4 heads of 64, d_ff 1024): speed does not depend
 on the values. `linnet bench --at` takes a stream in to the position, gives every other stream a copy of its state in
-memory of its own, and measures steps from there on. The roofline is what a step cannot do without (floor()), over
-bandwidths and rates that roofline.c measures before and after, whichever is better. 256 streams of the kinds that keep a row a token are
-9 to 11 GB at position 4,096. softmax_recompute, whose steps compute everything before once more, is measured alone.
+memory of its own, and measures steps from there on. The roofline is the least time of a step (floor()) at the
+bandwidths and rates that roofline.c measures before and after, whichever is better.
+256 streams of kinds that keep a row per token take 9 to 11 GB at position 4,096.
+softmax_recompute, whose steps compute everything before once more, is measured alone.
 """
 
 import argparse
@@ -85,7 +86,7 @@ def weights(kind):
 
 
 def arrays(kind, own):
-    """Elements in f32 of what a token is multiplied with beside them."""
+    """Further f32 elements that a token is multiplied with."""
     if kind == "lsh":
         return LAYERS * own["rounds"] * own["d_key"] * own["buckets"] // 2
     if kind == "memory_compressed":  # of one place of its block
@@ -106,7 +107,7 @@ def seen(kind, own, position):
 
 
 def state_floats(kind, own, position):
-    """Of a stream: floats that a step reads, those that it writes back, and operations on them."""
+    """Per stream: floats that a step reads, floats that it writes back, and operations on them."""
     if kind in ("linear", "rwkv7"):
         floats = LAYERS * HEADS * (D // HEADS) * (D // HEADS + (kind == "linear"))
         return floats, floats, 2 * floats * (4 if kind == "rwkv7" else 2)
@@ -133,7 +134,7 @@ def better(a, b):
 
 
 class Machine:
-    """Rates by the size of what is read or updated, the best of all measurements."""
+    """Rates by the size of the data, the best of all measurements."""
 
     def __init__(self, args):
         self.args, self.rates = args, {}
@@ -210,8 +211,8 @@ def print_tables(args, m, times):
                 ms, least = times[kind, position, streams], floor(m, kind, own, position, streams)
                 cells += [number(ms), f"{least / ms:.0%}"]
             rows.append([f"`{kind}`", *cells])
-        head = ["kind", *(text for p in args.positions for text in (f"at {p:,}: ms", "of the roofline"))]
-        print(f"\n{streams} stream{'s' * (streams > 1)}, a step:\n\n{machine.table(head, rows)}")
+        head = ["kind", *(text for p in args.positions for text in (f"ms at {p:,}", "share of the roofline"))]
+        print(f"\n{streams} stream{'s' * (streams > 1)}, per step:\n\n{machine.table(head, rows)}")
 
 
 def main():

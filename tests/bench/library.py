@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Linnet beside the paper's own library, in turn on the same cores, and beside what the machine can do.
+"""Linnet and the library of the paper's authors in turn on the same cores, compared with the roofline.
 
     python3 tests/bench/library.py [--build build] [--python PYTHON] [--threads 1,2]
 
@@ -13,8 +13,8 @@ weights), one step of 1, 10, 64, 256 and 1,024 streams and prompts of 392 and 10
 PYTHON is that of an environment with torch and pytorch-fast-transformers (pip install
 --no-build-isolation, with wheel and torch there before); without the library the tables say so and only
 the equations are measured. Every figure is the median over --rounds rounds, in each of which all take
-turns; the processes are bound to the first --threads cores. The roofline is what one step cannot do
-without (see floor()) over bandwidths and rates measured by roofline.c in the same run.
+turns; the processes are bound to the first --threads cores. The roofline is the least time of a step
+(see floor()) at the bandwidths and rates that roofline.c measures in the same run.
 """
 
 import argparse
@@ -126,10 +126,9 @@ def measure_machine(args, threads):
 def floor(m, batch, weight_bytes=2):
     """Milliseconds that a step of the default precision cannot go below, all states read and written.
 
-    Products and states take turns. Products: the weights are read once, at the rate of reading again and
-    again what a step touches when there is one stream, otherwise from the last cache; or the time of their
-    multiplications, whichever is longer. States: read and written back, at the rate of doing that with
-    all that the step touches.
+    Products and states take turns. Products: the time to read the weights once, or of their multiplications, whichever
+    is longer. The rate is that of repeated reading of a step's data for one stream, otherwise of the last cache.
+    States: the time to read and write them back, at the rate of updating a step's data.
     """
     rate = m.get("bf16_flops", m["f32_flops"])
     products = max(WEIGHTS * weight_bytes / m["read"][str(WEIGHTS * 2)], 2 * WEIGHTS * batch / rate)
@@ -167,13 +166,13 @@ def print_steps(args, who, times, m, reference):
         images = 1e3 * batch / times[("Linnet auto", batch)] / PIXELS
         share = least / times[("Linnet auto", batch)]
         rows.append([f"{batch:,}", *cells, number(least), f"{share:.0%}", number(images)])
-    print(f"\nA step, ms (and how many times as fast as {reference}):\n")
-    head = ["streams", *(w.name for w in who), "roofline", "of it reached", "Linnet auto, images/s"]
+    print(f"\nMilliseconds per step (and how many times as fast as {reference}):\n")
+    head = ["streams", *(w.name for w in who), "roofline", "share of the roofline", "Linnet auto, images/s"]
     print(machine.table(head, rows))
 
 
 def of_multiplications(m, precision, n, ms):
-    """What the products of a prompt reach of the rate at which the processor multiplies; None if it has none of the kind."""
+    """The share of the processor's multiplication rate in a prompt's products; None if it lacks the instruction."""
     rate = {"auto": m.get("bf16_flops", m["f32_flops"]), "f32": m["f32_flops"], "int8": m.get("int8_ops")}[precision]
     return 2 * WEIGHTS * n / (ms * 1e-3) / rate if rate else None
 
@@ -190,8 +189,8 @@ def print_prompts(args, who, times, m, reference):
             share = of_multiplications(m, w.precision, n, times[(w.name, n)])
             cells.append("-" if share is None else f"{share:.0%}")
         rows.append([f"{n:,}", *cells])
-    print(f"\nA prompt, tokens/s (and how many times as fast as {reference}):\n")
-    shares = [f"{w.precision}, of the multiplications" for w in linnet]
+    print(f"\nTokens per second of a prompt (and how many times as fast as {reference}):\n")
+    shares = [f"{w.precision}, share of the multiplications" for w in linnet]
     print(machine.table(["tokens", *(w.name for w in who), *shares], rows))
 
 
@@ -229,19 +228,19 @@ def print_goals(results):
         for batch in (ONE, TEN, MANY):
             if ("Linnet auto", batch) in steps:
                 share = floor(m, batch) / steps["Linnet auto", batch]
-                name = f"{batch} stream{'s' * (batch > 1)}, {cores}: of the roofline"
+                name = f"{batch} stream{'s' * (batch > 1)}, {cores}: share of the roofline"
                 rows.append([name, f"{ROOFLINES.get((batch, threads), OF_ROOFLINE):.0%}", f"{share:.0%}"])
         for (name, n), ms in prompts.items():
             precision = name.removeprefix("Linnet ")
             share = of_multiplications(m, precision, n, ms) if name != precision else None
             if share is not None:
-                name = f"prompt of {n:,}, {cores}, {precision}: of the multiplications"
+                name = f"prompt of {n:,}, {cores}, {precision}: share of the multiplications"
                 rows.append([name, f"{OF_ROOFLINE:.0%}", f"{share:.0%}"])
     if 1 in results and 2 in results:
         for batch in (ONE, MANY):
             one, two = (results[n][0].get(("Linnet auto", batch)) for n in (1, 2))
             if one and two:
-                name = f"{batch} stream{'s' * (batch > 1)}: two cores beside one"
+                name = f"{batch} stream{'s' * (batch > 1)}: two cores compared with one"
                 rows.append([name, f"{TWO_CORES}x", f"{one / two:.2f}x"])
     print("\n## Goals\n")
     print(machine.table(["", "goal", "measured"], rows))

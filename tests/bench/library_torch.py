@@ -4,8 +4,8 @@ A process of its own, so that it may run in another environment. The first line 
 there; then each line of standard input is a question, {"what", "dtype", "kind", "size", "seconds"}, and
 the line that answers it is {"ms": median} or {"ms": null} where it cannot be done.
 
-The plain form keeps what makes a step cheap: no autograd, one qkv product, biases inside the products,
-states updated in place by a batched outer product, nothing allocated that is not a result. Prompts run
+The plain form is written for cheap steps: no autograd, one qkv product, biases inside the products. States are updated
+in place by a batched outer product, and only results are allocated. Prompts run
 in chunks: within a chunk the masked product of queries and keys, before it the state.
 """
 

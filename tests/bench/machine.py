@@ -1,4 +1,4 @@
-"""What every benchmark says first: the machine, the commit, and whether anything else is running."""
+"""The first lines of every benchmark: the machine, the commit, and other load."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def pinned(command, threads):
 
 
 def rates(build, threads, sizes):
-    """What roofline.c measures: operations a second, and bytes a second by the bytes of what is read or updated."""
+    """The rates of roofline.c: operations per second, and bytes per second by the size of the read or updated data."""
     command = pinned([build / "roofline", threads, *sizes], threads)
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 

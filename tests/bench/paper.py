@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""The speed tables of the linear transformer's paper on this machine: its tables 1, 2 and 4 (images a second), table 5
-(one picture alone) and supplement C.1 (softmax with its cache beside softmax computed again), as Markdown.
+"""The speed tables of the linear transformer's paper on this machine: its tables 1, 2 and 4 (images per second), table 5
+(one picture alone) and supplement C.1 (softmax with a cache compared with softmax computed again), as Markdown.
 
     python3 tests/bench/paper.py [--sizes mnist,cifar] [--threads 1] [--build build]
 
 The paper's networks with random weights (speed does not depend on them): 8 layers for 28 x 28 values, 16 for 32 x 32 x 3,
 8 heads of 32, d_ff 1024, a mixture of 10 logistics. `linnet bench` measures a step at --points positions from the first
-to the last; what a picture takes is the integral over them (Simpson's rule: steps that grow with the square of the
-position come out exactly). softmax is the paper's: everything before is computed again at every step. Where torch is
-there, stateful softmax and linear attention run in PyTorch beside them, one picture alone, in the same sitting.
+to the last; the time of a picture is the integral over them (Simpson's rule: steps that grow with the square of the
+position come out exactly). softmax is the paper's: every step computes everything before it again. With torch, stateful
+softmax and linear attention also run in PyTorch, one picture alone, in the same sitting.
+
+The paper does not say how many pictures its throughput counts at once. Its batches of 10 and 4 are those of training.
+Its linear model takes 7.3 s for one picture, so 142.8 pictures per second need 1,040 pictures at once or more.
 """
 
 import argparse
@@ -37,7 +40,7 @@ METHODS = {
     "linear": image_model.LINEAR,
 }
 SIZES = {"mnist": (28, 28, 1, 8), "cifar": (32, 32, 3, 16)}  # width, height, channels, layers
-BATCHES = {"mnist": 10, "cifar": 4}  # of the paper's throughput; softmax had 1 at CIFAR's size
+BATCHES = {"mnist": 10, "cifar": 4}  # pictures at once here: the paper's batches of training
 # The paper's figures: images/s on one GPU (GTX 1080 Ti, at CIFAR's size P40); seconds of one picture on CPU and GPU.
 PAPER = {
     "mnist": {"softmax": (0.45, 72.6, 10.2), "stateful softmax": (7.56, 7.4, 10.4), "lsh-1": (0.68, 46.0, 19.2),
@@ -56,7 +59,7 @@ def parse_arguments():
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--sizes", type=lambda text: text.split(","), default=list(SIZES))
     p.add_argument("--methods", type=lambda text: text.split(","), default=list(METHODS))
-    p.add_argument("--batch", type=int, help="pictures at once; the paper's otherwise")
+    p.add_argument("--batch", type=int, help="pictures at once; otherwise as many as in a batch of the paper's training")
     p.add_argument("--points", type=int, default=9, help="positions of a picture that are measured, an odd number")
     p.add_argument("--rounds", type=int, default=1, help="of all methods in turn; the medians are printed")
     p.add_argument("--seconds", type=float, default=2.0, help="for each point, about")
@@ -113,7 +116,7 @@ def bench(args, model, *flags):
 def step_ms(args, model, batch, position, last):
     """Of steps from the position on that end at the last one: the median of as many runs as fit the time."""
     def run(steps):
-        at = max(1, min(position, last - steps - steps // 5))  # some steps come before those that count
+        at = max(1, min(position, last - steps - steps // 5))  # warm-up steps come first
         return bench(args, model, "--batch", batch, "--at", at, "--steps", steps)["ms_per_step"]
 
     first = run(1)
@@ -182,7 +185,7 @@ def print_tables(args, size, times, torch_seconds):
     rates = {m: batch / times[m, batch] for m in args.methods}
     first = args.methods[0]
     rows = [[m, beside(paper[m][0], paper[first][0], "more"), beside(rates[m], rates[first], "more")] for m in args.methods]
-    print(f"Images a second, {batch} at once (the paper's tables 1, 2 and 4), and how many times those of {first}:\n")
+    print(f"Images per second, {batch} at once here (the paper's tables 1, 2 and 4), and how many times those of {first}:\n")
     print(machine.table(["method", "the paper, GPU", f"here, {args.threads} core{'s' * (args.threads > 1)}"], rows))
     rows = [[m, *map(number, paper[m][1:]), number(times[m, 1]), number(torch_seconds.get(m))] for m in args.methods]
     print("Seconds for one picture alone (the paper's table 5):\n")
@@ -190,7 +193,7 @@ def print_tables(args, size, times, torch_seconds):
     if {"softmax", "stateful softmax"} <= set(args.methods):
         alone, together = (times["softmax", n] / times["stateful softmax", n] for n in (1, batch))
         rows = [["one picture alone, CPU", number(paper["softmax"][1] / paper["stateful softmax"][1]), number(alone)],
-                [f"{batch} at once (the paper: on a GPU)", number(paper["stateful softmax"][0] / paper["softmax"][0]),
+                ["tables 1 and 4 (the paper: on a GPU)", number(paper["stateful softmax"][0] / paper["softmax"][0]),
                  number(together)]]
         print("How many times as fast softmax is with its keys and values kept (the paper's supplement C.1):\n")
         print(machine.table(["", "the paper", "here"], rows))

@@ -12,8 +12,8 @@ attention against the length of the sequence, in PyTorch on the CPU, as a Markdo
                   quadratic in training)
     linear        in chunks, weights/train/mixers/linear.py
 
-Every point is a process of its own: milliseconds are the median of passes, memory is the most that the process had
-beyond what it had with its inputs. What would need more than --memory-gb is left out.
+Every point is its own process. Milliseconds are the median of passes; memory is the peak above the memory of the
+inputs. Points that would need more than --memory-gb are left out.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def look_back(torch, x):
 
 
 def lsh_round(torch, q, v, hashes):
-    """What a round gives, and the logarithm of its sum of weights."""
+    """The output of a round, and the logarithm of its sum of weights."""
     h = q.detach() @ hashes
     bucket = torch.cat([h, -h], -1).argmax(-1)
     n = q.shape[2]
@@ -119,9 +119,9 @@ def point(method, n, threads, seconds):
         y = PASSES[method](torch, *inputs)
         torch.autograd.grad(y.sum(), inputs, allow_unused=True)
 
-    small = [x[:, :, :8 * CHUNK] for x in inputs]  # what is loaded at a first call is not counted
+    small = [x[:, :, :8 * CHUNK] for x in inputs]  # data that a first call loads is not counted
     torch.autograd.grad(PASSES[method](torch, *small).sum(), inputs, allow_unused=True)
-    Path("/proc/self/clear_refs").write_text("5")  # sets the most back to what is there
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = peak_bytes()
     times, end = [], time.perf_counter() + seconds
     while len(times) < 3 or time.perf_counter() < end:
@@ -135,7 +135,7 @@ def point(method, n, threads, seconds):
 
 
 def needed_bytes(method, n):
-    """About; of softmax its matrices of weights, of the others what is kept for the way back."""
+    """An estimate: softmax's matrices of weights, or the data that other methods keep for the backward pass."""
     return 5 * 4 * HEADS * n * n if method == "softmax" else 4 * HEADS * n * 40 * 2 * CHUNK
 
 

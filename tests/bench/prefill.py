@@ -4,11 +4,10 @@
     python3 tests/bench/prefill.py [--build build] [--threads 1]
 
 Makes the model of constant_time.py (256 x 256 pixels, random weights), serves it and streams images to
-1 and 16 clients by pixels, an event a token: alone, and beside another client which all the while sends
-images of which 39 rows are given, a prompt of 9,985 tokens, no two alike. Prints the gaps between the
-events of a stream in both cases, prompt tokens a second beside the streams and without them. The rounds
-take turns. Ends with status 1 when the gaps' 99th percentile beside prompts is above three times the
-median gap without them.
+1 and 16 clients by pixels, one event per token: alone, and while another client sends different prompts of 9,985
+tokens, images with 39 given rows. Prints the gaps between the events of a stream in both cases, and prompt tokens per
+second with the streams and without. The rounds take turns. Ends with status 1 if the 99th percentile of the gaps
+with prompts exceeds three times the median gap without prompts.
 """
 
 import argparse
@@ -55,7 +54,7 @@ def png(rows):
 
 
 class Prompts:
-    """Sends one image after the other and asks for a single pixel more, until it is left."""
+    """Sends images without a pause until it is left, and asks for one further pixel each."""
 
     def __init__(self, port):
         self.port, self.seconds, self.over, self.failed = port, [], threading.Event(), None
@@ -139,8 +138,8 @@ def main():
             worst = max(worst, ratio)
             cells = [" / ".join(map(number, middle[key])) for key in ("idle", "beside")]
             rows.append([clients, *cells, f"{ratio:.2f}x", number(statistics.median(rates))])
-    head = ["streams", "alone, ms p50 / p99", "beside prompts", "p99 there to p50 alone", "prompt tokens/s beside"]
-    print(f"\nGaps between the tokens of a stream, alone and beside prompts of {PROMPT:,} tokens:\n")
+    head = ["streams", "alone, ms p50 / p99", "with prompts, ms p50 / p99", "that p99 to p50 alone", "prompt tokens/s"]
+    print(f"\nGaps between the tokens of a stream, alone and with prompts of {PROMPT:,} tokens:\n")
     print(machine.table(head, rows))
     print(f"Prompts alone, over HTTP: {number(statistics.median(lone))} tokens/s.")
     return 0 if worst <= LIMIT else 1

@@ -92,7 +92,7 @@ static void make(setting *s, int threads)
     fill(s, s->x, s->seqs * row);
 }
 
-/* Input number i of those with a key's length; the values lie behind them. */
+/* Input number i of the inputs with a key's length; the values lie after them. */
 static lx_head_columns columns(const setting *s, int i)
 {
     int32_t width = s->heads * (5 * s->keys + s->values);

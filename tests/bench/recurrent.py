@@ -1,23 +1,26 @@
 #!/usr/bin/env python3
-"""Modern recurrent models, Linnet beside what people have on a CPU, in turn on the same cores.
+"""Recurrent models on a CPU: Linnet and other servers for such models, in turn on the same cores.
 
     python3 tests/bench/recurrent.py --python PYTHON [--build build] [--size full|small] [--precisions f32,bf16,q8]
     python3 tests/bench/recurrent.py --python PYTHON --trained MODEL.bin
 
-A trained RWKV-7 of 256 tokens in rwkv.cpp's format, or random weights of RWKV-7 0.1B (12 x 768), Mamba-2 130M (24 x 768), Qwen3.5's hybrid of Gated DeltaNet and softmax (12 x 768),
-and `softmax`, which they stand beside: Llama's transformer of that size, with its keys and values kept. 256 tokens, the same
-numbers for all who have the kind; --size small fits the caches. Beside Linnet: llama.cpp by the
-wheel xllamacpp, with its own server, and for RWKV-7 its authors' package `rwkv`, whose loop takes one stream. PYTHON is that
-of an environment with xllamacpp, gguf, rwkv and torch.
+The models have random weights: RWKV-7 0.1B (12 layers of width 768), Mamba-2 130M (24 of 768), Qwen3.5's hybrid of Gated
+DeltaNet and softmax (12 of 768), and for comparison `softmax`, Llama's transformer of that size with a cache. All have 256
+tokens, and all programs get the same numbers. With --size small the weights fit the caches. --trained measures a trained
+RWKV-7 of 256 tokens in rwkv.cpp's format instead.
 
-Both servers are asked over HTTP by the same client: 1, 8 and 64 streams at once that draw the likeliest token, none guessed
-(random weights soon repeat themselves, which is guessed too well), and prompts of 512 tokens. A figure is the median over
---rounds rounds, in each of which all take turns; a process is bound to the first --threads cores, the client to the others
-where there are any. llama.cpp's Q8_0 stands beside our int8.
+The other programs are llama.cpp (the wheel xllamacpp, with its own server) and for RWKV-7 its authors' package `rwkv`, whose
+loop takes one stream. PYTHON is that of an environment with xllamacpp, gguf, rwkv and torch.
 
-The last column is Linnet's part of the roofline: the weights read once or their multiplications, whichever takes longer,
-and states read and written, over what roofline.c measures before and after; rows that attention keeps are not counted. It
-knows no rate of whole numbers, so int8 has none where several tokens share the weights.
+The same client loads both servers over HTTP: 1, 8 and 64 streams at once, and prompts of 512 tokens. Streams take the
+likeliest token. Linnet guesses none, because random weights repeat themselves, which makes guesses too easy. A figure is
+the median over --rounds rounds, in each of which all programs take turns. A process is bound to the first --threads cores,
+the client to the others if there are any. llama.cpp's Q8_0 is compared with Linnet's int8.
+
+The last column is Linnet's share of the roofline. The least time is that of reading the weights once or of their
+multiplications, whichever is longer, and of reading and writing the states, at the rates that roofline.c measures before and
+after. It leaves out rows that attention keeps. It knows no rate of whole numbers, so int8 has no share where several tokens
+share the weights.
 """
 
 import argparse
@@ -167,7 +170,7 @@ def write_folder(path, config, tensors, precision):
     for name, array in tensors.items():
         dtype, data = converter.encode("F32", array, wanted if array.ndim == 2 else None)
         out[name] = (dtype, array.shape, data)
-    converter.write_safetensors(path / "model.safetensors", out)
+    converter.files.write(path / "model.safetensors", [(name, *tensor) for name, tensor in out.items()], "pt")
 
 
 # --- who is measured
@@ -300,7 +303,7 @@ class Roofline:
         return "-" if least is None else f"{least * tokens_a_second / tokens:.0%}"
 
 
-# --- a table for each kind, precision and number of threads
+# --- a table for each precision
 
 
 def measure(args, kind, precision, threads, place):
@@ -342,9 +345,9 @@ def measure(args, kind, precision, threads, place):
     return figures, roofline
 
 
-def print_table(args, kind, precision, threads, figures, roofline):
-    names = list(figures)
-    rows = []
+def rows_of(args, kind, threads, figures, roofline):
+    """[label, threads, {name: tokens per second}, times the best other, share of the roofline] of each load"""
+    names = sorted(figures, key=lambda name: not name.startswith("Linnet"))
     for what in [f"{n} streams" for n in args.streams] + ["prompt"]:
         median = {name: statistics.median(figures[name][what]) for name in names if what in figures[name]}
         label = f"prompt of {args.prompt}" if what == "prompt" else what.replace("1 streams", "1 stream")
@@ -352,21 +355,26 @@ def print_table(args, kind, precision, threads, figures, roofline):
         streams = 0 if what == "prompt" else int(what.split()[0])
         reached = roofline.reached(streams or args.prompt, streams, median[names[0]])
         ratio = number(median[names[0]] / best) if best else "-"
-        rows.append([label] + [number(median.get(name)) for name in names] + [ratio, reached])
-    print(f"\n{kind}, {args.size}, {precision}, {threads} thread{'s' if threads > 1 else ''}, tokens a second:\n")
-    print(machine.table(["", *names, "times the best other", "of the roofline"], rows), flush=True)
+        yield [f"{kind}, {label}", str(threads), median, ratio, reached]
+
+
+def print_table(precision, rows):
+    names = list(dict.fromkeys(name for _, _, median, *_ in rows for name in median))
+    print(f"\n{precision}, tokens per second:\n")
+    cells = [[label, threads, *(number(median.get(name)) for name in names), *rest] for label, threads, median, *rest in rows]
+    print(machine.table(["", "threads", *names, "times the best other", "share of the roofline"], cells), flush=True)
 
 
 def main():
     args = parse_arguments()
     print(machine.describe(max(args.threads)))
     with tempfile.TemporaryDirectory(prefix="recurrent-") as scratch:
-        for kind in args.kinds:
-            for precision in args.precisions:
+        for precision in args.precisions:
+            rows = []
+            for kind in args.kinds:
                 for threads in args.threads:
-                    figures, roofline = measure(args, kind, precision, threads, Path(scratch))
-                    figures = dict(sorted(figures.items(), key=lambda f: not f[0].startswith("Linnet")))
-                    print_table(args, kind, precision, threads, figures, roofline)
+                    rows += rows_of(args, kind, threads, *measure(args, kind, precision, threads, Path(scratch)))
+            print_table(precision, rows)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
     recurrent_peers.py serve FILE.gguf THREADS STREAMS TOKENS POLL     serves it until the input ends, and prints where;
                                                                        POLL: how long its threads spin, 0 to 100
     recurrent_peers.py pth TENSORS.npz OUT                             writes OUT.pth for `rwkv`
-    recurrent_peers.py rwkv OUT THREADS STEPS PROMPT                   {"step": tokens a second, "prompt": the same}
+    recurrent_peers.py rwkv OUT THREADS STEPS PROMPT                   {"step": tokens per second, "prompt": tokens per second}
 """
 
 import json

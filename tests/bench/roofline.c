@@ -1,13 +1,13 @@
 /*
- * What this machine can do, for the roofline of tests/bench/library.py.
+ * The rates of this machine, for the roofline of tests/bench/library.py.
  *
  *   roofline THREADS BYTES...
  *
- * Prints one JSON object: products a second in floating-point operations (a multiplication and an
- * addition are two), of bf16 pairs and of int8 fours where the processor multiplies them
- * (AVX512-BF16, AVX512-VNNI) and of f32; and for each number of BYTES how many can be read a second
- * when they are read again and again, and how many can be read and written back. All threads
- * together, each on its own part and its own core, the best of several tries.
+ * Prints one JSON object with operations per second (a multiplication and an addition are two) of
+ * f32, and of bf16 pairs and int8 fours if the processor multiplies them (AVX512-BF16,
+ * AVX512-VNNI). For each number of BYTES it has the bytes per second of repeated reading, and of
+ * reading and writing back. All threads together, each on its own part and its own core, the best
+ * of several tries.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

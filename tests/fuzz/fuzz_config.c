@@ -3,22 +3,32 @@
 #include <string.h>
 
 #include "model/formats/hugging_face/folder.h"
+#include "model/tasks/image.h"
+#include "model/tasks/speech.h"
 #include "tests/fuzz/subject.h"
 
-static void check_image(const lx_config *c)
+static void check_image(const lx_config *config)
 {
-    MUST(c->width <= 4096 && c->height <= 4096);
-    MUST(c->n_channels == 0 || c->n_channels == 1 || c->n_channels == 3);
+    if (strcmp(config->task, "image") != 0)
+        return;
+    const lx_image_config *c = lx_image_of(config);
+    MUST(c->width >= 1 && c->width <= 4096 && c->height >= 1 && c->height <= 4096);
+    MUST(c->n_channels == 1 || c->n_channels == 3);
     MUST((int64_t)c->width * c->height * c->n_channels <= 1 << 20);
-    MUST((strcmp(c->task, "image") == 0) == (c->width > 0));
+}
+
+static void check_head(const lx_config *c)
+{
     MUST(c->head_kind == LX_HEAD_LOGISTIC_MIXTURE ? c->head_size == 3 * c->n_components
                                                   : c->head_size == c->n_values);
 }
 
 static void check_speech(const lx_config *c)
 {
-    MUST((strcmp(c->task, "speech") == 0) == (c->mel.n_bands > 0));
-    MUST(c->mel.n_bands <= 256 && c->mel.context <= 64 && c->mel.stride <= 64);
+    bool speech = strcmp(c->task, "speech") == 0;
+    const lx_mel_config *mel = lx_speech_of(c);
+    MUST(speech == (c->n_features > 0));
+    MUST(!speech || (mel->n_bands <= 256 && mel->context <= 64 && mel->stride <= 64));
     MUST(c->head_kind != LX_HEAD_CTC || (c->head_size >= 2 && c->head_size <= 1024));
 }
 
@@ -46,6 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     for (int32_t i = 0; i < c.n_inputs; i++)
         MUST(c.inputs[i].size >= 1 && strlen(c.inputs[i].name) < LX_MAX_NAME);
     MUST(c.head_size >= 1 && c.n_values >= 1);
+    check_head(&c);
     check_image(&c);
     check_speech(&c);
     return 0;

@@ -300,11 +300,17 @@ def states() -> dict[str, bytes]:
     }
 
 
+def templates() -> dict[str, bytes]:
+    """Those of tests/golden/jinja.py."""
+    cases = json.loads((pathlib.Path(__file__).parents[1] / "golden/jinja/cases.json").read_text())
+    return {str(i): case["template"].encode() for i, case in enumerate(cases)}
+
+
 def main():
     out = pathlib.Path(sys.argv[1])
     kinds = {"png": pngs, "config": configs, "safetensors": safetensors, "vocab": vocabularies,
              "tokenizer": tokenizers, "idx": idx_files, "multipart": forms, "json": bodies, "headers": heads,
-             "front": clients, "state": states, "sound": sounds}
+             "front": clients, "state": states, "sound": sounds, "jinja": templates}
     for kind, make in kinds.items():
         folder = out / kind
         folder.mkdir(parents=True, exist_ok=True)

@@ -64,6 +64,8 @@ def oggs() -> dict[str, bytes]:
     return {
         "opus": opus + tags + sound,
         "opus-head": opus + tags,
+        "opus-twice": (opus + tags + sound) * 2,
+        "opus-then-damage": opus + tags + sound + opus[:20] + bytes(200),
         "opus-back": opus + tags + back,
         "vorbis-head": vorbis,
         "vorbis-hidden": hidden,
@@ -96,5 +98,8 @@ def sounds() -> dict[str, bytes]:
         "flac-claims": flac(claimed=1 << 35),
         "flac-cut": flac()[:900],
         "flac-wrong-sum": flac(wrong=True),
+        "flac-claims-less": flac(claimed=200),
+        "flac-twice": flac() * 2,
+        "wav-twice": whole * 2,
         **oggs(),
     }

@@ -51,31 +51,17 @@ static void close_fixture(fixture *f)
         (void)fclose(f->pairs);
 }
 
-static int32_t read_poem(const lx_plan *plan, const char *text, int32_t *ids)
+/* The tokens of an answer, and how many there are; -1 when it is none. */
+static int32_t read_answer(const lx_plan *plan, const char *text, int32_t *ids)
 {
     lx_token_list list;
     lx_token_list_init(&list, MAX_ROWS);
-    lx_status st = lx_tokenizer_encode(plan->model->tokenizer, text, strlen(text), 0, &list, NULL);
-    int32_t n = st == LX_OK ? (int32_t)list.n : -1;
+    lx_status st = plan->model->task->read_answer(plan, text, strlen(text), &list, NULL);
+    int32_t n = st == LX_OK && list.status == LX_OK ? (int32_t)list.n : -1;
     for (int32_t i = 0; i < n; i++)
         ids[i] = list.ids[i];
     lx_token_list_fini(&list);
     return n;
-}
-
-/* The tokens of an answer, and how many there are; -1 when it is none. */
-static int32_t read_answer(const lx_plan *plan, const char *text, int32_t *ids)
-{
-    lx_status st = LX_OK;
-    if (plan->model->task == &lx_poem_task)
-        return read_poem(plan, text, ids);
-    if (plan->n_new > MAX_ROWS)
-        return -1;
-    if (plan->model->task == &lx_copy_task)
-        st = lx_copy_answer_ids(plan, text, strlen(text), ids, NULL);
-    else
-        st = lx_couplet_lower_ids(plan, text, strlen(text), ids, NULL);
-    return st == LX_OK ? plan->n_new : -1;
 }
 
 /* The rows the task makes for a pair: prompt, then every token of the answer but the last. */

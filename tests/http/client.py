@@ -120,8 +120,9 @@ def split_chunks(data):
 # --- blocking --------------------------------------------------------------------------------
 
 
-def connect(port, timeout=PATIENCE):
-    sock = socket.create_connection((HOST, port), timeout=timeout)
+def connect(port, timeout=PATIENCE, source=None):
+    """`source`: the client's own address, of 127.0.0.0/8; None: HOST."""
+    sock = socket.create_connection((HOST, port), timeout=timeout, source_address=source and (source, 0))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
 
@@ -162,10 +163,10 @@ def read_all(sock, timeout, least=1):
     return received
 
 
-def call(port, method, path, body=None, headers=None, timeout=PATIENCE):
+def call(port, method, path, body=None, headers=None, timeout=PATIENCE, source=None):
     """One request on its own connection."""
     headers = {"Connection": "close", **(headers or {})}
-    with connect(port, timeout) as sock:
+    with connect(port, timeout, source) as sock:
         try:
             sock.sendall(encode_request(method, path, body, headers, port))
         except OSError:

@@ -1,5 +1,6 @@
-"""docs/adding-a-kind.md, tried literally: in a copy of the tree the files that the page shows, and no others, make a kind that
-the build finds, that keeps the laws of kinds, and that is served, kept, forked, looked into and trained.
+"""docs/adding-a-kind.md, tried literally: in a copy of the tree the files that the page shows, and no others, make kinds that
+the build finds and that keep the laws of kinds. The first, a pattern of rows, is served, kept, forked, looked into and
+trained; the second, a recurrence, is served from Linnet's own folder and from one of another program.
 
 Only what includes the list of kinds is compiled again; the rest is of the build under test.
 """
@@ -7,13 +8,17 @@ Only what includes the list of kinds is compiled again; the rest is of the build
 import base64
 import importlib.util
 import json
+import math
+import random
 import re
 import shlex
 import subprocess
 import sys
+from array import array
 
 import pytest
 
+import hf_model
 import server
 import text_model
 from client import call, complete_ok
@@ -24,6 +29,8 @@ BUILD = LINNET.parent
 LINKED = {"linnet": BUILD / "CMakeFiles/linnet.dir/link.txt", "test_mixers": BUILD / "tests/CMakeFiles/test_mixers.dir/link.txt"}
 PAGE = (ROOT / "docs/adding-a-kind.md").read_text()
 KIND = "every_other"
+SECOND = "fading"
+LISTS = {"model/mixers/mixers.def": 2, "model/formats/hugging_face/kinds.def": 1}  # and the lines that they get
 SAME = {"kind": "dilated_window", "window": 3, "dilation": [2]}  # a kind of the tree that sees the same tokens
 TRAINERS = ("torch", "numpy", "tqdm", "matplotlib")
 
@@ -34,13 +41,17 @@ pytestmark = [
 ]
 
 
-def files_of_the_page():
-    """{path: text}: of every numbered section the first file that it names, and its block of code."""
-    found = {}
-    for section in re.split(r"^## \d+\. ", PAGE, flags=re.M)[1:]:
+def files_of_the_page(head=r"## \d+\."):
+    """[(path, text)]: of every section with such a heading the first file that it names, and its block of code."""
+    found = []
+    for section in re.split(rf"^{head} ", PAGE, flags=re.M)[1:]:
         path = re.search(r"`([\w/]+/[\w.]+)`", section)[1]
-        found[path] = re.search(r"^```\w+\n(.*?)^```$", section, re.M | re.S)[1]
+        found.append((path, re.search(r"^```\w+\n(.*?)^```$", section, re.M | re.S)[1]))
     return found
+
+
+def all_files():
+    return files_of_the_page() + files_of_the_page("###")
 
 
 def run(*command, cwd, timeout=300, **options):
@@ -66,7 +77,7 @@ def tree(tmp_path_factory):
     git(tree, "init", "-q")
     git(tree, "add", "-A")
     git(tree, "commit", "-q", "-m", "before")
-    for path, text in files_of_the_page().items():
+    for path, text in all_files():
         with (tree / path).open("a") as file:  # a new file, or a line more
             file.write(text)
     return tree
@@ -86,13 +97,14 @@ def built(configured, tree):
     """{name: program}: linnet and test_mixers with the kind."""
     commands = {entry["file"]: entry for entry in json.loads((configured / "compile_commands.json").read_text())}
     objects = {}
-    for name in ("model/mixers/mixer.c", f"model/mixers/{KIND}.c", "tests/unit/model/test_mixers.c"):
+    parts = ["model/mixers/mixer.c", "model/formats/hugging_face/folder.c"] + [path for path, _ in all_files() if path.endswith(".c")]
+    for name in [*parts, "tests/unit/model/test_mixers.c"]:
         entry = commands[str(tree / name)]  # CMake has found it
         words = shlex.split(entry["command"])
         objects[name] = configured / f"{name.replace('/', '_')}.o"
         words[words.index("-o") + 1] = str(objects[name])
         run(*words, cwd=entry["directory"])
-    kind = [objects["model/mixers/mixer.c"], objects[f"model/mixers/{KIND}.c"]]
+    kind = [objects[name] for name in parts]
     programs = {}
     for name, link in LINKED.items():
         words = shlex.split(link.read_text())
@@ -111,27 +123,32 @@ def linnet(built, monkeypatch):
 
 
 def test_the_page_touches_its_files_and_no_others(tree):
-    files = files_of_the_page()
-    assert len(files) == 4 and "These four are all." in PAGE
+    first, second = ({path for path, _ in files} for files in (files_of_the_page(), files_of_the_page("###")))
+    assert len(first) == 4 and "These four are all." in PAGE
     changed = {line[3:] for line in git(tree, "status", "--porcelain", "-uall").splitlines()}
-    assert changed == set(files) == {f"model/mixers/{KIND}.c", "model/mixers/mixers.def", f"tests/mixers/{KIND}.json",
-                                     f"weights/train/mixers/{KIND}.py"}
-    assert git(tree, "diff", "--numstat").split() == ["1", "0", "model/mixers/mixers.def"]
+    assert first == {f"model/mixers/{KIND}.c", "model/mixers/mixers.def", f"tests/mixers/{KIND}.json",
+                     f"weights/train/mixers/{KIND}.py"}
+    assert second == {f"model/mixers/{SECOND}.c", f"tests/mixers/{SECOND}.json", f"model/formats/hugging_face/{SECOND}.c", *LISTS}
+    assert changed == first | second
+    lines = dict(line.split("\t")[::2][::-1] for line in git(tree, "diff", "--numstat").splitlines())
+    assert lines == {path: str(n) for path, n in LISTS.items()}
 
 
 def test_the_trees_checks_accept_it(tree):
     run("scripts/check-includes", cwd=tree)
-    run("scripts/check-prose", *files_of_the_page(), cwd=tree)
-    run("clang-format", "--dry-run", "-Werror", f"model/mixers/{KIND}.c", cwd=tree)
+    paths = [path for path, _ in all_files()]
+    run("scripts/check-prose", *paths, cwd=tree)
+    run("clang-format", "--dry-run", "-Werror", *(path for path in paths if path.endswith(".c")), cwd=tree)
 
 
 def test_the_build_finds_kind_and_test(configured):
     tests = run("ctest", "--test-dir", configured, "-N", cwd=configured)
-    assert re.search(rf"\bmixer_{KIND}\b", tests)
+    assert re.search(rf"\bmixer_{KIND}\b", tests) and re.search(rf"\bmixer_{SECOND}\b", tests)
 
 
-def test_it_keeps_the_laws_of_kinds(built):
-    run(built["test_mixers"], KIND, cwd=BUILD)
+@pytest.mark.parametrize("kind", [KIND, SECOND])
+def test_it_keeps_the_laws_of_kinds(built, kind):
+    run(built["test_mixers"], kind, cwd=BUILD)
 
 
 def test_a_kind_without_its_table_fails(built, tree):
@@ -185,6 +202,63 @@ def test_its_keys_are_checked(linnet, models):
     config.write_text(config.read_text().replace('"window": 3', '"window": 0'))
     done = subprocess.run([linnet, "inspect", models / "new"], capture_output=True, text=True, timeout=60, env=environment())
     assert done.returncode == 1 and "attention.window must be a whole number from 1" in done.stderr, done.stderr
+
+
+# --- a folder of another program
+
+WIDTH, COLUMNS, LAYERS, BYTES = 32, 64, 2, 256
+BLOCK = {"norm1": "attn_norm", "norm2": "mlp_norm", "attn.q": "attn.q_proj", "attn.k": "attn.k_proj", "attn.v": "attn.v_proj",
+         "attn.out": "attn.o_proj", "ff.gate": "mlp.gate_proj", "ff.up": "mlp.up_proj", "ff.down": "mlp.down_proj"}
+AROUND = {"embed.token": "model.embeddings", "final_norm": "model.norm", "head": "lm_head"}
+
+
+def shape_of(name):
+    rows = {"embed.token": BYTES, "head": BYTES, "ff.gate": COLUMNS, "ff.up": COLUMNS}.get(name, WIDTH)
+    return [WIDTH] if "norm" in name else [rows, COLUMNS if name == "ff.down" else WIDTH]
+
+
+def names_of_both():
+    """(our name, theirs, shape)"""
+    for own, theirs in AROUND.items():
+        yield f"{own}.weight", f"{theirs}.weight", shape_of(own)
+    for i in range(LAYERS):
+        for own, theirs in BLOCK.items():
+            yield f"layers.{i}.{own}.weight", f"model.layers.{i}.{theirs}.weight", shape_of(own)
+
+
+@pytest.fixture
+def both(tmp_path):
+    """The same weights as Linnet's own folder and as one of the page's reader."""
+    rng, own, theirs = random.Random(5), {}, {}
+    for name, other, shape in names_of_both():
+        data = array("f", [rng.gauss(1 if len(shape) == 1 else 0, 0.2) for _ in range(math.prod(shape))]).tobytes()
+        own[name] = theirs[other] = (shape, data)
+    sizes = {"n_layers": LAYERS, "n_heads": 4, "d_model": WIDTH, "d_ff": COLUMNS}
+    config = {"format": "linnet", "format_version": 1, "task": "text", **sizes, "norm": "pre", "norm_kind": "rms", "norm_eps": 1e-6,
+              "activation": "relu", "attention": {"kind": SECOND, "half_life": 9}, "feed_forward": {"kind": "gated_mlp"},
+              "inputs": [{"name": "token", "size": BYTES}], "head": {"kind": "categorical", "size": BYTES, "bias": False},
+              "text": {"tokenizer": "bytes", "context": 300}}
+    other = {"model_type": SECOND, "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_heads": 4, "intermediate_size": COLUMNS,
+             "half_life": 9, "vocab_size": BYTES, "max_position_embeddings": 300}
+    for name, conf, tensors in (("own", config, own), ("theirs", other, theirs)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps(conf))
+        hf_model.write_safetensors(tmp_path / name / "model.safetensors", tensors)
+    return tmp_path
+
+
+def test_a_folder_of_another_program_is_read(linnet, both):
+    fields = {"prompt": "Once upon", "max_tokens": 30, "seed": 3}
+    with Server("--models", both) as s:
+        own, theirs = (complete_ok(s.port, model=model, **fields)["choices"][0]["text"] for model in ("own", "theirs"))
+    assert own == theirs
+
+
+def test_a_key_that_the_reader_does_not_take_is_refused(linnet, both):
+    config = both / "theirs/config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"quarter_life": 1}))
+    done = subprocess.run([linnet, "inspect", both / "theirs"], capture_output=True, text=True, timeout=60, env=environment())
+    assert done.returncode == 1 and "quarter_life is not a known key" in done.stderr, done.stderr
 
 
 TRAINED = """

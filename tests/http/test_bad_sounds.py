@@ -133,6 +133,11 @@ BAD = {
     "a cut FLAC": encode("flac", babble(1))[:500],
     "a FLAC in disorder": encode("flac", babble(1))[:2000] + bytes(3000),
     "a cut Ogg": encode("ogg-vorbis", babble(1))[:300],
+    "two FLACs": encode("flac", babble(1)) * 2,
+    "a FLAC and an Ogg": encode("flac", babble(1)) + encode("ogg-vorbis", babble(1)),
+    "an Ogg and a WAV": encode("ogg-vorbis", babble(1)) + SAID,
+    "two WAVs": SAID * 2,
+    "a second Ogg that is damaged": encode("ogg-vorbis", babble(1)) + encode("ogg-vorbis", babble(1))[:40] + bytes(3000),
 }
 
 

@@ -43,6 +43,8 @@ def test_help(command):
     assert result.stderr == ""
     assert result.stdout.startswith(f"usage: linnet {command}")
     assert "--model" in result.stdout
+    options = result.stdout.split("\noptions:")[1].split("-h, --help")[0].splitlines()
+    assert all(len(line) <= 100 or len(line.split()) == 1 for line in options)
 
 
 def test_help_of_the_program():
@@ -145,6 +147,28 @@ def test_one_letter_means_one_thing():
             meanings.setdefault(letter, set()).add(name)
     assert meanings["p"] == {"port"}
     assert {letter: names for letter, names in meanings.items() if len(names) > 1} == {}
+
+
+def rows_of_options(command):
+    """[(name, variable, meaning)] of --help=markdown."""
+    rows = re.findall(r"^\| `--(?:\[no-\])?([\w-]+)[^`]*`[^|]*\| (?:`(\w+)`)? *\|(?:(?:\\\||[^|])*\|){2} (.*) \|$",
+                      run(command, "--help=markdown").stdout, re.MULTILINE)
+    assert rows
+    return rows
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "health"])
+def test_help_is_whole_sentences(command):
+    for name, _, meaning in rows_of_options(command):
+        assert re.fullmatch(r"[A-Z0-9].*\.", meaning) and len(meaning.split()) >= 4, f"--{name}: {meaning}"
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "health"])
+def test_a_variable_has_its_options_name(command):
+    rows = rows_of_options(command)
+    for name, variable, _ in rows:
+        assert variable in ("", "LINNET_" + name.upper().replace("-", "_"))
+    assert command != "serve" or all(variable for _, variable, _ in rows)
 
 
 @pytest.fixture

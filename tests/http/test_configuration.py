@@ -218,7 +218,7 @@ def test_folders_of_models_and_models_themselves(tmp_path):
         names = {model["id"] for model in client.call(server.port, "GET", "/v1/models").json()["data"]}
         assert names == {"one", "two", "three", Path(MODEL_DIR).name}
     for flags in (("--model", "couplet", "--model=poem"), ("-m", "couplet", "-mpoem")):
-        assert "--model was given twice; for several there is --models DIR:DIR" in refused("serve", *flags, status=2)
+        assert "--model was given twice; for several values there is --models DIR:DIR" in refused("serve", *flags, status=2)
 
 
 # --- messages to the service manager
@@ -250,7 +250,7 @@ def test_a_manager_that_is_gone_does_not_matter(tmp_path):
     with log.open("w") as out, subprocess.Popen([LINNET, "serve", "--model", MODEL_DIR, "--port", "0"], stderr=out,
                                                 env=env) as server:
         try:
-            wait_until(lambda: "was not told" in log.read_text(), START_TIMEOUT, "a word of it")
+            wait_until(lambda: "the message to the service manager" in log.read_text(), START_TIMEOUT, "a warning")
             server.terminate()
             assert server.wait(START_TIMEOUT) == 0
         finally:

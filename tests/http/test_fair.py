@@ -118,6 +118,11 @@ def test_what_a_key_may_ask_for():
         assert reply.status == 400 and reply.error["param"] == "n" and "5 samples" in reply.error["message"]
         assert complete(server.port, prompt=lines.of_length(32), n=4).status == 400
         complete_ok(server.port, prompt=lines.of_length(32), n=3)
-        reply = complete(server.port, prompt="海上明月", n=5)
+
+        def ask():  # the samples of the answer above count until all of it is sent
+            reply = complete(server.port, prompt="海上明月", n=5)
+            return reply if "are being made" not in reply.text else None
+
+        reply = wait_until(ask, 60, "the samples are given back")
         assert reply.status == 429 and reply.error["code"] == "rate_limit_exceeded"
         assert "100 new tokens" in reply.error["message"] and 1 <= int(reply.headers["retry-after"]) <= 60

@@ -186,10 +186,12 @@ BODY_MEMORY = 24  # MiB: just enough for one body of any kind, forms being no la
 WHOLE = 1 << 20  # --max-body
 
 
-def unfinished(port, length=WHOLE, sent=0, headers=None):
+def unfinished(port, length=WHOLE, sent=0, headers=None, source=None):
     """A request whose body does not come."""
-    sock = client.connect(port)
-    lines = {"Content-Type": "application/json", **(headers or {"Content-Length": str(length)})}
+    sock = client.connect(port, source=source)
+    lines = {"Content-Type": "application/json", **(headers or {})}
+    if "Transfer-Encoding" not in lines:
+        lines["Content-Length"] = str(length)
     sock.sendall(client.encode_request("POST", "/v1/completions", headers=lines) + b" " * sent)
     return sock
 
@@ -203,11 +205,11 @@ def reply_of(sock, patience=client.PATIENCE):
 
 @pytest.fixture
 def filled():
-    """A server whose budget for bodies is taken by clients that never finish theirs, and they."""
+    """A server of which a client holds all that it may of the budget for bodies, since it never finishes them, and its
+    sockets."""
     with Server("--body-memory", str(BODY_MEMORY), "--max-upload", str(WHOLE), "--slots", "2") as server:
-        sockets = [unfinished(server.port) for _ in range(BODY_MEMORY)]
-        full = BODY_MEMORY * MIB - WHOLE
-        wait_until(lambda: server.metric(BODIES) >= full, 60, "bodies reserved")
+        sockets = [unfinished(server.port, sent=WHOLE - 1) for _ in range(BODY_MEMORY // 2 - 1)]
+        wait_until(lambda: server.metric(BODIES) >= len(sockets) * WHOLE, 60, "bodies reserved")
         yield server, sockets
         for sock in sockets:
             client.reset(sock)
@@ -229,7 +231,65 @@ def test_a_body_without_room_is_refused_before_it_is_read(filled):
     assert server.metric(BODIES + "_refused_total") > refused
     assert call(server.port, "GET", "/livez").status == 200
     capacity = call(server.port, "GET", "/v1/capacity").json()["body_bytes"]
-    assert capacity["limit"] == BODY_MEMORY * MIB and capacity["free"] <= WHOLE
+    assert capacity["limit"] == BODY_MEMORY * MIB and capacity["free"] <= BODY_MEMORY // 2 * MIB + WHOLE
+
+
+def test_a_body_takes_room_as_it_comes(small):
+    """Announced bytes cost nothing."""
+    sockets = [unfinished(small.port, sent=100) for _ in range(2 * BODY_MEMORY)]
+    wait_until(lambda: small.metric(BODIES) >= len(sockets) * 100, 60, "bodies begun")
+    assert small.metric(BODIES) < len(sockets) * 1000
+    complete_ok(small.port, prompt="海上明月")
+    for sock in sockets:
+        client.reset(sock)
+    wait_given_back(small, BODIES)
+
+
+def hold(port, **options):
+    """Unfinished bodies of one client, large ones first: more than it may hold. Their sockets."""
+    sockets = []
+    for size in (WHOLE, WHOLE // 16, WHOLE // 256, 64):
+        for _ in range(BODY_MEMORY):
+            sock = unfinished(port, size, **options)
+            sockets.append(sock)
+            try:
+                sock.sendall(b" " * (size - 1))
+            except OSError:  # refused and closed
+                pass
+    return sockets
+
+
+def check_room_for_others(server, attackers, victim):
+    """However slow and large a client's uploads are: a small request of another client is answered."""
+    refused, sockets = server.metric(BODIES + "_refused_total"), []
+    for attacker in attackers:
+        sockets += hold(server.port, **attacker)
+        wait_until(lambda: server.metric(BODIES + "_refused_total") > refused, 60, "the share is full")
+        refused = server.metric(BODIES + "_refused_total")
+        reply = call(server.port, "POST", "/v1/completions", {"model": MODEL, "prompt": "海上明月"}, **victim)
+        assert reply.status == 200, (attacker, reply.text)
+    for sock in sockets:
+        client.reset(sock)
+    wait_given_back(server, BODIES)
+
+
+def test_another_address_has_room():
+    with Server("--body-memory", str(BODY_MEMORY), "--max-upload", str(WHOLE), "--slots", "2") as server:
+        check_room_for_others(server, [{"source": f"127.0.0.{i}"} for i in (2, 3, 4)], {"source": "127.0.0.9"})
+
+
+def test_another_key_has_room(tmp_path):
+    """A key is one client from all its addresses, and two keys of one address are two."""
+    def of(key):
+        return {"headers": {"Authorization": f"Bearer {key}"}}
+
+    keys = tmp_path / "keys"
+    keys.write_text("slow 0123456789abcdef\nquick fedcba9876543210\n")
+    keys.chmod(0o600)
+    with Server("--api-key-file", keys, "--public", "/readyz,/metrics,/health", "--body-memory", str(BODY_MEMORY),
+                "--max-upload", str(WHOLE), "--slots", "2") as server:
+        slow = [{"source": f"127.0.0.{i}", **of("0123456789abcdef")} for i in (2, 3, 4, 5)]
+        check_room_for_others(server, slow, of("fedcba9876543210"))
 
 
 def test_a_chunked_body_is_refused_when_it_grows(filled):

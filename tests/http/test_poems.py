@@ -288,9 +288,9 @@ def test_eval_is_the_mean_of_what_is_scored(models, port, tmp_path):
 
 
 @pytest.mark.parametrize("text, words", [
-    ("唐\t某\t题\t春。\n唐\t某\t春。\n", ":2: not kind"), ("唐\t某\t题\t\n", ":1: not kind"),
-    ("唐\t某\t题\t春。\t夏\n", ":1: not kind"), ("", "holds no poem"), ("唐\t某\t题\t" + "春" * 300 + "\n", ":1: the text has more"),
-    ("唐\t某\t题\t春\n" + "长" * 3000 + "\n", ":2: a line has 8190 bytes at most"),
+    ("唐\t某\t题\t春。\n唐\t某\t春。\n", ":2: the line is not kind"), ("唐\t某\t题\t\n", ":1: the line is not kind"),
+    ("唐\t某\t题\t春。\t夏\n", ":1: the line is not kind"), ("", "holds no poem"), ("唐\t某\t题\t" + "春" * 300 + "\n", ":1: the text has more"),
+    ("唐\t某\t题\t春\n" + "长" * 3000 + "\n", ":2: the line has more than 8190 bytes"),
 ])
 def test_eval_refuses_what_are_no_poems(models, tmp_path, text, words):
     (tmp_path / "poems.tsv").write_text(text, encoding="utf-8")

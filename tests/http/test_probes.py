@@ -41,18 +41,20 @@ def answered(server):
 @pytest.mark.heavy
 @pytest.mark.parametrize("path", WORK)
 def test_probes_do_not_wait_behind_work(server, path):
-    before, slowest = answered(server), dict.fromkeys(PROBES, 0)
+    before, times = answered(server), []
     with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
         work = [pool.submit(call, server.port, "POST", path, {"model": "words", **WORK[path]}) for _ in range(CLIENTS)]
         while not all(w.done() for w in work):
             for probe in PROBES:
                 start = time.monotonic()
                 assert call(server.port, "GET", probe).status == 200
-                slowest[probe] = max(slowest[probe], time.monotonic() - start)
+                times.append(time.monotonic() - start)
         # A text may be longer than a prompt may be, and a busy machine may not come to it within --timeout.
         assert {w.result().status for w in work} <= {200, 400, 503}
-    print(path, slowest)
-    assert max(slowest.values()) < LIMIT, slowest
+    # On a machine with 20 other processes a client itself may wait for a second; probes that wait behind the work all do.
+    late = sum(seconds > LIMIT for seconds in times)
+    print(path, len(times), late, max(times))
+    assert late <= max(1, len(times) // 20), sorted(times)[-20:]
     wait_until(lambda: answered(server) == before + CLIENTS, 60, "all of them are in the log")
 
 

@@ -30,7 +30,7 @@ LOGPROBS = ["message.output_text.logprobs"]
 def server(tmp_path_factory):
     path = tmp_path_factory.mktemp("models")
     with_template(text_model.write_bytes(path / "rwkv", end=[]), "rwkv")
-    with_template(text_model.write_bytes(path / "strange"), "{{ messages }}")
+    with_template(text_model.write_bytes(path / "strange"), "{{ messages | nothing }}")
     text_model.write_bytes(path / "plain")
     poem_model.write(path / "poem")
     with Server("--models", path, "--slots", "8", "--max-tokens", "100") as started:
@@ -199,7 +199,7 @@ def test_what_is_refused(port, param, fields):
 @pytest.mark.parametrize("model, fields, param, words", [
     ("plain", {"input": TALK}, "input", "no template"),
     ("plain", {"input": "a", "instructions": "b"}, "instructions", "no template"),
-    ("strange", {"input": "a"}, "model", "none of chatml"),
+    ("strange", {"input": "a"}, "model", "the filter nothing"),
     ("rwkv", {"input": "a", "max_output_tokens": 101}, "max_output_tokens", "--max-tokens"),
     ("rwkv", {"input": "a" * 2000}, "input", "more than"),
     (MODEL, {"input": "x y z"}, "input", ""),

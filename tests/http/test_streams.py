@@ -42,9 +42,9 @@ def state_bytes(server):
 
 
 def memory_bound(server, slots, clients):
-    """A state for every slot and every place beyond them (docs/adr/0020), what a connection holds, and some to spare."""
-    places = slots + min(max(slots, 64), 256)
-    return SHADOW * (places * state_bytes(server) + clients * 48 * 1024 + (16 << 20))
+    """A state for every slot, spare ones too (docs/adr/0020), what a connection holds, and some to spare."""
+    total = slots + min(max(slots, 64), 256)
+    return SHADOW * (total * state_bytes(server) + clients * 48 * 1024 + (16 << 20))
 
 
 def requests_of(count, step=1):

@@ -176,7 +176,7 @@ def test_renewed_on_sighup(tmp_path, pair):
         with server.connect() as sock:
             put(pair[0], other[1])
             server.signal(signal.SIGHUP)
-            wait_until(lambda: "the certificate stays as it was" in server.log, 60, "a bad pair told")
+            wait_until(lambda: "the server keeps the certificate that it has" in server.log, 60, "a warning")
             assert served(server) == pair[0].read_text()
             put(*other)
             server.signal(signal.SIGHUP)

@@ -134,6 +134,32 @@ def test_limits_of_a_key(slow_models, tmp_path):
         assert reply.status == 429 and "tokens" in reply.error["message"]
 
 
+@pytest.mark.parametrize("kind", ["wav", "flac", "ogg-vorbis"])
+def test_a_key_pays_for_decoding(slow_models, tmp_path, kind):
+    """A file of many samples counts as many tokens, whatever its bytes; one of few as the longest sound."""
+    def of(rate, channels, seconds):
+        samples = [0.0] * int(rate * seconds)
+        return wav(samples, rate, channels) if kind == "wav" else sounds.encode(kind, samples, rate, channels)
+
+    keys = tmp_path / "keys"
+    keys.write_text("one sk-one\ntwo sk-two\n")
+    one, two = {"Authorization": "Bearer sk-one"}, {"Authorization": "Bearer sk-two"}
+    longest = 0.9 * 0.03 * ROWS
+    flags = ["--api-key-file", keys, "--public", "/metrics,/readyz,/livez", "--key-tokens", str(6 * ROWS)]
+    with start(slow_models, *flags) as server:
+        low, high, highest = of(8000, 1, longest), of(16000, 2, longest), of(48000, 2, longest)
+        for _ in range(3):
+            assert transcribe(server.port, low, headers=one).status == 200
+        reply = transcribe(server.port, high, headers=one)  # 3.6 times
+        assert reply.status == 429 and "tokens" in reply.error["message"], reply.text
+        assert transcribe(server.port, high, headers=two).status == 200
+        assert transcribe(server.port, low, headers=two).status == 200
+        reply = transcribe(server.port, highest, headers=two)
+        assert reply.status == 400 and reply.error["param"] == "file" and "--key-tokens" in reply.error["message"], reply.text
+        reply = transcribe(server.port, b"no sound", headers=two)
+        assert reply.status == 400 and reply.error["param"] == "file", reply.text
+
+
 def test_a_reload(slow_models, tmp_path):
     """What had begun ends on the old weights; what comes later has the new ones."""
     folder = tmp_path / "models"

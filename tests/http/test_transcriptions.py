@@ -8,6 +8,7 @@ import pytest
 
 import client
 import sounds
+from images import File
 from server import Server, run, wait_until
 from settings import MODEL as COUPLET
 from sounds import MODEL, babble, encode, events_of, transcribe, transcribe_ok, wav
@@ -122,6 +123,16 @@ def test_fields_that_change_nothing_are_named(speech_port):
     assert [w["param"] for w in asked.pop("warnings")] == ["language", "prompt", "temperature", "include"]
     assert asked == plain
     assert [w["param"] for w in events_of(transcribe(speech_port, SAID, stream=True, prompt="x"))[-1]["warnings"]] == ["prompt"]
+
+
+def test_a_file_is_no_text(speech_port):
+    """A file part where a text is meant, as curl's -F prompt=@file sends it."""
+    for content in (b"", b"digits"):
+        told = transcribe_ok(speech_port, SAID, prompt=File(content, "prompt.txt"))
+        assert [w["param"] for w in told["warnings"]] == ["prompt"]
+        for name in ("language", "response_format", "temperature", "stream", "beam", "timeout_ms", "model", "timestamp_granularities[]"):
+            reply = transcribe(speech_port, SAID, **{name: File(content, "a.txt")})
+            assert reply.status == 400 and reply.error["param"] == name.removesuffix("[]"), reply.text
 
 
 @pytest.mark.parametrize("form", ["text", "srt", "vtt"])

@@ -119,17 +119,21 @@ def test_the_flag(long_models):
 
 
 def test_all_bodies_share_one_budget(long_models):
-    """Three uploads that do not come take it; a fourth is refused before it is read."""
+    """Two clients' uploads that do not end take most of it; another client's upload is refused before it is read, and
+    that client's small request is answered."""
     with Server("--models", long_models, "--body-memory", "25") as server:
         kind, body = form_of_size(UPLOAD)
-        request = client.encode_request("POST", ROUTE, body, {"Content-Type": kind}, server.port)[: -len(body)]
+        request = client.encode_request("POST", ROUTE, body, {"Content-Type": kind}, server.port)
         held = []
-        for _ in range(3):
-            held.append(client.connect(server.port))
-            held[-1].sendall(request)
-        wait_until(lambda: server.metric("linnet_body_bytes") >= 3 * UPLOAD, 60, "three bodies reserved")
-        reply = call(server.port, "POST", ROUTE, body, {"Content-Type": kind})
+        for host in ("127.0.0.2", "127.0.0.3"):
+            held.append(client.connect(server.port, source=host))
+            held[-1].sendall(request[:-1])
+        wait_until(lambda: server.metric("linnet_body_bytes") >= 2 * UPLOAD, 60, "two bodies reserved")
+        with client.connect(server.port) as sock:
+            sock.sendall(request[: -len(body)])
+            (reply,), _ = client.parse_replies(client.read_all(sock, client.PATIENCE))
         assert reply.status == 503 and "--body-memory" in reply.error["message"], reply.text
+        server.check_unharmed()
         for sock in held:
             client.reset(sock)
         wait_until(lambda: server.metric("linnet_body_bytes") == 0, 60, "the budget given back")

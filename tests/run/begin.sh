@@ -17,7 +17,7 @@ begin() {
             deploy) groups+=(deploy); environments[0]=python_env ;;
             training) groups+=(training); environments[1]=training_env ;;
             arm) groups+=(arm) ;;
-            http | asan | tsan | nightly) environments[0]=python_env ;;
+            http | minimal | asan | tsan | nightly) environments[0]=python_env ;;
         esac
     done
     set -m # processes that can be ended together

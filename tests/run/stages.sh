@@ -16,6 +16,14 @@ stage_deploy() {
     check "deploy, checkers" run_pytest build tests/checks tests/deploy --no-loadscope-reorder
 }
 
+# Every feature that can be left out is left out.
+stage_minimal() {
+    built minimal --target linnet units || return
+    check "unit (minimal)" run_ctest minimal -L unit -L quick -E '^mixer_'
+    check "Python packages" python_env || return
+    check "http (minimal)" run_pytest build-minimal tests/http/test_left_out.py
+}
+
 stage_training() {
     built release || return
     check "training packages" scripts/deps training || return

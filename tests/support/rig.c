@@ -13,6 +13,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "model/tasks/image.h"
 #include "tests/support/tiny_model.h"
 
 static char *folder;
@@ -94,11 +95,12 @@ void rig_stop(rig *r)
 
 lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context)
 {
-    lx_task_request request = {.text = q->line,
-                               .text_bytes = q->line != NULL ? strlen(q->line) : 0,
-                               .rules = !q->no_rules,
-                               .values = q->values,
-                               .n_values = q->n_values};
+    const lx_image_request image = {.values = q->values, .n_values = q->n_values};
+    const lx_task_request request = {.text = q->line,
+                                     .text_bytes = q->line != NULL ? strlen(q->line) : 0,
+                                     .rules = !q->no_rules,
+                                     .own_of = &lx_image_task,
+                                     .own = &image};
     lx_plan *plan = NULL;
     lx_job *job = NULL;
     lx_error err = {0};

@@ -15,7 +15,7 @@ typedef struct rig_options {
         n_threads;                    /* 0: 4, 8, n_slots + 32, 64, 1 */
     int64_t probe_ns;                 /* 0: no probes */
     int32_t n_prefixes, prefix_every; /* 0: none are kept; each with one page */
-    int32_t n_pages;                  /* of growing states; 0: enough for all places */
+    int32_t n_pages;                  /* of growing states; 0: enough for all slots */
     bool share_prefixes;
     int32_t ahead, draft;
     const struct lx_guesser *guesser;

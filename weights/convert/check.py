@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Does Linnet compute what those who made a model compute? Token after token, and where they part if not.
+"""Compares Linnet's log-probabilities of a model with its authors' software, token by token.
 
     python3 weights/convert/check.py FOLDER --against torch       transformers' own model, in float64 where it can
     python3 weights/convert/check.py FOLDER --against float64     the equations in numpy, of tests/golden/kinds.py
                             [--text FILE] [--tokens 200] [--linnet build/linnet] [--precision f32] [--within 1e-3]
 
-Starts `linnet serve` on FOLDER, asks /v1/score for the log-probability of every token of a text but the first ones, and
-compares each with what the others say of the same tokens. `--against torch` wants torch and transformers, and
-flash-linear-attention for the kinds that only that has (its kernels want a GPU). Ends with status 1 where a
-log-probability is further off than --within nats.
+Starts `linnet serve` on FOLDER and gets the log-probability of every token of a text but the first ones from /v1/score. Compares
+each with the reference's. `--against torch` needs torch and transformers, and flash-linear-attention for kinds that only it
+has (its kernels need a GPU). Ends with status 1 if a log-probability differs by more than --within nats.
 """
 
 import argparse
@@ -29,6 +28,9 @@ def package(name):
     except ModuleNotFoundError as e:
         sys.exit(f"check: there is no Python package {e.name} here: pip install {name}")
 
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "train"))
+import tensors as files  # noqa: E402 (the line above says where)
 
 numpy = package("numpy")
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,7 +97,7 @@ def ask(url, model, prompt, completion):
     return -numpy.array(said["surprise"]), said["usage"]["prompt_tokens"]
 
 
-# --- the others: logits of every token, [tokens, ids]
+# --- references: logits of every token, [tokens, ids]
 
 
 def torch_logits(args, ids):
@@ -120,21 +122,14 @@ def torch_logits(args, ids):
 
 def read_safetensors(folder):
     """{name: float64 array}"""
-    files = sorted(folder.glob("*.safetensors"))
     out = {}
-    for file in files:
-        data = file.read_bytes()
-        length = int.from_bytes(data[:8], "little")
-        head = json.loads(data[8 : 8 + length])
-        for name, t in head.items():
-            if name == "__metadata__":
-                continue
-            a, b = (8 + length + x for x in t["data_offsets"])
-            if t["dtype"] == "BF16":
-                array = (numpy.frombuffer(data[a:b], "<u2").astype(numpy.uint32) << 16).view(numpy.float32)
+    for file in sorted(folder.glob("*.safetensors")):
+        for name, dtype, shape, data in files.read(file):
+            if dtype == "BF16":
+                array = (numpy.frombuffer(data, "<u2").astype(numpy.uint32) << 16).view(numpy.float32)
             else:
-                array = numpy.frombuffer(data[a:b], {"F32": "<f4", "F16": "<f2"}[t["dtype"]])
-            out[name] = array.astype(numpy.float64).reshape(t["shape"])
+                array = numpy.frombuffer(data, {"F32": "<f4", "F16": "<f2"}[dtype])
+            out[name] = array.astype(numpy.float64).reshape(shape)
     return out
 
 

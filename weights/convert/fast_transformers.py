@@ -4,9 +4,9 @@
     python3 weights/convert/fast_transformers.py CHECKPOINT.pt MODEL.json OUT
 
 The checkpoint holds the state_dict of a module around TransformerEncoderBuilder's encoder or RecurrentEncoderBuilder's,
-which have the same names. What it does not say is in MODEL.json, see weights/convert/README.md: the arguments of the
-builder, and which tensors are embeddings and head. Nothing of the library is needed. What has no place in Linnet's
-format is refused by its name; numbers stay f32, as they are.
+which have equal names. MODEL.json has the rest (weights/convert/README.md): the arguments of the builder, and the tensors of
+embeddings and head. The library is not needed. Tensors and options without a place in Linnet's format are refused by name;
+numbers stay f32.
 """
 
 import argparse
@@ -14,14 +14,15 @@ import json
 import pathlib
 import sys
 
-import torch
-
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "train"))
-from export import write_raw  # noqa: E402 (the line above says where)
+import packages  # noqa: E402, F401 (the line above says where; before the packages that may be missing)
+
+import torch  # noqa: E402
+import tensors as files  # noqa: E402 (the line above says where)
 
 NORM_EPS = 1e-5  # of the library's norms, and of PyTorch's
 BUILDER = {"attention_type": "full", "n_layers": 4, "n_heads": 4, "query_dimensions": 64, "value_dimensions": 64,
-           "feed_forward_dimensions": 1024, "activation": "relu", "final_normalization": True}  # what it has unless told
+           "feed_forward_dimensions": 1024, "activation": "relu", "final_normalization": True}  # the builder's defaults
 UNUSED = ("dropout", "attention_dropout")  # when a model is served
 OF_KIND = {"linear": ("eps",), "causal-linear": ("eps",), "full": ("softmax_temp",), "local": ("softmax_temp", "local_context")}
 FIELDS = ("task", "image", "copy", "text", "builder", "state_dict", "encoder", "inputs", "head")
@@ -49,7 +50,7 @@ def read_description(path: pathlib.Path) -> dict:
 
 
 def read_builder(given: dict) -> dict:
-    """Its arguments, with what it has unless told."""
+    """The builder's arguments, with its defaults."""
     kind = given.get("attention_type", BUILDER["attention_type"])
     if kind == "reformer":
         refuse("builder.attention_type is \"reformer\": the library draws new hashes at every call and cuts chunks that "
@@ -86,7 +87,7 @@ class Checkpoint:
     def __init__(self, path: pathlib.Path, key: str | None):
         try:
             tensors = torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # torch raises what its readers raise
+        except Exception as error:  # torch passes on the exceptions of its readers
             refuse(f"{path}: {str(error).splitlines()[0]}")
         if key is not None:
             tensors = tensors.get(key) if isinstance(tensors, dict) else None
@@ -141,7 +142,7 @@ def encoder_of(c: Checkpoint, prefix: str, b: dict, d: int) -> dict:
              for name, part in layer_of(c, f"{prefix}layers.{i}", b).items()}
     if b["final_normalization"]:
         parts["final_norm"] = norm_of(c, f"{prefix}norm", d)
-    else:  # the last layer's own norm takes its place: what that one leaves is of mean 0 and deviation 1
+    else:  # the last layer's own norm takes its place; its output has mean 0 and deviation 1
         last = f"layers.{b['n_layers'] - 1}.norm2"
         parts["final_norm"] = parts[last]
         parts[last] = {"weight": torch.ones(d), "bias": torch.zeros(d)}
@@ -198,8 +199,8 @@ def convert(checkpoint: pathlib.Path, description: pathlib.Path, out: pathlib.Pa
         **{name: described[name] for name in ("image", "copy", "text") if name in described},
     }
     out.mkdir(parents=True, exist_ok=True)
-    write_raw(out / "model.safetensors", [(name, "F32", list(t.shape), t.contiguous().numpy().tobytes())
-                                          for name, t in tensors.items()], "fast-transformers")
+    files.write(out / "model.safetensors", [(name, "F32", list(t.shape), t.contiguous().numpy().tobytes())
+                                            for name, t in tensors.items()], "fast-transformers")
     (out / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     for name in c.left(""):
         print(f"not used: {name}", file=sys.stderr)

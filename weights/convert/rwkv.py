@@ -6,8 +6,8 @@
 
 OUT gets config.json and model.safetensors with the names of flash-linear-attention. FILE is RWKV World's
 rwkv_vocab_v20230424.txt; a model of 256 tokens reads bytes and needs none. Numbers keep their type unless --dtype says
-another one. States that tuning found (blocks.I.att.time_state, by --state) become what every request begins with. A .pth is read without running what is in it (torch.load, weights_only), which wants torch; a .bin wants
-numpy only. What the tool does not know is refused by its name.
+another one. Tuned states (blocks.I.att.time_state, by --state) become the first state of every request. A .pth is read without
+running its code (torch.load, weights_only), which needs torch; a .bin needs numpy only. Unknown tensors are refused by name.
 """
 
 import argparse
@@ -19,7 +19,13 @@ import struct
 import sys
 from pathlib import Path
 
-import numpy
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "train"))
+import packages  # noqa: E402, F401 (the line above says where; before the packages that may be missing)
+
+import numpy  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "train"))
+import tensors as files  # noqa: E402 (the line above says where)
 
 NORM_EPS = 1e-5  # fixed in the authors' code, as is that of the heads' norm, 64 times as much
 MODEL = {"emb.weight": "model.embeddings.weight", "head.weight": "lm_head.weight",
@@ -81,7 +87,7 @@ def read_bin(path):
 
 
 def their_tensor(name, array):
-    """(name there, array); None for what no layer reads."""
+    """(name there, array); None for a tensor that no layer reads."""
     if name in MODEL:
         return MODEL[name], array
     found = re.fullmatch(r"blocks\.(\d+)\.(.+)", name)
@@ -143,20 +149,6 @@ def encode(dtype, array, wanted):
     return wanted, (bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype(numpy.uint16).tobytes()
 
 
-def write_safetensors(path, tensors):
-    """tensors: {name: (dtype, shape, bytes)}"""
-    head, at = {"__metadata__": {"format": "pt"}}, 0
-    for name, (dtype, shape, data) in tensors.items():
-        head[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, at + len(data)]}
-        at += len(data)
-    text = json.dumps(head, separators=(",", ":")).encode()
-    text += b" " * (-(len(text) + 8) % 64)
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for _, _, data in tensors.values():
-            file.write(data)
-
-
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("model", help="a .pth, or a .bin of rwkv.cpp")
@@ -185,7 +177,7 @@ def main():
     (args.out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     if args.vocabulary is not None:
         shutil.copyfile(args.vocabulary, args.out / "rwkv_vocab_v20230424.txt")
-    write_safetensors(args.out / "model.safetensors", out)
+    files.write(args.out / "model.safetensors", [(name, *tensor) for name, tensor in out.items()], "pt")
     print(f"{args.out}: {config['num_hidden_layers']} layers of {config['hidden_size']}, {len(out)} tensors")
 
 

@@ -1,5 +1,5 @@
-"""A client for what OpenAI's does not know of Linnet: states, and pictures from states, from their first rows and row by row.
-It wants nothing but Python; docs/http-api.md says what the fields mean.
+"""A client for the parts of Linnet's API that OpenAI's client lacks: states, and pictures from states, from their first rows and
+row by row. It needs only Python; docs/http-api.md describes the fields.
 
     client = Client("http://127.0.0.1:8080")
     half = client.images("mnist", seed=1, max_tokens=392, return_state=True)
@@ -30,7 +30,7 @@ class Failure(Exception):
 
 @dataclass(frozen=True)
 class State:
-    """A kept state. What only its own route tells is None in an answer's list."""
+    """A kept state. Fields that only its own route has are None in an answer's list."""
     id: str
     tokens: int  # generated so far
     position: int  # input rows seen
@@ -68,7 +68,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Values:
-    """Of a stream: what is new of picture `index`, from place `start` of its raster on."""
+    """Of a stream: new values of picture `index`, from place `start` of its raster on."""
     index: int
     start: int
     values: list[int]
@@ -84,7 +84,7 @@ class Images:
 
 @dataclass(frozen=True)
 class Continuation:
-    """What came behind a state of text."""
+    """The text after a state."""
     texts: list[str]
     states: list[State]
     seed: Optional[int]
@@ -109,7 +109,7 @@ def _data_url(png: bytes) -> str:
 
 
 def _given(**values: Any) -> dict[str, Any]:
-    """Without those that were not given: the server has defaults of its own."""
+    """The given fields only, because the server has its own defaults."""
     return {name.rstrip("_"): value for name, value in values.items() if value is not None}
 
 
@@ -203,7 +203,7 @@ class Client:
     def complete_image(self, image: bytes, model: Optional[str] = None, *, mask: Optional[bytes] = None, class_: Optional[int] = None,
                        n: Optional[int] = None, seed: Optional[int] = None, temperature: Optional[float] = None,
                        contact_sheet: bool = False) -> Images:
-        """Pictures that begin as a PNG does: its first rows, or what its mask or its own transparency keeps."""
+        """Pictures that begin with the kept pixels of a PNG: its first rows, or the pixels that its mask or transparency keeps."""
         return _images(self._call("POST", "/v1/images/edits", _given(
             model=model, class_=class_, n=n, seed=seed, temperature=temperature, contact_sheet=contact_sheet or None,
             images=[{"image_url": _data_url(image)}], mask={"image_url": _data_url(mask)} if mask is not None else None)))

@@ -9,13 +9,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def folder(name: str) -> pathlib.Path:
-    """Beside this module where it is installed, beside its folder in a clone."""
+    """Next to this module in an installation, next to its folder in a clone."""
     own = HERE / name
     return own if own.is_dir() else HERE.parent / name
 
 
 def names(place: pathlib.Path) -> list[str]:
-    """Scripts, not what they import."""
+    """Scripts, without the modules that they import."""
     return sorted(p.stem for p in place.glob("*.py") if '__name__ == "__main__"' in p.read_text(encoding="utf-8"))
 
 

@@ -14,6 +14,8 @@ import json
 import pathlib
 import sys
 
+import packages  # noqa: F401 (before the packages that may be missing)
+
 import torch
 
 from export import export_model, load_exported

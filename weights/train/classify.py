@@ -13,6 +13,8 @@ import io
 import pathlib
 import sys
 
+import packages  # noqa: F401 (before the packages that may be missing)
+
 import numpy as np
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""Code that scripts share which run recipes one after the other: ablate.py, copy_kinds.py, mnist_kinds.py, poem_kinds.py,
+"""Shared code of scripts that run several recipes: ablate.py, copy_kinds.py, mnist_kinds.py, poem_kinds.py,
 speech_kinds.py."""
 
 import argparse
@@ -23,7 +23,7 @@ def make_parser(description: str, kinds, tokens: str) -> argparse.ArgumentParser
 
 
 def parse(p: argparse.ArgumentParser) -> argparse.Namespace:
-    """What p does not know is for the recipe."""
+    """Arguments that p does not know are for the recipe."""
     args, args.further = p.parse_known_args()
     check_program(args.linnet)
     return args
@@ -75,7 +75,7 @@ def train(kind: str, args: argparse.Namespace, recipe: str, settings: list[str],
 
 
 def ask(args: argparse.Namespace, *words) -> dict:
-    """What the program says."""
+    """The program's output."""
     said = subprocess.run([args.linnet, *words, "--json"], stdout=subprocess.PIPE, text=True)
     if said.returncode:  # it has said why
         sys.exit(said.returncode)

@@ -12,6 +12,8 @@ import argparse
 import pathlib
 import sys
 
+import packages  # noqa: F401 (before the packages that may be missing)
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -114,7 +116,7 @@ def print_curves(args: argparse.Namespace):
 
 
 def row(kind: str, args: argparse.Namespace) -> str:
-    """Of the table: what the program says, on 1,000 sequences."""
+    """A row of the table: the program's figures on 1,000 sequences."""
     folder = args.out / kind
     report, size = comparison.ask(args, "eval", "--model", folder), (folder / "model.safetensors").stat().st_size
     return (f"| `{kind}` | {', '.join(KINDS[kind]).replace('attention.', '')} | {size / 1e3:.0f} kB "

@@ -10,6 +10,8 @@ is resumed and how the learning rate goes: trainer.py.
 
 import argparse
 
+import packages  # noqa: F401 (before the packages that may be missing)
+
 import numpy as np
 import torch
 import torch.nn.functional as F

@@ -9,6 +9,8 @@ how the learning rate goes: trainer.py.
 
 import argparse
 
+import packages  # noqa: F401 (before the packages that may be missing)
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -88,7 +90,7 @@ class Couplet:
         with autocast(self.args.device):
             hidden = self.model.hidden(ids)
         if len(parts) == 1:
-            lower = hidden[:, -most:].contiguous()  # as the others are, or it would be compiled once more
+            lower = hidden[:, -most:].contiguous()  # with the sizes of other batches, or it would be compiled once more
         else:
             lower = hidden.gather(1, places[..., None].expand(-1, -1, hidden.shape[2]))
         return self.nats(lower, targets)

@@ -105,8 +105,8 @@ def epoch_batches(data: dict, batch_tokens: int, rng: np.random.Generator) -> li
 
 
 def full_batches(data: dict, batch_tokens: int, rng: np.random.Generator) -> list[Batch]:
-    """The same with batches that hold pairs of neighbouring lengths, so that all but one are full: of large batches of one
-    length many would hold few pairs, and Muon's steps are of one size whatever they were learnt from."""
+    """Batches of pairs of neighbouring lengths, so that all batches but one are full. Many large batches of one length
+    would hold few pairs, and Muon's steps have one size for any number of pairs."""
     batches, free = [[]], batch_tokens
     for n, rows in data.items():
         order, width = rng.permutation(len(rows)), 2 * n + 1

@@ -9,6 +9,8 @@ import json
 import math
 import pathlib
 
+import packages  # noqa: F401 (before the packages that may be missing)
+
 import matplotlib
 
 matplotlib.use("Agg")

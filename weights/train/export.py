@@ -2,15 +2,15 @@
 
 import json
 import pathlib
-import struct
 
 import mixers
+import tensors as files
 import torch
 
 
 def encode(name: str, tensor: torch.Tensor, config: dict) -> tuple[str, bytes]:
     """bf16, but f32 for the head of a mixture, where a mean wants more than 8 bits, and for rates of decay, which are
-    multiplied once a token."""
+    multiplied once per token."""
     exact = name.startswith("head.") and config["head"]["kind"] == "logistic_mixture"
     exact = exact or name.endswith(("A_log", "dt_bias"))
     tensor = tensor.detach().cpu().contiguous()
@@ -21,19 +21,7 @@ def encode(name: str, tensor: torch.Tensor, config: dict) -> tuple[str, bytes]:
 
 def write_safetensors(path: pathlib.Path, tensors: dict[str, torch.Tensor], config: dict):
     encoded = {name: encode(name, tensor, config) for name, tensor in tensors.items()}
-    write_raw(path, [(name, dtype, list(tensors[name].shape), blob) for name, (dtype, blob) in encoded.items()], "linnet")
-
-
-def write_raw(path: pathlib.Path, tensors: list[tuple[str, str, list[int], bytes]], made_as: str):
-    """The safetensors layout of (name, dtype, shape, bytes); data begins at a multiple of 64 bytes."""
-    header, offset, blobs = {"__metadata__": {"format": made_as}}, 0, []
-    for name, dtype, shape, blob in tensors:
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, offset + len(blob)]}
-        offset += len(blob)
-        blobs.append(blob)
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-(len(text) + 8) % 64)
-    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(blobs))
+    files.write(path, [(name, dtype, list(tensors[name].shape), blob) for name, (dtype, blob) in encoded.items()], "linnet")
 
 
 def export_model(out: pathlib.Path, model: torch.nn.Module, config: dict, vocabulary: list[str] | None):
@@ -48,17 +36,8 @@ def export_model(out: pathlib.Path, model: torch.nn.Module, config: dict, vocabu
 TYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 
 
-def read_raw(path: pathlib.Path) -> list[tuple[str, str, list[int], memoryview]]:
-    data = bytearray(path.read_bytes())
-    (length,) = struct.unpack_from("<Q", data)
-    header = json.loads(data[8 : 8 + length])
-    header.pop("__metadata__", None)
-    body = memoryview(data)[8 + length :]
-    return [(name, entry["dtype"], entry["shape"], body[slice(*entry["data_offsets"])]) for name, entry in header.items()]
-
-
 def read_safetensors(path: pathlib.Path) -> dict[str, torch.Tensor]:
-    return {name: torch.frombuffer(data, dtype=TYPES[dtype]).view(shape) for name, dtype, shape, data in read_raw(path)}
+    return {name: torch.frombuffer(data, dtype=TYPES[dtype]).view(shape) for name, dtype, shape, data in files.read(path)}
 
 
 def load_exported(folder: pathlib.Path, model: torch.nn.Module):

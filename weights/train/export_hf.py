@@ -4,7 +4,7 @@
     python3 weights/train/export_hf.py FOLDER OUT
 
 FOLDER is what export.py wrote: one input, RMSNorm, a gated feed-forward net, no bias at the head, and in every layer
-the same gated_deltanet or delta_net. A tokenizer.json is copied. What has no place there is refused by its name.
+the same gated_deltanet or delta_net. A tokenizer.json is copied. Settings without a place there are refused by name.
 """
 
 import json
@@ -12,7 +12,9 @@ import pathlib
 import shutil
 import sys
 
-from export import read_raw, write_raw
+import packages  # noqa: F401 (before the packages that may be missing)
+
+import tensors as files
 
 LAYER = {
     "norm1": "attn_norm", "norm2": "mlp_norm", "ff.gate": "mlp.gate_proj", "ff.up": "mlp.up_proj",
@@ -76,10 +78,10 @@ def convert(folder: pathlib.Path, out: pathlib.Path):
     theirs = their_config(config)
     out.mkdir(parents=True, exist_ok=True)
     tensors = []
-    for name, dtype, shape, data in read_raw(folder / "model.safetensors"):
+    for name, dtype, shape, data in files.read(folder / "model.safetensors"):
         shape = [shape[0], 1, shape[1]] if "_conv." in name else shape
         tensors.append((their_name(name), dtype, shape, data))
-    write_raw(out / "model.safetensors", tensors, "pt")
+    files.write(out / "model.safetensors", tensors, "pt")
     (out / "config.json").write_text(json.dumps(theirs, indent=2) + "\n", encoding="utf-8")
     ends = {key: theirs[key] for key in ("bos_token_id", "eos_token_id") if theirs[key] is not None}
     (out / "generation_config.json").write_text(json.dumps(ends, indent=2) + "\n", encoding="utf-8")

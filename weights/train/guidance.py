@@ -4,9 +4,10 @@ Guidance (Ho and Salimans 2022) draws from
 
     log p = log u + w (log c - log u) + const
 
-where u is what a model predicts without the class and c with it; a weight w above 1 makes the class count for more than the
-data says. At sampling that takes two rows a value. Here a frozen teacher gives u and c for pictures of the data, and the
-model learns p as what it predicts with the class: then one row is enough.
+where u is the model's prediction without the class and c the prediction with it; a weight w above 1 makes the class
+count more than in the data.
+Sampling would need two rows per value. Here a frozen teacher gives u and c for pictures of the data, and the model
+learns p as its prediction with the class: then one row is enough.
 """
 
 import json

@@ -13,6 +13,8 @@ import argparse
 import math
 import pathlib
 
+import packages  # noqa: F401 (before the packages that may be missing)
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -90,7 +92,7 @@ def read(args) -> data.Pictures:
 
 
 def check(pictures: data.Pictures):
-    """What every recipe of images wants."""
+    """The arguments of every recipe of images."""
     count, height, width, channels = pictures.values.shape
     if not (1 <= height <= data.MOST_SIDE and 1 <= width <= data.MOST_SIDE and channels in (1, 3)
             and height * width * channels <= data.MOST_VALUES):

@@ -9,10 +9,10 @@ lies before value t in that order and predicts it; the server's image task repea
   nn           the pixel two above
   row, column, channel  of value t
   position     t
-  class        what the image shows: 0 .. classes - 1, or `classes` where it is not said
+  class        the image's class: 0 .. classes - 1, or `classes` where it is not said
 
-A value is one of `levels` levels, all 256 or those of a palette. Neighbours are those of the same channel; one outside the
-image is NONE, the id behind the levels. All but the last value seen are known from at
+A value is one of `levels` levels, all 256 or those of a palette. Neighbours are those of the same channel; a neighbour
+outside the image is NONE, the id after the levels. All but the last value seen are known from at
 most two rows back, so the streams cost a window of fixed size and nothing in the recurrent state.
 """
 

@@ -9,6 +9,8 @@ out. It is image.py with the sizes of the paper and names for the digits.
 
 import argparse
 
+import packages  # noqa: F401 (before the packages that may be missing)
+
 import numpy as np
 
 import image

@@ -10,6 +10,8 @@ t10k-images-idx3-ubyte(.gz), which is looked at only for the table. A model that
 
 import argparse
 
+import packages  # noqa: F401 (before the packages that may be missing)
+
 import comparison
 import image_data
 

@@ -15,6 +15,8 @@ import argparse
 import hashlib
 import pathlib
 
+import packages  # noqa: F401 (before the packages that may be missing)
+
 import text
 import trainer
 from poem_data import GIVEN, read_poems

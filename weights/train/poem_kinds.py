@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains small models of poems that differ in their kind of layer alone, and prints what `linnet eval` says of them: what a kind
-costs in quality.
+"""Trains small models of poems that differ only in their kind of layer, and prints the figures of `linnet eval`: the
+quality of each kind.
 
     python3 weights/train/poem_kinds.py --data DIR --runs RUNS_DIR [--only KIND ...] [options of poem.py]
 
@@ -15,7 +15,7 @@ import pathlib
 import comparison
 
 WIDTH = 128
-KINDS = {  # layers, and what is set
+KINDS = {  # layers, settings
     "gated_deltanet": (4, []),
     "rwkv7": (4, []),
     "mamba2": (8, ["attention.n_heads=4", "attention.d_key=64", "attention.d_value=64"]),

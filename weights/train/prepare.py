@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes a recipe's data of what its source publishes, which you have fetched from there.
+"""Converts the published data of a source, which you have fetched, for a recipe.
 
     python3 weights/train/prepare.py mnist FOLDER OUT                    the four idx files, packed or not
     python3 weights/train/prepare.py cifar10 ARCHIVE OUT                 the binary version, cifar-10-binary.tar.gz

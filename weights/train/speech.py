@@ -3,13 +3,15 @@
 
     python3 weights/train/speech.py --data DIR --run RUN_DIR --out weights/digits-spoken
 
-DIR holds DIGIT_SPEAKER_INDEX.wav, as the Free Spoken Digit Dataset does. What the model learns from are streams of 1 to
---most digits, joined from recordings of one speaker; what it gives is one of the digits or nothing for every 30 ms, by
-connectionist temporal classification (Graves et al. 2006). Recordings 0 to 4 of a digit and all of --unseen are never
+DIR holds DIGIT_SPEAKER_INDEX.wav, as the Free Spoken Digit Dataset does. The model learns from streams of 1 to --most
+digits, joined from recordings of one speaker. For every 30 ms it gives a digit or nothing, by connectionist temporal
+classification (Graves et al. 2006). Recordings 0 to 4 of a digit and all of --unseen are never
 looked at; 5 to 7 are for the figure in the log, the digit error rate.
 """
 
 import argparse
+
+import packages  # noqa: F401 (before the packages that may be missing)
 
 import numpy as np
 import torch
@@ -113,7 +115,7 @@ class Speech:
             found.append((samples, digits))
 
     def of_one_length(self, found: list, rng: np.random.Generator) -> list[tuple[np.ndarray, list[int]]]:
-        """Quiet before and behind those that are shorter, and then noise over all."""
+        """Pads shorter sounds with silence on both sides, and then adds noise."""
         longest, streams = max(len(samples) for samples, _ in found), []
         for samples, digits in found:
             before = rng.integers(longest - len(samples), endpoint=True)

@@ -106,7 +106,7 @@ class Recordings:
 
 
 def join(part: dict, rate: int, rng: np.random.Generator, most: int) -> tuple[np.ndarray, list[int]]:
-    """1 to `most` digits of one speaker with pauses between, and what they are."""
+    """1 to `most` digits of one speaker with pauses between, and their text."""
     speaker = part[list(part)[rng.integers(len(part))]]
     digits = rng.integers(10, size=rng.integers(1, most, endpoint=True)).tolist()
     pieces = [np.zeros(int(rng.uniform(0, 0.3) * rate), np.float32)]

@@ -14,7 +14,7 @@ import pathlib
 
 import comparison
 
-KINDS = {  # layers, and what is set
+KINDS = {  # layers, settings
     "softmax": (4, ["mixer=softmax"]),
     "lsh-4": (4, ["mixer=lsh", "attention.cap=8"]),
     "bilstm": (3, ["mixer=bilstm"]),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes streams of spoken digits as WAV files and a list of what they say, for `linnet eval`.
+"""Writes streams of spoken digits as WAV files and a list of their texts, for `linnet eval`.
 
     python3 weights/train/speech_streams.py --data DIR --out FOLDER --part test
     linnet eval --model weights/digits-spoken FOLDER/list.tsv
@@ -12,6 +12,8 @@ sees; `single` are the recordings of `test`, each by itself.
 import argparse
 import pathlib
 import wave
+
+import packages  # noqa: F401 (before the packages that may be missing)
 
 import numpy as np
 

@@ -13,6 +13,8 @@ import os
 import pathlib
 import tempfile
 
+import packages  # noqa: F401 (before the packages that may be missing)
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -28,11 +30,11 @@ from unfit import Unfit
 THEIRS = ["gated_deltanet", "delta_net"]  # kinds that export_hf.py writes
 OURS = ["linear", "softmax", "grouped_query", "rwkv7", "mamba2"]
 EPS = 1e-6
-TRAINING_BYTES = 16  # of memory for a parameter: itself, its gradient, what the optimizer keeps
+TRAINING_BYTES = 16  # of memory per parameter: the parameter, its gradient, the optimizer's state
 
 
 def add_arguments(p: argparse.ArgumentParser, width: int, min_count: int, **defaults):
-    """What every recipe of text takes. defaults: of trainer.add_arguments."""
+    """The arguments of every recipe of text. defaults: of trainer.add_arguments."""
     trainer.add_arguments(p, head_lr=0.003, **defaults)
     p.set_defaults(compile=False)  # rows have many lengths
     p.add_argument("--validate-on", type=int, default=100_000, help="held-out tokens that are looked at, the first ones")
@@ -150,7 +152,7 @@ class Text:
         print(f"{counts[0]} tokens to train on, {counts[1]} held out, {self.tokenizer.size} in the vocabulary", flush=True)
 
     def keep_tokenizer(self):
-        """Beside the checkpoint, whose numbers mean nothing with another one."""
+        """Stored next to the checkpoint, which is meaningless with another vocabulary."""
         path = self.args.run / "tokenizer.json"
         with tempfile.TemporaryDirectory() as folder:
             own = pathlib.Path(folder) / "tokenizer.json"

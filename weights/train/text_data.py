@@ -1,7 +1,7 @@
 """A text file as token sequences: documents, tokenizer, rows of a batch.
 
 The file is UTF-8 and is one document, or holds one a line. The tokens are bytes (0 to 255), then `END` where documents
-end, then the characters that the training text has often enough; a character that is none of them is its bytes. Lines
+end, then the characters that the training text has often enough; other characters are their bytes. Lines
 are read as
 
     END l i n e END l i n e END ...
@@ -35,7 +35,7 @@ def read_text(path: pathlib.Path) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """Those that are not empty."""
+    """The non-empty documents."""
     return [line for line in (line.rstrip("\r") for line in text.split("\n")) if line]
 
 
@@ -105,7 +105,7 @@ class Tokens:
     """Documents as one array; document i is values[starts[i]] to values[starts[i + 1]], both included."""
 
     values: np.ndarray  # int32
-    counted: np.ndarray  # bool: whether a token is predicted; those that are given are not
+    counted: np.ndarray  # bool: whether a token is predicted; given tokens are not
     starts: np.ndarray  # int64 [documents + 1]
 
     def rows(self, length: int, offset: int = 0) -> np.ndarray:
@@ -129,7 +129,7 @@ class Tokens:
 
 
 def tokenize(documents: list[str], tokenizer: Tokenizer, given: str | None) -> Tokens:
-    """given: what a document has up to the last of this character, it included, is read but not predicted."""
+    """given: the part of a document up to the last occurrence of this character is read but not predicted."""
     values, counted, starts = [], [], []
     for document in documents:
         starts.append(len(values))

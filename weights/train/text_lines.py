@@ -8,7 +8,7 @@ from unfit import Unfit
 
 
 def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
-    """Each line with its number, from 1; what is no text in UTF-8, or is cut off, is Unfit."""
+    """Each line with its number, from 1; a line that is no UTF-8, or is cut off, is Unfit."""
     number = 0
     try:
         with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8", newline="\n") as file:

@@ -87,7 +87,7 @@ def check_range(args, name: str, least: int, most: int):
 
 
 def check_sizes(args):
-    """What the server takes (docs/weights-format.md)."""
+    """The server's limits (docs/weights-format.md)."""
     for name, least, most in (("layers", 1, 256), ("heads", 1, 1024), ("width", 2, 65536)):
         check_range(args, name, least, most)
     if args.width % args.heads:
@@ -134,7 +134,7 @@ def rate(progress: float, warmup: float, decay: float) -> float:
 
 
 class Average:
-    """An exponential moving average of the parameters, kept beside them; with decay 0 it is them."""
+    """An exponential moving average of the parameters; with decay 0 it equals them."""
 
     def __init__(self, model: torch.nn.Module, decay: float):
         self.decay = decay
@@ -170,8 +170,8 @@ class Stopped(Exception):
 
 
 class Stop:
-    """What signals ask for. The first SIGINT or SIGTERM sets `signal`, for the loop to end at the end of a step; from then
-    on, and outside the block, signals do what they did before."""
+    """What signals ask for. The first SIGINT or SIGTERM sets `signal`, for the loop to end at the end of a step; from
+    then on, and outside the block, signals have their earlier handlers."""
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -209,7 +209,7 @@ def digest_of(arrays: list) -> str:
 
 
 class Run:
-    """What a checkpoint holds, and the clock and log of this process."""
+    """The content of a checkpoint, and the clock and log of this process."""
 
     def __init__(self, recipe, args):
         self.recipe, self.args = recipe, args
@@ -262,7 +262,7 @@ class Run:
         print(f"resumed at {self.counters['tokens'] / 1e6:.1f} M tokens", flush=True)
 
     def save(self):
-        """Tensors and texts alone: PyTorch 1 reads no other number without running what a file says. The rates follow
+        """Tensors and texts alone: PyTorch 1 reads no other number without running code of the file. The rates follow
         from the arguments."""
         self.known_losses()  # weights that a broken loss led to do not replace good ones
         state = {"model": self.recipe.model.state_dict(), "data": self.data, "counters": json.dumps(self.counters),
@@ -442,7 +442,7 @@ def train(make_recipe, args):
 
 
 def run(make_recipe, args):
-    """Trains for args.tokens tokens, from the checkpoint if there is one, and exports. What cannot be done ends with one
+    """Trains for args.tokens tokens, from the checkpoint if there is one, and exports. An impossible run ends with one
     line and status 1."""
     name = pathlib.Path(sys.argv[0]).name
     try:

@@ -1,4 +1,4 @@
-"""What a run cannot be done with: data, options, weights. trainer.run prints the text as one line and ends with status 1."""
+"""Data, options or weights that make a run impossible. trainer.run prints the text as one line and ends with status 1."""
 
 
 class Unfit(ValueError):

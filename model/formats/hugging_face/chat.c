@@ -26,20 +26,49 @@ static const char *find_template(const json_t *root)
     return json_string_value(value);
 }
 
-static lx_status copy_template(const char *bytes, size_t n, const char *folder, char **out,
-                               lx_error *err)
+void lx_hf_chat_fini(lx_hf_chat *chat)
+{
+    free(chat->text);
+    free(chat->begin);
+    free(chat->end);
+    *chat = (lx_hf_chat){0};
+}
+
+/* A token's name: a text, or an object that has it as "content". */
+static const char *find_name(const json_t *root, const char *key)
+{
+    const json_t *value = json_object_get(root, key);
+    return json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
+}
+
+static bool copy(const char *text, char **out)
+{
+    if (text == NULL || *out != NULL)
+        return true;
+    *out = strdup(text);
+    return *out != NULL;
+}
+
+static lx_status no_json(const char *folder, const char *name, const json_error_t *e, lx_error *err)
+{
+    if (json_error_code(e) == json_error_out_of_memory)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a chat template");
+    return lx_fail(err, LX_ERR_FORMAT, NULL, "%s/%s, line %d: %s", lx_file_label(folder), name,
+                   e->line, e->text);
+}
+
+static lx_status copy_texts(const char *bytes, size_t n, const char *folder, lx_hf_chat *out,
+                            lx_error *err)
 {
     json_error_t e;
     json_t *root = lx_json_load(bytes, n, 0, &e);
-    if (root == NULL && json_error_code(&e) != json_error_out_of_memory)
-        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s/tokenizer_config.json, line %d: %s",
-                       lx_file_label(folder), e.line, e.text);
-    const char *text = find_template(root);
-    if (text != NULL)
-        *out = strdup(text);
-    bool starved = root == NULL || (text != NULL && *out == NULL);
+    if (root == NULL)
+        return no_json(folder, "tokenizer_config.json", &e, err);
+    bool ok = copy(find_template(root), &out->text) &&
+              copy(find_name(root, "bos_token"), &out->begin) &&
+              copy(find_name(root, "eos_token"), &out->end);
     json_decref(root);
-    return starved ? lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a chat template") : LX_OK;
+    return ok ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a chat template");
 }
 
 /* A file of the folder; *bytes is NULL where there is none of that name. */
@@ -73,19 +102,53 @@ static lx_status take_text(const char *folder, char *bytes, size_t n, char **out
     return LX_OK;
 }
 
-lx_status lx_hf_read_chat(const char *folder, char **out, lx_error *err)
+lx_status lx_hf_read_chat(const char *folder, lx_hf_chat *out, lx_error *err)
 {
     char *bytes = NULL;
     size_t n = 0;
-    *out = NULL;
+    *out = (lx_hf_chat){0};
     lx_status st = read_part(folder, "chat_template.jinja", &bytes, &n, err);
     if (st == LX_OK && bytes != NULL)
-        return take_text(folder, bytes, n, out, err);
+        st = take_text(folder, bytes, n, &out->text, err);
     if (st == LX_OK)
         st = read_part(folder, "tokenizer_config.json", &bytes, &n, err);
+    if (st == LX_OK && bytes != NULL) {
+        st = copy_texts(bytes, n, folder, out, err);
+        free(bytes);
+    }
+    if (st != LX_OK)
+        lx_hf_chat_fini(out);
+    return st;
+}
+
+lx_status lx_hf_read_generation_ends(const char *folder, int32_t most, int32_t *ids, int32_t *n,
+                                     lx_error *err)
+{
+    char *bytes = NULL;
+    size_t length = 0;
+    json_error_t e;
+    *n = 0;
+    lx_status st = read_part(folder, "generation_config.json", &bytes, &length, err);
     if (st != LX_OK || bytes == NULL)
         return st;
-    st = copy_template(bytes, n, folder, out, err);
+    json_t *root = lx_json_load(bytes, length, 0, &e);
     free(bytes);
-    return st;
+    if (root == NULL)
+        return no_json(folder, "generation_config.json", &e, err);
+    const json_t *value = json_object_get(root, "eos_token_id");
+    size_t count = json_is_integer(value) ? 1 : json_array_size(value);
+    bool ok = value == NULL || json_is_null(value) || count > 0;
+    for (size_t i = 0; ok && i < count; i++) {
+        const json_t *id = json_is_integer(value) ? value : json_array_get(value, i);
+        ok = *n < most && json_is_integer(id) && json_integer_value(id) >= 0 &&
+             json_integer_value(id) <= INT32_MAX;
+        if (ok)
+            ids[(*n)++] = (int32_t)json_integer_value(id);
+    }
+    json_decref(root);
+    return ok ? LX_OK
+              : lx_fail(err, LX_ERR_FORMAT, "eos_token_id",
+                        "%s/generation_config.json: eos_token_id must be a token or a list of at "
+                        "most %d of them",
+                        lx_file_label(folder), most);
 }

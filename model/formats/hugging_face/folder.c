@@ -9,52 +9,29 @@
 #include "model/formats/file.h"
 #include "model/formats/hugging_face/reader.h"
 #include "model/formats/json_memory.h"
+#include "model/tasks/text_config.h"
 
 enum { MAX_FILE_BYTES = 1 << 20 };
-enum { MAX_IDS = 1 << 24, MAX_CONTEXT = 1 << 18 }; /* as of Linnet's own folders */
 
 static const lx_hf_kind *const kinds[] = {
-    &lx_hf_rwkv7, &lx_hf_gated_deltanet, &lx_hf_delta_net, &lx_hf_mamba2, &lx_hf_kda,
-    &lx_hf_gla,   &lx_hf_retnet,         &lx_hf_hgrn2,     &lx_hf_rwkv6,  &lx_hf_qwen_text,
-    &lx_hf_qwen};
+#define HF_KIND(name) &lx_hf_##name,
+#include "model/formats/hugging_face/kinds.def"
+#undef HF_KIND
+};
 
-/* Of training, of other programs and of ways to compute the same. */
-static const char *const ignored[] = {"_attn_implementation_autoset",
-                                      "_name_or_path",
-                                      "architectures",
-                                      "auto_map",
-                                      "bos_token_id",
-                                      "chunk_size_feed_forward",
-                                      "dtype",
-                                      "fuse_cross_entropy",
-                                      "fuse_linear_cross_entropy",
-                                      "fuse_norm",
-                                      "fuse_swiglu",
-                                      "id2label",
-                                      "initializer_range",
-                                      "is_decoder",
-                                      "is_encoder_decoder",
-                                      "label2id",
-                                      "output_attentions",
-                                      "output_hidden_states",
-                                      "pad_token_id",
-                                      "problem_type",
-                                      "return_dict",
-                                      "sep_token_id",
-                                      "tokenizer_class",
-                                      "torch_dtype",
-                                      "torchscript",
-                                      "transformers_version",
-                                      "use_cache",
-                                      "use_l2warp",
-                                      NULL};
-
+/* Keys of training, of other programs, and of ways to compute the same result. */
 void lx_hf_ignore_common(lx_hf_reader *r)
 {
-    lx_hf_ignore(r, ignored);
+    lx_hf_ignore(r, "_attn_implementation_autoset _name_or_path architectures auto_map "
+                    "bos_token_id chunk_size_feed_forward dtype fuse_cross_entropy "
+                    "fuse_linear_cross_entropy fuse_norm fuse_swiglu id2label initializer_range "
+                    "is_decoder is_encoder_decoder label2id output_attentions "
+                    "output_hidden_states pad_token_id problem_type return_dict sep_token_id "
+                    "tokenizer_class torch_dtype torchscript transformers_version use_cache "
+                    "use_l2warp");
 }
 
-/* Whether a file lies beside config.json. */
+/* Whether a file lies next to config.json. */
 static bool has_file(const lx_hf_reader *r, const char *name)
 {
     char path[4096];
@@ -65,14 +42,14 @@ static bool has_file(const lx_hf_reader *r, const char *name)
 }
 
 /* A tokenizer's file; none where tokens are bytes. */
-static void find_tokenizer(lx_hf_reader *r, lx_config *c)
+static void find_tokenizer(lx_hf_reader *r, const lx_config *config, lx_text_config *c)
 {
     static const char *const files[] = {"tokenizer.json", "rwkv_vocab_v20230424.txt"};
     for (size_t i = 0; i < sizeof files / sizeof *files && c->tokenizer[0] == '\0'; i++) {
         if (has_file(r, files[i]))
             (void)snprintf(c->tokenizer, sizeof c->tokenizer, "%s", files[i]);
     }
-    if (c->tokenizer[0] == '\0' && c->head_size == 256)
+    if (c->tokenizer[0] == '\0' && config->head_size == 256)
         (void)snprintf(c->tokenizer, sizeof c->tokenizer, "bytes");
     if (c->tokenizer[0] == '\0')
         lx_hf_wrong(r, "vocab_size",
@@ -81,7 +58,7 @@ static void find_tokenizer(lx_hf_reader *r, lx_config *c)
 }
 
 /* A token or a list of them. */
-static void read_ends(lx_hf_reader *r, lx_config *c)
+static void read_ends(lx_hf_reader *r, const lx_config *config, lx_text_config *c)
 {
     const json_t *value = json_object_get(r->root, "eos_token_id");
     size_t n = json_is_integer(value) ? 1 : json_array_size(value);
@@ -89,12 +66,12 @@ static void read_ends(lx_hf_reader *r, lx_config *c)
     for (size_t i = 0; ok && i < n; i++) {
         const json_t *id = json_is_integer(value) ? value : json_array_get(value, i);
         ok = json_is_integer(id) && json_integer_value(id) >= 0 &&
-             json_integer_value(id) < c->head_size;
+             json_integer_value(id) < config->head_size;
         c->ends[c->n_ends++] = ok ? (int32_t)json_integer_value(id) : 0;
     }
     if (!ok)
         lx_hf_wrong(r, "eos_token_id", "must be a token or a list of at most 8 of them");
-    lx_hf_ignore(r, (const char *const[]){"eos_token_id", NULL});
+    lx_hf_ignore(r, "eos_token_id");
 }
 
 /* A key of our own, which other programs keep and ignore: what the text is. */
@@ -107,23 +84,24 @@ static void read_task(lx_hf_reader *r, lx_config *c)
         lx_hf_wrong(r, "linnet_task", "must be \"text\" or \"poem\"");
     (void)snprintf(c->task, sizeof c->task, "%s",
                    task != NULL && strcmp(task, "poem") == 0 ? task : "text");
-    lx_hf_ignore(r, (const char *const[]){"linnet_task", NULL});
+    lx_hf_ignore(r, "linnet_task");
 }
 
 void lx_hf_read_text(lx_hf_reader *r, lx_config *c, int32_t vocab_size, int32_t context)
 {
-    int32_t n = lx_hf_int(r, "vocab_size", 1, MAX_IDS, vocab_size);
+    int32_t n = lx_hf_int(r, "vocab_size", 1, LX_MAX_IDS, vocab_size);
     read_task(r, c);
     c->inputs[0] = (lx_input){.name = "token", .size = n};
     c->n_inputs = 1;
     c->head_kind = LX_HEAD_CATEGORICAL;
     c->head_size = c->n_values = n;
     c->plain_head = true;
-    c->begin = -1; /* the tokenizer's file says it */
-    c->context = lx_hf_int(r, "max_position_embeddings", 2, INT32_MAX, context);
-    c->context = c->context < MAX_CONTEXT ? c->context : MAX_CONTEXT;
-    read_ends(r, c);
-    find_tokenizer(r, c);
+    lx_text_config *text = lx_text_own(c);
+    text->begin = -1; /* the tokenizer's file says it */
+    text->context = lx_hf_int(r, "max_position_embeddings", 2, INT32_MAX, context);
+    text->context = text->context < LX_MAX_CONTEXT ? text->context : LX_MAX_CONTEXT;
+    read_ends(r, c, text);
+    find_tokenizer(r, c, text);
 }
 
 static const lx_hf_kind *find_kind(const char *model_type)
@@ -159,7 +137,7 @@ static void read_config(lx_hf_reader *r, lx_config *out)
         return;
     }
     kind->read(r, out);
-    lx_hf_ignore(r, (const char *const[]){"model_type", NULL});
+    lx_hf_ignore(r, "model_type");
     lx_hf_ignore_common(r);
     lx_hf_refuse_rest(r);
 }
@@ -228,7 +206,8 @@ lx_status lx_hf_config_load(const char *path, lx_config *out, bool *is_theirs, l
     return read_file(&r, out, is_theirs);
 }
 
-lx_status lx_hf_config_faults(const char *path, lx_hf_report *report, void *context, lx_error *err)
+lx_status lx_hf_config_faults(const char *path, lx_config_report *report, void *context,
+                              lx_error *err)
 {
     bool is_theirs = false;
     lx_hf_reader r = {.path = path, .report = report, .context = context, .err = err};

@@ -10,7 +10,6 @@
 #define LINNET_MODEL_HUGGING_FACE_FOLDER_H
 
 #include "model/config.h"
-#include "model/formats/hugging_face/faults.h"
 
 /* Reads and checks the config.json `path`. *is_theirs says whether it is one of these; where it is
    not, or no JSON, the result is LX_OK and *out is as before. */
@@ -19,7 +18,7 @@ lx_status lx_hf_config_load(const char *path, lx_config *out, bool *is_theirs,
 
 /* Reports every fault of such a file, in the order in which they are found; none where it is not
    one. The result is that of reading it at all. */
-lx_status lx_hf_config_faults(const char *path, lx_hf_report *report, void *context,
+lx_status lx_hf_config_faults(const char *path, lx_config_report *report, void *context,
                               lx_error *err) LX_MUST_USE;
 
 /* Type i of those that are read; NULL behind the last. */

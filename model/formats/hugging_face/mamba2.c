@@ -12,10 +12,7 @@
 #include <string.h>
 
 #include "model/formats/hugging_face/reader.h"
-
-enum { MAX_HEADS = 1024, MAX_SIZE = 4096, MAX_CONTEXT = 1 << 18 };
-
-static const char *const model_types[] = {"mamba2", NULL};
+#include "model/tasks/text_config.h"
 
 static const lx_tensor_name layer_names[] = {
     {"norm1", "norm"},
@@ -29,19 +26,10 @@ static const lx_tensor_name layer_names[] = {
     {NULL, NULL},
 };
 
-#define MODEL_NAMES(head)                                                                          \
-    {"embed.token", "backbone.embeddings"}, {"final_norm", "backbone.norm_f"}, {"head", head},     \
-    {                                                                                              \
-        NULL, NULL                                                                                 \
-    }
-
-static const lx_tensor_name model_names[] = {MODEL_NAMES("lm_head")};
-static const lx_tensor_name tied_model_names[] = {MODEL_NAMES("backbone.embeddings")};
-
-static const struct lx_tensor_names names = {
-    .layer = layer_names, .layers = "backbone.layers.", .model = model_names};
-static const struct lx_tensor_names tied_names = {
-    .layer = layer_names, .layers = "backbone.layers.", .model = tied_model_names};
+static const struct lx_tensor_names names = {.layers = "backbone.layers.",
+                                             .embed = "backbone.embeddings",
+                                             .final_norm = "backbone.norm_f",
+                                             .tables = {{.names = layer_names}}};
 
 /* A number, or how Python's libraries write that there is no bound. */
 static bool is_infinite(const json_t *value)
@@ -60,7 +48,7 @@ static void only_unbounded(lx_hf_reader *r, const char *key)
         (json_array_size(range) != 2 || !json_is_number(from) || json_number_value(from) > 0 ||
          !is_infinite(json_array_get(range, 1))))
         lx_hf_wrong(r, key, "must be [0, Infinity]: nothing else is supported");
-    lx_hf_ignore(r, (const char *const[]){key, NULL});
+    lx_hf_ignore(r, key);
 }
 
 /* Every layer of the newest transformers has a type. */
@@ -74,32 +62,29 @@ static void only_mamba_layers(lx_hf_reader *r)
             break;
         }
     }
-    lx_hf_ignore(r, (const char *const[]){"layer_types", NULL});
+    lx_hf_ignore(r, "layer_types");
 }
 
-static void read_sizes(lx_hf_reader *r, lx_config *c, lx_mixer_config *m, bool fla)
+static lx_mixer_config read_sizes(lx_hf_reader *r, lx_config *c, bool fla)
 {
-    c->d_model = lx_hf_int(r, "hidden_size", 1, LX_HF_MAX_WIDTH, fla ? 2048 : 4096);
+    c->d_model = lx_hf_int(r, "hidden_size", 1, LX_MAX_WIDTH, fla ? 2048 : 4096);
     c->n_layers = lx_hf_int(r, "num_hidden_layers", 1, LX_MAX_LAYERS, fla ? 48 : 64);
+    lx_mixer_config m = lx_hf_mixer(c, "mamba2");
     double inner = c->d_model * lx_hf_number(r, "expand", 1e-3, 64, 2);
-    m->n_layers = c->n_layers;
-    m->d_model = c->d_model;
-    m->d_key = lx_hf_int(r, "state_size", 1, MAX_SIZE, 128);
-    m->d_value = lx_hf_int(r, "head_dim", 1, MAX_SIZE, 64);
-    m->n_heads = lx_hf_int(r, "num_heads", 1, MAX_HEADS, fla ? (int32_t)inner / m->d_value : 128);
-    if ((int64_t)m->n_heads * m->d_value != (int64_t)inner)
+    m.d_key = lx_hf_int(r, "state_size", 1, LX_MAX_HEAD_SIZE, 128);
+    m.d_value = lx_hf_int(r, "head_dim", 1, LX_MAX_HEAD_SIZE, 64);
+    m.n_heads = lx_hf_int(r, "num_heads", 1, LX_MAX_HEADS, fla ? (int32_t)inner / m.d_value : 128);
+    if ((int64_t)m.n_heads * m.d_value != (int64_t)inner)
         lx_hf_wrong(r, "num_heads", "times head_dim must be expand times hidden_size");
     if (lx_hf_int(r, "intermediate_size", 1, INT32_MAX, (int32_t)inner) != (int32_t)inner)
         lx_hf_wrong(r, "intermediate_size", "must be expand times hidden_size");
-    int32_t groups = lx_hf_int(r, "n_groups", 1, MAX_HEADS, fla ? 1 : 8);
-    lx_mixer_value(m, "groups")->i = groups;
-    if (m->n_heads % groups != 0)
+    int32_t groups = lx_hf_int(r, "n_groups", 1, LX_MAX_HEADS, fla ? 1 : 8);
+    lx_mixer_value(&m, "groups")->i = groups;
+    if (m.n_heads % groups != 0)
         lx_hf_wrong(r, "n_groups", "must divide num_heads");
-    if ((int64_t)m->n_heads * m->d_value + 2 * (int64_t)groups * m->d_key > LX_HF_MAX_D_FF)
+    if ((int64_t)m.n_heads * m.d_value + 2 * (int64_t)groups * m.d_key > LX_MAX_D_FF)
         lx_hf_wrong(r, "num_heads", "gives more than 262144 columns");
-    c->n_heads = m->n_heads;
-    c->d_key = m->d_key;
-    c->d_value = m->d_value;
+    return m;
 }
 
 static void read_norm(lx_hf_reader *r, lx_config *c, lx_mixer_config *m, bool fla)
@@ -113,43 +98,32 @@ static void read_norm(lx_hf_reader *r, lx_config *c, lx_mixer_config *m, bool fl
         lx_hf_only_flag(r, "D_has_hdim", false);
     } else {
         lx_hf_only_flag(r, "rms_norm", true);
-        lx_hf_ignore(r, (const char *const[]){"norm_before_gate", NULL});
+        lx_hf_ignore(r, "norm_before_gate");
     }
-    lx_mixer_value(m, "norm")->i = !has_norm ? 0 : gate_last ? 2 : 1; /* as in mamba2.c's words */
+    lx_mixer_set_word(m, "norm", !has_norm ? "none" : gate_last ? "gate_last" : "gate_first");
 }
 
 static void read_config(lx_hf_reader *r, lx_config *c)
 {
-    static const char *const ignored[] = {"A_init_range",
-                                          "chunk_size",
-                                          "conv_init",
-                                          "dt_init_floor",
-                                          "dt_max",
-                                          "dt_min",
-                                          "rescale_prenorm_residual",
-                                          "residual_in_fp32",
-                                          "time_step_floor",
-                                          "time_step_max",
-                                          "time_step_min",
-                                          "time_step_rank",
-                                          NULL};
     bool fla = json_object_get(r->root, "norm_eps") != NULL;
-    lx_mixer_config m = {.mixer = lx_mixer_find("mamba2")};
     c->wiring = LX_WIRING_PRE;
     c->rms_norm = true;
-    c->names = lx_hf_flag(r, "tie_word_embeddings", false) ? &tied_names : &names;
+    c->names = &names;
+    c->tied_head = lx_hf_flag(r, "tie_word_embeddings", false);
     lx_hf_only_word(r, "hidden_act", "silu");
     only_unbounded(r, fla ? "dt_limit" : "time_step_limit");
     only_mamba_layers(r);
-    read_sizes(r, c, &m, fla);
+    lx_mixer_config m = read_sizes(r, c, fla);
     read_norm(r, c, &m, fla);
     lx_mixer_value(&m, "conv")->i = lx_hf_int(r, "conv_kernel", 2, LX_CONV_MOST_TAPS, 4);
     bool conv_bias = lx_hf_flag(r, "use_conv_bias", true), bias = lx_hf_flag(r, "use_bias", false);
-    lx_mixer_value(&m, "bias")->i = (conv_bias ? 1 : 0) + (bias ? 2 : 0); /* likewise */
-    c->mixers[0] = m;
-    c->n_mixers = 1;
-    lx_hf_ignore(r, ignored);
-    lx_hf_read_text(r, c, fla ? 32000 : 32768, MAX_CONTEXT);
+    lx_mixer_set_word(&m, "bias",
+                      conv_bias ? (bias ? "both" : "conv") : (bias ? "products" : "none"));
+    lx_hf_set_mixer(c, &m);
+    lx_hf_ignore(r, "A_init_range chunk_size conv_init dt_init_floor dt_max dt_min "
+                    "rescale_prenorm_residual residual_in_fp32 time_step_floor time_step_max "
+                    "time_step_min time_step_rank");
+    lx_hf_read_text(r, c, fla ? 32000 : 32768, LX_MAX_CONTEXT);
 }
 
-const lx_hf_kind lx_hf_mamba2 = {.model_types = model_types, .read = read_config};
+const lx_hf_kind lx_hf_mamba2 = {.model_types = {"mamba2"}, .read = read_config};

@@ -5,52 +5,67 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What stands behind `part` in a name that begins with it; NULL where it does not. */
-static const char *behind(const char *name, const char *part)
+/* The rest of a name after `part`; NULL where it does not begin with that. */
+static const char *after(const char *name, const char *part)
 {
     size_t n = strlen(part);
     return strncmp(name, part, n) == 0 && (name[n] == '.' || name[n] == '\0') ? name + n : NULL;
 }
 
-static void translate(const lx_tensor_name *names, const char *own, char *out, size_t size)
+static bool translate(const lx_tensor_name *names, const char *own, char *out, size_t size)
 {
-    for (const lx_tensor_name *name = names; name->own != NULL; name++) {
-        const char *rest = behind(own, name->own);
+    for (; names->own != NULL; names++) {
+        const char *rest = after(own, names->own);
         if (rest != NULL) {
-            (void)snprintf(out, size, "%s%s", name->theirs, rest);
-            return;
+            (void)snprintf(out, size, "%s%s", names->theirs, rest);
+            return true;
         }
     }
-    (void)snprintf(out, size, "%s", own);
+    return false;
 }
 
-/* The names of a layer's tensors. */
-static const lx_tensor_name *of_layer(const lx_config *c, int32_t layer)
+static void name_of_frame(const lx_config *c, const char *own, char out[LX_HF_NAME])
 {
-    const struct lx_tensor_names *names = c->names;
-    bool softmax = lx_config_mixer(c, layer)->mixer == lx_mixer_find("grouped_query");
-    return softmax && names->softmax != NULL ? names->softmax : names->layer;
+    const struct lx_tensor_names *n = c->names;
+    const lx_tensor_name frame[] = {{"embed.token", n->embed},
+                                    {"input_norm", n->input_norm},
+                                    {"final_norm", n->final_norm},
+                                    {"head", c->tied_head ? n->embed : "lm_head"},
+                                    {NULL, NULL}};
+    if (!translate(frame, own, out, LX_HF_NAME))
+        (void)snprintf(out, LX_HF_NAME, "%s", own);
+}
+
+static void name_of_layer(const lx_config *c, const char *own, char out[LX_HF_NAME])
+{
+    char *end = NULL, rest[LX_HF_NAME];
+    int32_t layer = (int32_t)strtol(own, &end, 10);
+    const char *mixer = lx_config_mixer(c, layer)->mixer->name;
+    bool found = false;
+    int used = snprintf(out, LX_HF_NAME, "%s%d.", c->names->layers, layer);
+    size_t size = sizeof rest - (size_t)used;
+    for (int i = 0; i < LX_LAYER_TABLES && c->names->tables[i].names != NULL && !found; i++) {
+        const char *only = c->names->tables[i].mixer;
+        found = (only == NULL || strcmp(only, mixer) == 0) &&
+                translate(c->names->tables[i].names, end + 1, rest, size);
+    }
+    if (!found)
+        (void)snprintf(rest, size, "%s", end + 1);
+    if (rest[0] == '/')
+        (void)snprintf(out, LX_HF_NAME, "%s", rest + 1);
+    else
+        (void)snprintf(out + used, LX_HF_NAME - (size_t)used, "%s", rest);
 }
 
 void lx_hf_tensor_name(const lx_config *c, const char *own, char out[LX_HF_NAME])
 {
     static const char layers[] = "layers.";
-    const size_t n = sizeof layers - 1;
-    if (c->names == NULL) {
+    if (c->names == NULL)
         (void)snprintf(out, LX_HF_NAME, "%s", own);
-    } else if (strncmp(own, layers, n) != 0) {
-        translate(c->names->model, own, out, LX_HF_NAME);
-    } else {
-        size_t digits = strspn(own + n, "0123456789");
-        int32_t layer = (int32_t)strtol(own + n, NULL, 10);
-        int used = snprintf(out, LX_HF_NAME, "%s%d.", c->names->layers, layer);
-        char rest[LX_HF_NAME];
-        translate(of_layer(c, layer), own + n + digits + 1, rest, sizeof rest - (size_t)used);
-        if (rest[0] == '/')
-            (void)snprintf(out, LX_HF_NAME, "%s", rest + 1);
-        else
-            (void)snprintf(out + used, LX_HF_NAME - (size_t)used, "%s", rest);
-    }
+    else if (strncmp(own, layers, sizeof layers - 1) == 0)
+        name_of_layer(c, own + sizeof layers - 1, out);
+    else
+        name_of_frame(c, own, out);
 }
 
 const char *lx_hf_stored_head(const lx_config *c)

@@ -1,4 +1,4 @@
-/* Names of tensors in folders of others, beside our own. */
+/* Names of tensors in folders of others, next to our own. */
 #ifndef LINNET_MODEL_HUGGING_FACE_NAMES_H
 #define LINNET_MODEL_HUGGING_FACE_NAMES_H
 
@@ -6,27 +6,32 @@
 
 enum { LX_HF_NAME = 128 };
 
-/* What a folder calls tensors whose own names (docs/weights-format.md) begin with `own`. */
+/* A folder's name for tensors whose own names (docs/weights-format.md) begin with `own`, in whole
+   parts between dots. `theirs` with a / before it names a tensor of the model, one for all layers.
+   The last row of a table has NULLs. */
 typedef struct lx_tensor_name {
-    /* Whole parts between dots; NULL behind the last. `theirs` of a layer with a / before it is of
-       the model, the same for every layer. */
     const char *own, *theirs;
 } lx_tensor_name;
 
+enum { LX_LAYER_TABLES = 3 };
+
 struct lx_tensor_names {
-    const lx_tensor_name *layer;   /* behind "layers.I." */
-    const char *layers;            /* "model.layers." */
-    const lx_tensor_name *model;   /* the others */
-    const lx_tensor_name *softmax; /* in place of `layer` in layers of grouped_query; or NULL */
-    const char *const *unused;     /* how tensors begin that text does not need; or NULL */
+    const char *layers; /* "model.layers." */
+    const char *embed, *input_norm, *final_norm;
+    /* For the rest of a name after "layers.I.": the first row that fits, of the tables in turn. A
+       table is for layers of one mixer, or with NULL for all layers. */
+    struct {
+        const char *mixer;
+        const lx_tensor_name *names;
+    } tables[LX_LAYER_TABLES];
+    const char *const *unused; /* beginnings of names that text does not need; or NULL */
 };
 
-/* The name in the folder of the tensor `own`; the same where the config has no names or none for
-   it. */
+/* The folder's name of the tensor `own`, which is `own` itself where no table has it. */
 void lx_hf_tensor_name(const lx_config *c, const char *own, char out[LX_HF_NAME]);
 
-/* The name under which a head is stored that is tied to the table of the inputs, all the same; NULL
-   where the config has no such names. */
+/* The name of a head that is tied to the table of the inputs and stored all the same; NULL where
+   the config has no such names. */
 const char *lx_hf_stored_head(const lx_config *c);
 
 /* Whether a tensor of the folder is one that may be left alone. */

@@ -16,29 +16,23 @@
 
 #include "model/formats/hugging_face/reader.h"
 
-enum { MAX_HEADS = 1024, MAX_HEAD_SIZE = 4096, MAX_ATTENTION_HEAD_SIZE = 1024, MAX_EVERY = 1024 };
+enum { MAX_SOFTMAX_HEAD = 1024, MAX_EVERY = 1024 };
 
-static const char *const text_types[] = {"qwen3_5_text", NULL};
-static const char *const whole_types[] = {"qwen3_5", NULL};
-
-#define BLOCK_NAMES                                                                                \
-    {"norm1", "input_layernorm"}, {"norm2", "post_attention_layernorm"}, LX_HF_GATED_MLP_NAMES
-
-static const lx_tensor_name linear_names[] = {
-    BLOCK_NAMES,
-    {"attn.qkv", "linear_attn.in_proj_qkv"},
-    {"attn.b", "linear_attn.in_proj_b"},
-    {"attn.a", "linear_attn.in_proj_a"},
-    {"attn.g", "linear_attn.in_proj_z"},
-    {"attn.out", "linear_attn.out_proj"},
-    {"attn.norm", "linear_attn.norm"},
-    {"attn.conv", "linear_attn.conv1d"},
-    {"attn.A_log", "linear_attn.A_log"},
-    {"attn.dt_bias", "linear_attn.dt_bias"},
+static const lx_tensor_name block_names[] = {
+    {"norm1", "input_layernorm"},
+    {"norm2", "post_attention_layernorm"},
+    LX_HF_GATED_MLP_NAMES,
     {NULL, NULL},
 };
+
+static const lx_tensor_name linear_names[] = {
+    {"attn.qkv", "linear_attn.in_proj_qkv"}, {"attn.b", "linear_attn.in_proj_b"},
+    {"attn.a", "linear_attn.in_proj_a"},     {"attn.g", "linear_attn.in_proj_z"},
+    {"attn.out", "linear_attn.out_proj"},    {"attn.norm", "linear_attn.norm"},
+    {"attn.conv", "linear_attn.conv1d"},     {"attn.A_log", "linear_attn.A_log"},
+    {"attn.dt_bias", "linear_attn.dt_bias"}, {NULL, NULL},
+};
 static const lx_tensor_name softmax_names[] = {
-    BLOCK_NAMES,
     {"attn.q", "self_attn.q_proj"},
     {"attn.k", "self_attn.k_proj"},
     {"attn.v", "self_attn.v_proj"},
@@ -48,30 +42,18 @@ static const lx_tensor_name softmax_names[] = {
     {NULL, NULL},
 };
 
-#define MODEL_NAMES(model, head)                                                                   \
-    {                                                                                              \
-        {"embed.token", model ".embed_tokens"}, {"final_norm", model ".norm"}, {"head", head},     \
-        {                                                                                          \
-            NULL, NULL                                                                             \
-        }                                                                                          \
-    }
-
-#define TEXT "model"
-#define WHOLE "model.language_model"
-static const lx_tensor_name model_names[][4] = {
-    MODEL_NAMES(TEXT, "lm_head"), MODEL_NAMES(TEXT, TEXT ".embed_tokens"),
-    MODEL_NAMES(WHOLE, "lm_head"), MODEL_NAMES(WHOLE, WHOLE ".embed_tokens")};
 static const char *const unused[] = {"mtp.", "model.visual.", NULL};
 
-#define NAMES(layers_, model_)                                                                     \
+#define NAMES(MODEL)                                                                               \
     {                                                                                              \
-        .layer = linear_names, .layers = (layers_), .model = (model_), .softmax = softmax_names,   \
+        .layers = MODEL ".layers.", .embed = MODEL ".embed_tokens", .final_norm = MODEL ".norm",   \
+        .tables = {{NULL, block_names},                                                            \
+                   {"gated_deltanet", linear_names},                                               \
+                   {"grouped_query", softmax_names}},                                              \
         .unused = unused                                                                           \
     }
-/* Text alone or not; tied or not. */
-static const struct lx_tensor_names names[2][2] = {
-    {NAMES(TEXT ".layers.", model_names[0]), NAMES(TEXT ".layers.", model_names[1])},
-    {NAMES(WHOLE ".layers.", model_names[2]), NAMES(WHOLE ".layers.", model_names[3])}};
+/* Of text alone, and of text with pictures. */
+static const struct lx_tensor_names names[2] = {NAMES("model"), NAMES("model.language_model")};
 
 /* The columns of a head that turn, and the base: of an object, in older files beside the rest. */
 static void read_rotation(lx_hf_reader *r, lx_mixer_config *m)
@@ -92,52 +74,49 @@ static void read_rotation(lx_hf_reader *r, lx_mixer_config *m)
     if (json_is_object(own)) {
         lx_hf_only_word(&inner, "rope_type", "default");
         /* Text is at the same place of all three axes. */
-        lx_hf_ignore(&inner, (const char *const[]){"mrope_section", "mrope_interleaved", NULL});
+        lx_hf_ignore(&inner, "mrope_section mrope_interleaved");
         lx_hf_refuse_rest(&inner);
     } else {
         lx_hf_only_null(&inner, "rope_scaling");
     }
     r->st = inner.st;
-    lx_hf_ignore(r, (const char *const[]){"rope_parameters", NULL});
+    lx_hf_ignore(r, "rope_parameters");
 }
 
 static void read_softmax(lx_hf_reader *r, lx_config *c, lx_mixer_config *m)
 {
-    m->n_heads = lx_hf_int(r, "num_attention_heads", 1, MAX_HEADS, 16);
-    m->d_key = lx_hf_int(r, "head_dim", 2, MAX_ATTENTION_HEAD_SIZE, 256);
+    m->n_heads = lx_hf_int(r, "num_attention_heads", 1, LX_MAX_HEADS, 16);
+    m->d_key = lx_hf_int(r, "head_dim", 2, MAX_SOFTMAX_HEAD, 256);
     m->d_value = m->d_key;
-    int32_t key_heads = lx_hf_int(r, "num_key_value_heads", 1, MAX_HEADS, 4);
+    int32_t key_heads = lx_hf_int(r, "num_key_value_heads", 1, LX_MAX_HEADS, 4);
     if (m->n_heads % key_heads != 0)
         lx_hf_wrong(r, "num_key_value_heads", "must divide num_attention_heads");
-    if (2 * m->n_heads * m->d_key > LX_HF_MAX_D_FF)
+    if (2 * m->n_heads * m->d_key > LX_MAX_D_FF)
         lx_hf_wrong(r, "num_attention_heads", "times head_dim is more than 131072 columns");
     lx_mixer_value(m, "key_heads")->i = key_heads;
     lx_hf_only_flag(r, "attention_bias", false);
-    lx_mixer_value(m, "norm")->i = 2; /* as in grouped_query.c's words: plus_one, sigmoid */
-    lx_mixer_value(m, "gate")->i = 1;
+    lx_mixer_set_word(m, "norm", "plus_one");
+    lx_mixer_set_word(m, "gate", "sigmoid");
     lx_mixer_value(m, "eps")->f = c->norm_eps;
     lx_hf_only_flag(r, "attn_output_gate", true);
     read_rotation(r, m);
 }
 
-static void read_linear(lx_hf_reader *r, lx_config *c, lx_mixer_config *m)
+static void read_linear(lx_hf_reader *r, const lx_config *c, lx_mixer_config *m)
 {
-    int32_t keys = lx_hf_int(r, "linear_num_key_heads", 1, MAX_HEADS, 16);
-    m->n_heads = lx_hf_int(r, "linear_num_value_heads", 1, MAX_HEADS, 32);
-    m->d_key = lx_hf_int(r, "linear_key_head_dim", 1, MAX_HEAD_SIZE, 128);
-    m->d_value = lx_hf_int(r, "linear_value_head_dim", 1, MAX_HEAD_SIZE, 128);
+    int32_t keys = lx_hf_int(r, "linear_num_key_heads", 1, LX_MAX_HEADS, 16);
+    m->n_heads = lx_hf_int(r, "linear_num_value_heads", 1, LX_MAX_HEADS, 32);
+    m->d_key = lx_hf_int(r, "linear_key_head_dim", 1, LX_MAX_HEAD_SIZE, 128);
+    m->d_value = lx_hf_int(r, "linear_value_head_dim", 1, LX_MAX_HEAD_SIZE, 128);
     if (m->n_heads % keys != 0)
         lx_hf_wrong(r, "linear_num_value_heads", "must be a multiple of linear_num_key_heads");
-    if ((int64_t)2 * keys * m->d_key + (int64_t)m->n_heads * m->d_value > LX_HF_MAX_D_FF)
+    if ((int64_t)2 * keys * m->d_key + (int64_t)m->n_heads * m->d_value > LX_MAX_D_FF)
         lx_hf_wrong(r, "linear_num_value_heads", "times the sizes of heads is too much");
     lx_mixer_value(m, "key_heads")->i = keys;
     lx_mixer_value(m, "conv")->i = lx_hf_int(r, "linear_conv_kernel_dim", 2, LX_CONV_MOST_TAPS, 4);
-    lx_mixer_value(m, "gate")->i = 1;
+    lx_mixer_set_word(m, "gate", "silu");
     lx_mixer_value(m, "joined")->i = true;
     lx_mixer_value(m, "eps")->f = c->norm_eps;
-    c->n_heads = m->n_heads;
-    c->d_key = m->d_key;
-    c->d_value = m->d_value;
 }
 
 /* Which mixer each layer has. */
@@ -145,6 +124,7 @@ static void place_layers(lx_hf_reader *r, lx_config *c, const lx_mixer_config *l
                          const lx_mixer_config *softmax)
 {
     json_t *types = r->st == LX_OK ? json_object_get(r->root, "layer_types") : NULL;
+    lx_hf_set_mixer(c, linear);
     bool listed = types != NULL && !json_is_null(types);
     int32_t every = lx_hf_int(r, "full_attention_interval", 1, MAX_EVERY, 4);
     bool ok = !listed || json_array_size(types) == (size_t)c->n_layers;
@@ -159,37 +139,28 @@ static void place_layers(lx_hf_reader *r, lx_config *c, const lx_mixer_config *l
         lx_hf_wrong(r, "layer_types",
                     "must say \"linear_attention\" or \"full_attention\" of every layer");
     c->n_mixers = c->n_layers;
-    lx_hf_ignore(r, (const char *const[]){"layer_types", NULL});
+    lx_hf_ignore(r, "layer_types");
 }
 
 static void read_model(lx_hf_reader *r, lx_config *c, bool whole, bool tied)
 {
-    static const char *const ignored[] = {"attention_dropout",
-                                          "mamba_ssm_dtype",
-                                          "mlp_only_layers",
-                                          "mtp_num_hidden_layers",
-                                          "mtp_use_dedicated_embeddings",
-                                          NULL};
     c->wiring = LX_WIRING_PRE;
     c->rms_norm = c->norm_plus_one = true;
     lx_hf_only_word(r, "hidden_act", "silu");
-    c->names = &names[whole ? 1 : 0][tied ? 1 : 0];
+    c->names = &names[whole ? 1 : 0];
+    c->tied_head = tied;
     c->norm_eps = (float)lx_hf_number(r, "rms_norm_eps", 1e-30, 1, 1e-6);
-    c->d_model = lx_hf_int(r, "hidden_size", 1, LX_HF_MAX_WIDTH, 4096);
+    c->d_model = lx_hf_int(r, "hidden_size", 1, LX_MAX_WIDTH, 4096);
     c->n_layers = lx_hf_int(r, "num_hidden_layers", 1, LX_MAX_LAYERS, 32);
-    c->d_ff = lx_hf_int(r, "intermediate_size", 1, LX_HF_MAX_D_FF, 12288);
-    c->feed_forward = (lx_mixer_config){
-        .mixer = lx_mixer_find("gated_mlp"), .d_model = c->d_model, .d_ff = c->d_ff};
-    lx_mixer_config linear = {.mixer = lx_mixer_find("gated_deltanet"),
-                              .n_layers = c->n_layers,
-                              .d_model = c->d_model,
-                              .d_ff = c->d_ff};
-    lx_mixer_config softmax = linear;
-    softmax.mixer = lx_mixer_find("grouped_query");
+    c->d_ff = lx_hf_int(r, "intermediate_size", 1, LX_MAX_D_FF, 12288);
+    c->feed_forward = lx_hf_mixer(c, "gated_mlp");
+    lx_mixer_config linear = lx_hf_mixer(c, "gated_deltanet");
+    lx_mixer_config softmax = lx_hf_mixer(c, "grouped_query");
     read_linear(r, c, &linear);
     read_softmax(r, c, &softmax);
     place_layers(r, c, &linear, &softmax);
-    lx_hf_ignore(r, ignored);
+    lx_hf_ignore(r, "attention_dropout mamba_ssm_dtype mlp_only_layers mtp_num_hidden_layers "
+                    "mtp_use_dedicated_embeddings");
     lx_hf_read_text(r, c, 248320, 32768);
 }
 
@@ -202,13 +173,6 @@ static void read_text(lx_hf_reader *r, lx_config *c)
    about it. */
 static void read_whole(lx_hf_reader *r, lx_config *c)
 {
-    static const char *const ignored[] = {"image_token_id",
-                                          "video_token_id",
-                                          "vision_start_token_id",
-                                          "vision_end_token_id",
-                                          "vision_config",
-                                          "text_config",
-                                          NULL};
     lx_hf_reader inner = *r;
     inner.root = r->st == LX_OK ? json_object_get(r->root, "text_config") : NULL;
     inner.prefix = "text_config.";
@@ -216,15 +180,16 @@ static void read_whole(lx_hf_reader *r, lx_config *c)
         lx_hf_wrong(r, "text_config", "must be an object");
         return;
     }
-    lx_hf_only_word(&inner, "model_type", text_types[0]);
+    lx_hf_only_word(&inner, "model_type", "qwen3_5_text");
     bool tied = lx_hf_flag(&inner, "tie_word_embeddings", false); /* the whole model decides */
     tied = lx_hf_flag(r, "tie_word_embeddings", tied);
     read_model(&inner, c, true, tied);
     lx_hf_ignore_common(&inner);
     lx_hf_refuse_rest(&inner);
     r->st = inner.st;
-    lx_hf_ignore(r, ignored);
+    lx_hf_ignore(r, "image_token_id video_token_id vision_start_token_id vision_end_token_id "
+                    "vision_config text_config");
 }
 
-const lx_hf_kind lx_hf_qwen_text = {.model_types = text_types, .read = read_text};
-const lx_hf_kind lx_hf_qwen = {.model_types = whole_types, .read = read_whole};
+const lx_hf_kind lx_hf_qwen_text = {.model_types = {"qwen3_5_text"}, .read = read_text};
+const lx_hf_kind lx_hf_qwen = {.model_types = {"qwen3_5"}, .read = read_whole};

@@ -29,7 +29,7 @@ static const json_t *look(const lx_hf_reader *r, const char *key)
     return json_is_null(value) ? NULL : value;
 }
 
-/* Behind the last use of its value. */
+/* After the last use of its value. */
 static void take(lx_hf_reader *r, const char *key)
 {
     if (r->st == LX_OK)
@@ -110,8 +110,12 @@ void lx_hf_refuse_rest(lx_hf_reader *r)
         lx_hf_wrong(r, key, "is not a known key: it may change results");
 }
 
-void lx_hf_ignore(lx_hf_reader *r, const char *const *keys)
+void lx_hf_ignore(lx_hf_reader *r, const char *keys)
 {
-    for (size_t i = 0; keys[i] != NULL; i++)
-        take(r, keys[i]);
+    char key[64];
+    for (size_t n; keys[0] != '\0'; keys += n + (keys[n] == ' ')) {
+        n = strcspn(keys, " ");
+        (void)snprintf(key, sizeof key, "%.*s", (int)n, keys);
+        take(r, key);
+    }
 }

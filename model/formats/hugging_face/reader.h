@@ -5,10 +5,7 @@
 #include <jansson.h>
 
 #include "model/config.h"
-#include "model/formats/hugging_face/faults.h"
 #include "model/formats/hugging_face/names.h"
-
-enum { LX_HF_MAX_WIDTH = 1 << 16, LX_HF_MAX_D_FF = 1 << 18 };
 
 /* The first fault stays, and makes later calls do nothing; with `report` they report every one
    instead, and go on as if its key were missing. */
@@ -16,7 +13,7 @@ typedef struct lx_hf_reader {
     const char *path;
     const char *prefix; /* of keys, of an object in the file: "attn."; NULL: none */
     json_t *root;
-    lx_hf_report *report; /* NULL: none */
+    lx_config_report *report; /* NULL: none */
     void *context;
     lx_status st;
     lx_error *err;
@@ -24,12 +21,15 @@ typedef struct lx_hf_reader {
 
 /* A kind: fills the config; keys that are left then are unknown. */
 typedef struct lx_hf_kind {
-    const char *const *model_types; /* NULL behind the last */
+    const char *model_types[3]; /* NULL after the last */
     void (*read)(lx_hf_reader *r, lx_config *out);
 } lx_hf_kind;
 
-extern const lx_hf_kind lx_hf_rwkv7, lx_hf_gated_deltanet, lx_hf_delta_net, lx_hf_mamba2, lx_hf_kda,
-    lx_hf_gla, lx_hf_retnet, lx_hf_hgrn2, lx_hf_rwkv6, lx_hf_qwen, lx_hf_qwen_text;
+#define HF_KIND(name) extern const lx_hf_kind lx_hf_##name;
+#include "model/formats/hugging_face/kinds.def"
+#undef HF_KIND
+
+/* --- keys --- */
 
 /* "FILE: KEY WHAT" */
 void lx_hf_wrong(lx_hf_reader *r, const char *key, const char *what);
@@ -41,35 +41,57 @@ double lx_hf_number(lx_hf_reader *r, const char *key, double min, double max, do
 void lx_hf_only_flag(lx_hf_reader *r, const char *key, bool value);
 void lx_hf_only_word(lx_hf_reader *r, const char *key, const char *value);
 void lx_hf_only_null(lx_hf_reader *r, const char *key);
-/* What all texts have: task, inputs, head and tokenizer, from vocab_size on; the last two as they
-   are usually. */
+/* Keys that cannot change a result, with a space between each two. */
+void lx_hf_ignore(lx_hf_reader *r, const char *keys);
+/* Those that any config may have. */
+void lx_hf_ignore_common(lx_hf_reader *r);
+/* Every key that is left is unknown. */
+void lx_hf_refuse_rest(lx_hf_reader *r);
+
+/* --- parts that several kinds share --- */
+
+/* Keys of all texts: task, inputs, head and tokenizer; vocab_size and context where the file does
+   not say them. */
 void lx_hf_read_text(lx_hf_reader *r, lx_config *c, int32_t vocab_size, int32_t context);
-/* Blocks of fla's kinds: names, norms, sizes and a gated feed-forward net; n_layers and
-   hidden_ratio as usual. */
-void lx_hf_read_blocks(lx_hf_reader *r, lx_config *c, const struct lx_tensor_names *names,
-                       const struct lx_tensor_names *tied_names, int32_t n_layers, double ratio);
+/* A mixer of this kind with the model's sizes; heads and parameters are the caller's. */
+lx_mixer_config lx_hf_mixer(const lx_config *c, const char *kind);
+/* Every layer has this mixer, whose heads become the config's. */
+void lx_hf_set_mixer(lx_config *c, const lx_mixer_config *m);
+/* The same, but for layers that the key `attn` makes softmax layers (grouped_query). */
+void lx_hf_set_mixers(lx_hf_reader *r, lx_config *c, const lx_mixer_config *m);
 /* `size` times the factor of a key, whole columns; 1 after a fault. */
 int32_t lx_hf_columns(lx_hf_reader *r, const char *key, int32_t size, double fallback);
-extern const lx_tensor_name lx_hf_model_names[], lx_hf_tied_model_names[];
-extern const lx_tensor_name lx_hf_rwkv_names[], lx_hf_tied_rwkv_names[];
-/* What RWKV's kinds have around their mixers; a feed-forward net is hidden_ratio times as wide as
+/* d_key and d_value of the mixer's heads, from expand_k and expand_v. */
+void lx_hf_expand(lx_hf_reader *r, const lx_config *c, lx_mixer_config *m, double expand_k,
+                  double expand_v);
+/* The parameter `conv`, from use_short_conv and conv_size. */
+void lx_hf_conv(lx_hf_reader *r, lx_mixer_config *m, bool fallback);
+/* The base of a rotation. */
+int32_t lx_hf_base(lx_hf_reader *r, const char *key, double fallback);
+
+/* fla's blocks: names, norms, sizes and a gated feed-forward net; n_layers and hidden_ratio where
+   the file does not say them. */
+void lx_hf_read_blocks(lx_hf_reader *r, lx_config *c, const struct lx_tensor_names *names,
+                       int32_t n_layers, double ratio);
+/* Parts of RWKV's kinds around their mixers; a feed-forward net is hidden_ratio times as wide as
    the model, up to a multiple of 32. */
 void lx_hf_read_rwkv(lx_hf_reader *r, lx_config *c, const struct lx_tensor_names *names,
-                     const struct lx_tensor_names *tied_names, double ratio);
+                     double ratio);
+/* fla's names of a layer's tensors. */
+extern const lx_tensor_name lx_hf_layer_names[];
+/* For a kind's lx_tensor_names: fla's names around the layers, and of layers OWN before fla's. */
+#define LX_HF_FLA_NAMES(OWN)                                                                       \
+    {                                                                                              \
+        .layers = "model.layers.", .embed = "model.embeddings",                                    \
+        .input_norm = "model.layers.0.pre_norm", .final_norm = "model.norm", .tables = {           \
+            {.names = (OWN)},                                                                      \
+            {.names = lx_hf_layer_names}                                                           \
+        }                                                                                          \
+    }
 #define LX_HF_GATED_MLP_NAMES                                                                      \
     {"ff.gate", "mlp.gate_proj"}, {"ff.up", "mlp.up_proj"},                                        \
     {                                                                                              \
         "ff.down", "mlp.down_proj"                                                                 \
     }
-/* The same mixer in every layer, but for those that `attn` makes softmax layers. */
-void lx_hf_set_mixers(lx_hf_reader *r, lx_config *c, const lx_mixer_config *m);
-/* The base of a rotation. */
-int32_t lx_hf_base(lx_hf_reader *r, const char *key, double fallback);
-/* What is left is unknown. */
-void lx_hf_refuse_rest(lx_hf_reader *r);
-/* Keys that cannot change a result; NULL behind the last. */
-void lx_hf_ignore(lx_hf_reader *r, const char *const *keys);
-/* Those that any config may have. */
-void lx_hf_ignore_common(lx_hf_reader *r);
 
 #endif

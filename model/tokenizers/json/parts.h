@@ -1,5 +1,5 @@
 /*
- * Reading tokenizer.json: one function a part of the file, each in the file of its name. The first
+ * Reading tokenizer.json: one function a part of the file. The first
  * fault stays in the reader and makes the rest do nothing; its text names the file and the field.
  * A field that no reader knows is refused, because it may change what the others mean.
  */
@@ -56,21 +56,16 @@ const char *lx_json_pattern(lx_json_reader *r, const lx_json_part *p, size_t *n,
 
 /* --- the parts, in the order in which they are read --- */
 
-/* normalizers.c */
 void lx_json_normalizer(lx_json_reader *r, const lx_json_part *root, lx_hugging_face *h);
 /* Appends a Replace to steps. */
 void lx_json_replace(lx_json_reader *r, const lx_json_part *p, lx_normalizer *out);
-/* pre_tokenizers.c; says whether words are written as bytes. */
+/* Says whether words are written as bytes. */
 bool lx_json_pre_tokenizer(lx_json_reader *r, const lx_json_part *root, lx_hugging_face *h);
 /* model.c: vocabulary and merges. */
 void lx_json_model(lx_json_reader *r, const lx_json_part *root, lx_hugging_face *h,
                    const lx_tokenizer_family *family);
 /* The highest id of model.vocab and added_tokens, at least 0. */
 int32_t lx_json_highest_id(lx_json_reader *r, const lx_json_part *root);
-/* added_tokens.c */
-void lx_json_added_tokens(lx_json_reader *r, const lx_json_part *root, lx_hugging_face *h);
-/* template.c */
-void lx_json_template(lx_json_reader *r, const lx_json_part *root, lx_hugging_face *h);
 /* decoders.c: the bytes of every token. */
 void lx_json_decoder(lx_json_reader *r, const lx_json_part *root, lx_hugging_face *h);
 

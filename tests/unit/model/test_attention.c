@@ -1,6 +1,6 @@
 /*
  * Kinds of attention with equations of their own against these (model/mixers/gau_quad.c,
- * global_window.c): whole models, worked out here in double, every token from all before it.
+ * patterns.c): whole models, worked out here in double, every token from all before it.
  */
 #include <math.h>
 #include <setjmp.h>

@@ -10,6 +10,10 @@
 #include <cmocka.h>
 
 #include "model/config.h"
+#include "model/tasks/copy.h"
+#include "model/tasks/couplet.h"
+#include "model/tasks/image.h"
+#include "model/tasks/text_config.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 
@@ -52,8 +56,7 @@ static void a_good_one_is_read(void **state)
     assert_int_equal(c.head_size, 99);
     assert_int_equal(c.n_values, 99);
     assert_int_equal(c.n_components, 0);
-    assert_int_equal(c.width, 0);
-    assert_int_equal(c.max_chars, 32);
+    assert_int_equal(lx_couplet_of(&c)->max_chars, 32);
 }
 
 static void the_other_values_are_read(void **state)
@@ -82,7 +85,6 @@ static void the_other_values_are_read(void **state)
     assert_true(c.wiring == LX_WIRING_POST && c.activation == LX_ACT_RELU);
     assert_true(c.d_key == 5 && c.d_value == 3);
     assert_true(c.norm_eps == 1.0f);
-    assert_int_equal(c.max_chars, 0);
 }
 
 /* `good` with a list of mixers; the last one is `last`. */
@@ -142,10 +144,9 @@ static void an_image_model_is_read(void **state)
     assert_int_equal(c.n_components, 10);
     assert_int_equal(c.head_size, 30);
     assert_int_equal(c.n_values, 256);
-    assert_int_equal(c.width, 28);
-    assert_int_equal(c.height, 20);
-    assert_int_equal(c.n_channels, 3);
-    assert_int_equal(c.max_chars, 0);
+    assert_int_equal(lx_image_of(&c)->width, 28);
+    assert_int_equal(lx_image_of(&c)->height, 20);
+    assert_int_equal(lx_image_of(&c)->n_channels, 3);
 }
 
 typedef struct rule {
@@ -229,16 +230,15 @@ static void a_text_model_is_read(void **state)
     (void)state;
     static lx_config c;
     assert_int_equal(load(writer, sizeof writer - 1, &c, NULL), LX_OK);
-    assert_string_equal(c.tokenizer, "tokenizer.json");
-    assert_int_equal(c.context, 4096);
-    assert_int_equal(c.begin, 256);
-    assert_int_equal(c.n_ends, 2);
-    assert_true(c.ends[0] == 10 && c.ends[1] == 0);
-    assert_int_equal(c.max_chars, 0);
+    assert_string_equal(lx_text_of(&c)->tokenizer, "tokenizer.json");
+    assert_int_equal(lx_text_of(&c)->context, 4096);
+    assert_int_equal(lx_text_of(&c)->begin, 256);
+    assert_int_equal(lx_text_of(&c)->n_ends, 2);
+    assert_true(lx_text_of(&c)->ends[0] == 10 && lx_text_of(&c)->ends[1] == 0);
     char *bare = scratch_replace(writer, ", \"begin\": 256, \"end\": [10, 0]", "");
     assert_int_equal(load(bare, strlen(bare), &c, NULL), LX_OK);
-    assert_int_equal(c.begin, -1);
-    assert_int_equal(c.n_ends, 0);
+    assert_int_equal(lx_text_of(&c)->begin, -1);
+    assert_int_equal(lx_text_of(&c)->n_ends, 0);
     free(bare);
 }
 
@@ -273,9 +273,9 @@ static void classes_are_read(void **state)
     char *text = scratch_replace(image, "\"channels\": 3",
                                  "\"channels\": 3, \"classes\": [\"zero 0 零\", \"one\"]");
     assert_int_equal(load(text, strlen(text), &c, NULL), LX_OK);
-    assert_int_equal(c.n_classes, 2);
-    assert_string_equal(c.classes[0], "zero 0 零");
-    assert_string_equal(c.classes[1], "one");
+    assert_int_equal(lx_image_of(&c)->n_classes, 2);
+    assert_string_equal(lx_image_of(&c)->classes[0], "zero 0 零");
+    assert_string_equal(lx_image_of(&c)->classes[1], "one");
     free(text);
 }
 
@@ -289,7 +289,9 @@ static void the_largest_image_is_read(void **state)
             scratch_replace(image, "\"width\": 28, \"height\": 20, \"channels\": 3", sizes[i]);
         lx_config c;
         assert_int_equal(load(text, strlen(text), &c, NULL), LX_OK);
-        assert_true(c.width * c.height * c.n_channels <= 1 << 20);
+        assert_true(lx_image_of(&c)->width * lx_image_of(&c)->height *
+                        lx_image_of(&c)->n_channels <=
+                    1 << 20);
         free(text);
     }
 }
@@ -391,7 +393,8 @@ static void a_copy_model_is_read(void **state)
     char *task = scratch_replace(good, "\"couplet\"", "\"copy\"");
     char *copy =
         scratch_replace(task, "max_chars\": 32", "copy\": {\"alphabet\": 5, \"length\": 9}");
-    assert_true(load(copy, strlen(copy), &c, NULL) == LX_OK && c.alphabet == 5 && c.max_chars == 9);
+    assert_true(load(copy, strlen(copy), &c, NULL) == LX_OK && lx_copy_of(&c)->alphabet == 5 &&
+                lx_copy_of(&c)->length == 9);
     expect_rules(copy, (rule[]){{"t\": 5", "t\": 0", "copy.alphabet must be a whole"}}, 1);
     free(copy);
     free(task);

@@ -127,7 +127,7 @@ static void greedy_takes_the_best_path(void **state)
     uint64_t seed = 1;
     for (int i = 0; i < 400; i++) {
         float log_p[MAX_ROWS * MAX_IDS];
-        lx_ctc_input in;
+        lx_ctc_input in = {.fault = NULL};
         lx_ctc_token tokens[MAX_ROWS];
         lx_ctc_line l = {.tokens = tokens};
         draw(&in, log_p, &seed);
@@ -149,7 +149,7 @@ static void a_wide_beam_finds_the_best_line(void **state)
     int others = 0;
     for (int i = 0; i < 400; i++) {
         float log_p[MAX_ROWS * MAX_IDS];
-        lx_ctc_input in;
+        lx_ctc_input in = {.fault = NULL};
         lx_ctc_token tokens[MAX_ROWS], best[MAX_ROWS];
         lx_ctc_line l = {.tokens = tokens}, greedy = {.tokens = best};
         draw(&in, log_p, &seed);
@@ -175,7 +175,7 @@ static void a_narrow_beam_stays_below(void **state)
     uint64_t seed = 3;
     for (int i = 0; i < 400; i++) {
         float log_p[MAX_ROWS * MAX_IDS];
-        lx_ctc_input in;
+        lx_ctc_input in = {.fault = NULL};
         lx_ctc_token tokens[MAX_ROWS];
         draw(&in, log_p, &seed);
         try_every_path(&in);
@@ -199,7 +199,7 @@ static void a_line_is_as_likely_as_its_paths(void **state)
     uint64_t seed = 4;
     for (int i = 0; i < 400; i++) {
         float log_p[MAX_ROWS * MAX_IDS];
-        lx_ctc_input in;
+        lx_ctc_input in = {.fault = NULL};
         double got = 0;
         draw(&in, log_p, &seed);
         try_every_path(&in);
@@ -219,7 +219,7 @@ static void a_line_is_as_likely_as_its_paths(void **state)
     float log_p[] = {-1, -1};
     double got = 0;
     failing_arm(1);
-    lx_status st = lx_ctc_log_p(&(lx_ctc_input){log_p, 1, 2, 0}, NULL, 0, &got, &err);
+    lx_status st = lx_ctc_log_p(&(lx_ctc_input){log_p, 1, 2, 0, NULL, NULL}, NULL, 0, &got, &err);
     assert_true(failing_hit());
     scratch_expect(st, &err, LX_ERR_NO_MEMORY, "no memory to score a sound");
 }
@@ -234,7 +234,7 @@ static void a_blank_parts_what_repeats(void **state)
     for (int t = 0; t < 6; t++)
         for (int id = 0; id < 3; id++)
             log_p[t * 3 + id] = id == path[t] ? 0 : -INFINITY;
-    lx_ctc_input in = {log_p, 6, 3, 0};
+    lx_ctc_input in = {log_p, 6, 3, 0, NULL, NULL};
     lx_ctc_token tokens[6];
     static const lx_ctc_token want[] = {{1, 0, 1}, {1, 3, 3}, {2, 4, 5}};
     lx_ctc_line l = {.tokens = tokens};
@@ -253,7 +253,7 @@ static void a_row_without_a_choice_gives_nothing(void **state)
 {
     (void)state;
     static const float log_p[] = {-1, -1, -INFINITY, -INFINITY};
-    lx_ctc_input in = {log_p, 2, 2, 0};
+    lx_ctc_input in = {log_p, 2, 2, 0, NULL, NULL};
     lx_ctc_token tokens[2];
     lx_ctc_line l = {.n = 9, .tokens = tokens};
     assert_int_equal(lx_ctc_beam(&in, 4, &l, NULL), LX_OK);
@@ -274,7 +274,7 @@ static void long_sounds_are_read(void **state)
             log_p[t * MAX_IDS + id] =
                 id == said ? -0.2f : -2.5f - (float)(scratch_random(&seed) % 100) / 100;
         }
-    lx_ctc_input in = {log_p, LONG, MAX_IDS, 0};
+    lx_ctc_input in = {log_p, LONG, MAX_IDS, 0, NULL, NULL};
     for (int i = 0; i < 2; i++) {
         lx_ctc_line l = {.tokens = tokens};
         if (i == 0)
@@ -291,11 +291,31 @@ static void long_sounds_are_read(void **state)
     }
 }
 
+static lx_status ends_at_the_third(const void *context, lx_error *err)
+{
+    int *asked = *(int *const *)context;
+    return ++*asked < 3 ? LX_OK : lx_fail(err, LX_ERR_CANCELLED, NULL, "the client left");
+}
+
+/* A search of 256 beams over a long sound takes seconds, and its client may have left. */
+static void a_search_ends_when_it_is_told(void **state)
+{
+    (void)state;
+    static float log_p[LONG * MAX_IDS];
+    int asked = 0, *counter = &asked;
+    lx_ctc_input in = {log_p, LONG, MAX_IDS, 0, ends_at_the_third, &counter};
+    static lx_ctc_token tokens[LONG];
+    lx_ctc_line l = {.tokens = tokens};
+    lx_error err = {0};
+    scratch_expect(lx_ctc_beam(&in, 4, &l, &err), &err, LX_ERR_CANCELLED, "the client left");
+    assert_int_equal(asked, 3);
+}
+
 static void memory_may_be_missing(void **state)
 {
     (void)state;
     static const float log_p[] = {-3, -0.1f, -3, -0.1f};
-    lx_ctc_input in = {log_p, 2, 2, 0};
+    lx_ctc_input in = {log_p, 2, 2, 0, NULL, NULL};
     lx_ctc_token tokens[2];
     int n = 1;
     for (;; n++) {
@@ -323,6 +343,7 @@ int main(void)
         cmocka_unit_test(a_blank_parts_what_repeats),
         cmocka_unit_test(a_row_without_a_choice_gives_nothing),
         cmocka_unit_test(long_sounds_are_read),
+        cmocka_unit_test(a_search_ends_when_it_is_told),
         cmocka_unit_test(memory_may_be_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

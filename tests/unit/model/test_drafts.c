@@ -30,8 +30,8 @@ static void start(bench *b)
     lx_error err = {0};
     *b = (bench){.model = {.task = &lx_image_task}};
     lx_config *c = &b->model.config;
-    c->width = c->height = SIDE;
-    c->n_channels = c->n_inputs = 1;
+    *lx_image_own(c) = (lx_image_config){.width = SIDE, .height = SIDE, .n_channels = 1};
+    c->n_inputs = 1;
     c->n_values = c->head_size = 256;
     (void)snprintf(c->inputs[0].name, sizeof c->inputs[0].name, "token");
     c->inputs[0].size = 257;

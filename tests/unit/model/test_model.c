@@ -15,6 +15,7 @@
 
 #include "model/formats/file.h"
 #include "model/model.h"
+#include "model/tasks/image.h"
 #include "model/tasks/task.h"
 #include "tests/support/failing.h"
 #include "tests/support/scratch.h"
@@ -123,7 +124,7 @@ static void an_image_model_is_loaded(void **state)
         assert_string_equal(m->task->name, "image");
         assert_int_equal(m->task->modality, LX_IMAGE);
         assert_null(m->vocab);
-        assert_int_equal(m->config.n_channels, channels);
+        assert_int_equal(lx_image_of(&m->config)->n_channels, channels);
         assert_int_equal(lx_safetensors_find(m->weights, "head.weight")->t.rows, 9);
         assert_int_equal(lx_safetensors_find(m->weights, "embed.row.weight")->t.rows, 6);
         lx_model_free(m);

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "model/traditional.h"
+#include "model/characters.h"
 
 static void simplified_forms_are_simple(void **state)
 {

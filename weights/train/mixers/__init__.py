@@ -8,7 +8,7 @@
         IS_WHOLE_LAYER        true where it takes the place of the feed-forward net as well
         IN_CONFIG, learned()  names of parameters that no file holds, and the keys of the config that they become
 
-whose parameters are called as the server calls its tensors behind "layers.I.attn.". The server's side of it is model/mixers/NAME.c; its step by step form is the oracle.
+whose parameters have the server's names of tensors after "layers.I.attn.". The server's side of it is model/mixers/NAME.c; its step by step form is the oracle.
 """
 
 import importlib
@@ -33,7 +33,7 @@ def find(kind: str):
 
 
 def is_whole_layer(c: dict, layer: int) -> bool:
-    """Whether the layer has no feed-forward net beside its mixer."""
+    """Whether the layer has only its mixer, without a feed-forward net."""
     return getattr(find(own_config(c, layer)["kind"]).Mixer, "IS_WHOLE_LAYER", False)
 
 
@@ -47,7 +47,7 @@ def learned_config(c: dict, layers) -> dict:
 
 
 def of_the_file(tensors: dict, layers) -> dict:
-    """A state_dict without what is in the config."""
+    """A state_dict without the parameters of the config."""
     names = {f"layers.{i}.attn.{name}" for i, layer in enumerate(layers) for name in getattr(layer.attn, "IN_CONFIG", ())}
     return {name: tensor for name, tensor in tensors.items() if name not in names}
 

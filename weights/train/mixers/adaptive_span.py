@@ -1,10 +1,10 @@
-"""Attention with a span of its own for every head (Sukhbaatar et al. 2019), the span's length being learned. With
-x = i - 1 - j >= 0, how far a token lies before the one beside i:
+"""Attention with a span of its own for every head (Sukhbaatar et al. 2019), the span's length being learned.
+With x = i - 1 - j >= 0, the distance of a token from token i - 1:
 
     w_x = clamp((ramp + span - x) / ramp, 0, 1) exp(q_i . (k_j + p_x) / sqrt(D)),   y_i = sum w_x v_j / sum w_x
 
-The server is given whole numbers, so spans are rounded on the way forward, while their gradient is that of the number
-itself; what was learned replaces `spans` of the config.
+The server needs whole numbers, so the forward pass rounds spans, while their gradient is that of the exact number.
+Learned spans replace `spans` of the config.
 """
 
 import math

@@ -27,7 +27,7 @@ class Mixer(nn.Module):
         self.out = nn.Linear(2 * n, c["d_model"])
         nn.init.zeros_(self.out.weight)
         with torch.no_grad():
-            self.x.bias.view(2, 4, n)[:, 1] += 1  # what is in a cell stays there, at first
+            self.x.bias.view(2, 4, n)[:, 1] += 1  # a cell keeps its content at first
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         n = self.u.shape[1] // 4

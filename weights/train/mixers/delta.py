@@ -1,4 +1,4 @@
-"""The delta rule, which gated_deltanet and delta_net have in common (model/mixers/delta.h has their equations):
+"""The delta rule, which gated_deltanet and delta_net have in common (model/mixers/delta.c has their equations):
 
     R = alpha S        S' = R + beta k (v - R^T k)^T        y = S'^T q / sqrt(K)
 
@@ -27,7 +27,7 @@ def steps(q, k, v, log_decay, beta):
 
 
 def in_chunks(x: torch.Tensor, size: int) -> torch.Tensor:
-    """[B, H, T, ...] -> [B, H, T / size rounded up, size, ...]; what is missing at the end is zero."""
+    """[B, H, T, ...] -> [B, H, T / size rounded up, size, ...]; padding at the end is zero."""
     missing = -x.shape[2] % size
     x = F.pad(x, (0, 0) * (x.dim() - 3) + (0, missing)) if missing else x
     return x.unflatten(2, (-1, size))
@@ -83,7 +83,7 @@ def l2(x: torch.Tensor) -> torch.Tensor:
 
 
 class Delta(nn.Module):
-    """A kind says what the decay of each token is."""
+    """A kind defines the decay of each token."""
 
     def __init__(self, c: dict, own: dict):
         super().__init__()

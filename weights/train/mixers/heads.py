@@ -1,4 +1,4 @@
-"""What kinds with queries, keys and values have in common: one product for the three, one back."""
+"""The shared part of kinds with queries, keys and values: one product for the three, one back."""
 
 import torch
 import torch.nn.functional as F
@@ -7,15 +7,15 @@ from unfit import Unfit
 
 
 def looks_both_ways(c: dict, own: dict) -> bool:
-    """Whether a token sees those behind it, too: only where a model is given its whole input at once."""
+    """Whether a token sees later tokens too: only if a model gets its whole input at once."""
     if "direction" in own and not (own["direction"] == "both" and c["task"] == "speech"):
         raise Unfit('attention.direction is "both", of a model of speech, or is not there')
     return "direction" in own
 
 
 def softmax_attention(q, k, v, mask: "torch.Tensor | None" = None, both: bool = False) -> torch.Tensor:
-    """Of [B, H, T, D] each, to the keys that the mask has, or with what it adds to their logits where it is no bool; without
-    one to those up to the query's own, or with `both` to all. PyTorch 1 has no function for it."""
+    """[B, H, T, D] each. A query sees the keys of the mask; a mask of numbers is added to the logits. Without a mask it
+    sees keys up to its own, or with `both` to all. PyTorch 1 has no function for it."""
     if hasattr(F, "scaled_dot_product_attention"):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None and not both)
     if mask is None:

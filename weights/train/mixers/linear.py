@@ -31,13 +31,13 @@ FEATURE_MAPS = {
 
 
 def in_chunks(x: torch.Tensor, size: int) -> torch.Tensor:
-    """[B, H, T, D] -> [B, H, T / size rounded up, size, D]; what is missing at the end is zero."""
+    """[B, H, T, D] -> [B, H, T / size rounded up, size, D]; padding at the end is zero."""
     b, h, t, d = x.shape
     return F.pad(x, (0, 0, 0, -t % size)).view(b, h, -1, size, d)
 
 
 def both_ways(q, k, v, eps: float) -> torch.Tensor:
-    """The same with j over all tokens: q, k, v as `linear_attention` takes them."""
+    """Attention with j over all tokens: q, k, v as `linear_attention` takes them."""
     s, z = k.transpose(-1, -2) @ v, k.float().sum(-2, keepdim=True)
     return (q @ s) / ((q.float() * z).sum(-1, keepdim=True) + eps)
 

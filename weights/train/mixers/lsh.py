@@ -3,11 +3,11 @@ in every round:
 
     y_i = sum over rounds and j of exp(x_ij) v_j / sum of exp(x_ij),   x_ij = scale qk_i . qk_j / |qk_j|
 
-and y_i = v_i where no bucket holds a token before i. Which tokens are seen depends on none behind i, unlike with sorted
-chunks, so that a token gets the same one by one. Hashes are drawn once and stay.
+and y_i = v_i where no bucket holds a token before i. The seen tokens do not depend on tokens after i, unlike with
+sorted chunks, so steps give the result of the whole sequence. Hashes are drawn once and stay.
 
 With "direction": "both", of a model that is given its whole input at once, each round sorts the tokens by bucket and place,
-and cuts that order into chunks of `cap`. A token then sees the others of its chunk and those of both chunks beside it.
+and cuts that order into chunks of `cap`. A token then sees the other tokens of its chunk and the tokens of both neighbouring chunks.
 """
 
 import math
@@ -21,7 +21,7 @@ DEFAULTS = {"rounds": 4, "buckets": 16, "cap": 32, "scale": "key"}
 
 
 def beside(x: torch.Tensor) -> torch.Tensor:
-    """[..., N, C, D] -> [..., N, 3 C, D]: of the chunk before, the chunk, the one behind; zeros where there is none."""
+    """[..., N, C, D] -> [..., N, 3 C, D]: of the previous chunk, the chunk, the next chunk; zeros for a missing chunk."""
     wide = F.pad(x, (0, 0, 0, 0, 1, 1))
     return torch.cat([wide[..., :-2, :, :], x, wide[..., 2:, :, :]], -2)
 
@@ -38,7 +38,7 @@ def chunk_attention(q, k, v, order: torch.Tensor, size: int) -> torch.Tensor:
 
     i = torch.arange(n * size, device=q.device).view(n, size, 1)
     j = i[:, :1] + torch.arange(-size, 2 * size, device=q.device)
-    sees = (j >= 0) & (j < t) & (j != i) | (i >= t)  # what is behind the end sees anything, and is dropped
+    sees = (j >= 0) & (j < t) & (j != i) | (i >= t)  # padding after the end sees anything, and is dropped
     x = (chunks(q) @ beside(chunks(k)).transpose(-1, -2) * q.shape[-1] ** -0.5).masked_fill(~sees, -math.inf)
     total = x.logsumexp(-1, keepdim=True)
     y = ((x - total).exp() @ beside(chunks(v))).flatten(-3, -2)

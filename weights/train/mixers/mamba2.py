@@ -72,7 +72,7 @@ class Mixer(nn.Module):
         return x.unflatten(-1, (n, -1)).transpose(1, 2).repeat_interleave(self.heads // n, 1)
 
     def recur(self, row: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
-        """What the convolution gives, and steps before their bias -> y [B, T, inner]"""
+        """The convolution's output, and steps before their bias -> y [B, T, inner]"""
         v, b, c = row.split(self.columns, -1)
         v, b, c = self.in_heads(v, self.heads), self.in_heads(b, self.groups), self.in_heads(c, self.groups)
         step = F.softplus(d + self.dt_bias.float()).transpose(1, 2)

@@ -4,7 +4,7 @@ convolution of each head's own, and a token attends to a first row and to the bl
     K_c = sum over t of k_(c factor + t) W_t + b;   i sees the first row and blocks 0 .. n - 1,
     n = i / factor, with "inclusive" (i + 1) / factor
 
-Blocks are counted from the first token on, so that what a token sees does not depend on those behind it. The block of
+Blocks are counted from the first token on, so that the rows that a token sees do not depend on later tokens. The block of
 the token itself is not seen: such layers go between others (`--set attention=[...]`).
 """
 

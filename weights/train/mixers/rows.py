@@ -13,7 +13,7 @@ class Rows(Heads):
         self.own, self.masks = own, {}
 
     def sees(self, head: int, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
-        """Whether token i [T, 1] sees token j [1, T], as [T, T]; what lies behind i does not matter."""
+        """Whether token i [T, 1] sees token j [1, T], as [T, T]; values for j > i are ignored."""
         raise NotImplementedError
 
     def mask(self, t: int, device) -> torch.Tensor:

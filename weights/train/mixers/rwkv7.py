@@ -2,8 +2,8 @@
 
     S = diag(w) S - b (S^T e)^T + k v^T        y = S^T r
 
-reads what it takes out before the state decays. It is computed chunk by chunk: with W_t the product of the decays of a chunk up
-to token t, what is taken out of the state, u_t = S_{t-1}^T e_t, is the solution of a triangular system,
+reads the removed values before the state decays. It is computed chunk by chunk: with W_t the product of the decays of a chunk up
+to token t, the values taken from the state, u_t = S_{t-1}^T e_t, are the solution of a triangular system,
 
     (I + tril(E B^T, -1)) U = E S_0 + tril(E K^T, -1) V        E_t = W_{t-1} e_t,  B_t = b_t / W_t,  K_t = k_t / W_t
     Y = R S_0 + tril(R K^T) V - tril(R B^T) U                  R_t = W_t r_t
@@ -70,7 +70,7 @@ def pair(d: int, rank: int, n: int, bias: "torch.Tensor | None" = None) -> tuple
 
 
 class Mixer(nn.Module):
-    CARRIES = True  # values of layer 0, to those behind it
+    CARRIES = True  # values of layer 0, for later layers
 
     def __init__(self, c: dict, own: dict):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Softmax attention to every token before, as in softmax.py: a server that keeps nothing computes all of it anew at
-every step, which changes what a step costs and not what it gives."""
+"""Softmax attention to every token before, as in softmax.py: a server without a cache computes all tokens anew at every
+step, which changes a step's cost and not its result."""
 
 from mixers.softmax import DEFAULTS, Mixer  # noqa: F401

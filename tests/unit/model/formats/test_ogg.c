@@ -189,20 +189,44 @@ static void a_page_within_another_is_one(void **state)
     sound_file_refused("the Ogg file is damaged");
 }
 
-/* Each would have 65 kB summed up. */
+/* Appends a page of 255 segments to the stream of `last`, with the beginnings of n others in it. */
+static void append_page_of_spellings(const ogg_page *last, int n)
+{
+    ogg_page page;
+    unsigned char *to = sound_file.bytes + sound_file.n;
+    (void)spell_page(to, 255);
+    memset(to + 6, 0xff, 8);               /* no packet ends in it */
+    memcpy(to + 14, last->header + 14, 4); /* the stream's number */
+    int64_t end = page_at(sound_file.n, &page);
+    memset(page.body, 0, (size_t)page.body_len);
+    for (int i = 0; i < n; i++)
+        (void)spell_page(page.body + (int64_t)i * 282, 255);
+    ogg_page_checksum_set(&page);
+    sound_file.n = end;
+}
+
+/* Each would have up to 65 kB summed up. */
 static void many_that_only_seem_to_begin_are_refused(void **state)
 {
     (void)state;
-    ogg_page page;
-    lx_sound s;
-    (void)make_with_room(&page);
-    int64_t whole = sound_file.n;
-    for (int i = 0; i < 3000; i++)
-        sound_file.n += spell_page(sound_file.bytes + sound_file.n, 255);
-    sound_file_refused("the Ogg file is damaged");
-    sound_file.n = whole + 200 * 282;
-    sound_file_must_load(&s);
-    lx_sound_fini(&s);
+    static const int spelled[] = {4, 230};
+    for (int i = 0; i < 2; i++) {
+        ogg_page page;
+        lx_sound s;
+        (void)make_with_room(&page);
+        for (int64_t at = 0; at < sound_file.n;)
+            at = page_at(at, &page);
+        page.header[5] &= 0xfb; /* the stream does not end here */
+        ogg_page_checksum_set(&page);
+        for (int k = 0; k < 4; k++)
+            append_page_of_spellings(&page, spelled[i]);
+        if (i == 0) {
+            sound_file_must_load(&s);
+            lx_sound_fini(&s);
+        } else {
+            sound_file_refused("the Ogg file is damaged");
+        }
+    }
 }
 
 /* As one that was cut out of a broadcast. */
@@ -253,6 +277,58 @@ static void chained_streams_are_read_as_one(void **state)
     free(chain);
 }
 
+/* The file twice: a page of the second stream that is not whole takes no sound with it unseen. */
+static void a_damaged_second_stream_is_refused(void **state)
+{
+    (void)state;
+    static const int formats[] = {SF_FORMAT_OGG | SF_FORMAT_VORBIS, SF_FORMAT_OGG | SF_FORMAT_OPUS};
+    for (int i = 0; i < 2; i++) {
+        lx_sound s;
+        sound_file_make(formats[i], RATE, 1, 4000, 440);
+        int64_t n = sound_file.n;
+        memcpy(sound_file.bytes + n, sound_file.bytes, (size_t)n);
+        sound_file.n = 2 * n;
+        sound_file_must_load(&s);
+        assert_in_range(s.n, 7900, 8100);
+        lx_sound_fini(&s);
+        for (int64_t at = n; at < 2 * n; at += at < n + 60 ? 1 : 97) {
+            sound_file.bytes[at] ^= 0x10;
+            sound_file_refused("");
+            sound_file.bytes[at] ^= 0x10;
+        }
+        for (sound_file.n = 2 * n - 1; sound_file.n > n; sound_file.n -= 101)
+            sound_file_refused("the Ogg file is damaged");
+    }
+}
+
+/* The library would read one of them. */
+static void streams_side_by_side_are_refused(void **state)
+{
+    (void)state;
+    ogg_page page, copy;
+    sound_file_make(SF_FORMAT_OGG | SF_FORMAT_OPUS, RATE, 1, 4000, 440);
+    int64_t n = page_at(0, &page);
+    memmove(sound_file.bytes + n, sound_file.bytes, (size_t)sound_file.n);
+    sound_file.n += n;
+    (void)page_at(0, &copy);
+    copy.header[14] ^= 1; /* the stream's number */
+    ogg_page_checksum_set(&copy);
+    sound_file_refused("the Ogg file is damaged");
+}
+
+/* Pages after the last page of a stream would not be read. */
+static void a_stream_ends_once(void **state)
+{
+    (void)state;
+    ogg_page page;
+    sound_file_make(SF_FORMAT_OGG | SF_FORMAT_OPUS, 48000, 1, 48000, 440);
+    for (int64_t at = 0; ogg_page_granulepos(&page) <= 0 || at == 0;)
+        at = page_at(at, &page);
+    page.header[5] |= 4;
+    ogg_page_checksum_set(&page);
+    sound_file_refused("the Ogg file is damaged");
+}
+
 /* Each costs a reader of its own. */
 static void chains_have_their_limits(void **state)
 {
@@ -275,6 +351,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opus_is_read),
         cmocka_unit_test(chained_streams_are_read_as_one),
+        cmocka_unit_test(a_damaged_second_stream_is_refused),
+        cmocka_unit_test(streams_side_by_side_are_refused),
+        cmocka_unit_test(a_stream_ends_once),
         cmocka_unit_test(chains_have_their_limits),
         cmocka_unit_test(opus_may_begin_late),
         cmocka_unit_test(letters_of_a_page_are_no_page),

@@ -177,6 +177,97 @@ static void a_cut_file_is_refused(void **state)
     sound_file_refused("the sound is damaged or cut after 0.6 s");
 }
 
+/* A copy of the file; the caller frees it. */
+static uint8_t *copy_of_file(sf_count_t *n)
+{
+    uint8_t *copy = malloc((size_t)sound_file.n);
+    assert_non_null(copy);
+    memcpy(copy, sound_file.bytes, (size_t)sound_file.n);
+    *n = sound_file.n;
+    return copy;
+}
+
+static void append(const void *bytes, sf_count_t n)
+{
+    memcpy(sound_file.bytes + sound_file.n, bytes, (size_t)n);
+    sound_file.n += n;
+}
+
+/* Files that were joined: a sound whose second half is not read is refused, whatever the halves. */
+static void nothing_follows_a_sound_unread(void **state)
+{
+    (void)state;
+    static const struct {
+        int format;
+        const char *refused;
+    } halves[] = {
+        {SF_FORMAT_WAV | SF_FORMAT_PCM_16, "other data follows the WAV file's samples"},
+        {SF_FORMAT_FLAC | SF_FORMAT_PCM_16, "other data follows it"},
+        {SF_FORMAT_OGG | SF_FORMAT_VORBIS, "the Ogg file is damaged"},
+    };
+    enum { HALVES = sizeof halves / sizeof *halves };
+    for (int first = 0; first < HALVES; first++)
+        for (int second = 0; second < HALVES; second++) {
+            sf_count_t n;
+            if (first == 2 && second == 2)
+                continue; /* a chain, which is read */
+            sound_file_make(halves[second].format, RATE, 1, 4000, 440);
+            uint8_t *tail = copy_of_file(&n);
+            sound_file_make(halves[first].format, RATE, 1, 5000, 440);
+            append(tail, n);
+            sound_file_refused(halves[first].refused);
+            free(tail);
+        }
+}
+
+static void bytes_that_are_no_sound_follow_none(void **state)
+{
+    (void)state;
+    static const int formats[] = {SF_FORMAT_WAV | SF_FORMAT_PCM_16,
+                                  SF_FORMAT_FLAC | SF_FORMAT_PCM_16,
+                                  SF_FORMAT_OGG | SF_FORMAT_VORBIS};
+    for (int i = 0; i < 3; i++) {
+        sound_file_make(formats[i], RATE, 1, 5000, 440);
+        append("\1\2 bytes of no kind", 19);
+        sound_file_refused(i == 2 ? "the Ogg file is damaged" : "other data follows");
+    }
+}
+
+/* Tags and zeros are no sound. */
+static void tags_may_follow(void **state)
+{
+    (void)state;
+    static const int formats[] = {SF_FORMAT_WAV | SF_FORMAT_PCM_16,
+                                  SF_FORMAT_FLAC | SF_FORMAT_PCM_16};
+    static const uint8_t zeros[500], tag[128] = "TAGa title";
+    for (int i = 0; i < 2; i++)
+        for (int with_zeros = 0; with_zeros < 2; with_zeros++) {
+            lx_sound s;
+            sound_file_make(formats[i], RATE, 1, 5000, 440);
+            append(with_zeros ? zeros : tag, with_zeros ? sizeof zeros : sizeof tag);
+            sound_file_must_load(&s);
+            assert_int_equal(s.n, 5000);
+            lx_sound_fini(&s);
+        }
+}
+
+/* A FLAC file is read to its end, whatever its head promises. */
+static void a_flac_head_hides_no_samples(void **state)
+{
+    (void)state;
+    lx_sound s;
+    sound_file_make(SF_FORMAT_FLAC | SF_FORMAT_PCM_16, RATE, 1, 5000, 440);
+    claim(0);
+    sound_file_must_load(&s);
+    assert_int_equal(s.n, 5000);
+    lx_sound_fini(&s);
+    claim(4000);
+    sound_file_refused("the sound is damaged or cut after 0.6 s, or other data follows it");
+    claim(5000);
+    sound_file.bytes[sound_file.n / 2] ^= 1;
+    sound_file_refused("the sound is damaged");
+}
+
 /* A program that writes a stream does not know its size. */
 static void a_streamed_file_is_read_to_its_end(void **state)
 {
@@ -375,6 +466,10 @@ int main(void)
         cmocka_unit_test(a_head_alone_is_damaged),
         cmocka_unit_test(other_codings_are_refused),
         cmocka_unit_test(a_cut_file_is_refused),
+        cmocka_unit_test(nothing_follows_a_sound_unread),
+        cmocka_unit_test(bytes_that_are_no_sound_follow_none),
+        cmocka_unit_test(tags_may_follow),
+        cmocka_unit_test(a_flac_head_hides_no_samples),
         cmocka_unit_test(a_streamed_file_is_read_to_its_end),
         cmocka_unit_test(a_wav_file_is_judged_by_its_data),
         cmocka_unit_test(a_high_rate_costs_little_more),

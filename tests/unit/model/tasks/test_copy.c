@@ -17,17 +17,18 @@ static const char symbols[] = "a\nb\n\xe6\xb5\xb7\n7\n<sep>\n"; /* the third one
 
 static lx_model model = {
     .task = &lx_copy_task,
-    .config = {.task = "copy",
-               .n_inputs = N_INPUTS,
-               .inputs = {{"place", LENGTH + 1}, {"token", ALPHABET + 1}, {"position", 2 * LENGTH}},
-               .head_kind = LX_HEAD_CATEGORICAL,
-               .head_size = ALPHABET + 1,
-               .n_values = ALPHABET + 1,
-               .alphabet = ALPHABET,
-               .max_chars = LENGTH}};
+    .config = {
+        .task = "copy",
+        .n_inputs = N_INPUTS,
+        .inputs = {{"place", LENGTH + 1}, {"token", ALPHABET + 1}, {"position", 2 * LENGTH}},
+        .head_kind = LX_HEAD_CATEGORICAL,
+        .head_size = ALPHABET + 1,
+        .n_values = ALPHABET + 1,
+    }};
 
 static int setup(void **state)
 {
+    *lx_copy_own(&model.config) = (lx_copy_config){ALPHABET, LENGTH};
     if (scratch_setup(state) != 0)
         return -1;
     const char *path = scratch_write("vocab.txt", symbols, sizeof symbols - 1);
@@ -161,17 +162,19 @@ static void a_text_is_its_symbols(void **state)
 static void a_request_is_restated(void **state)
 {
     (void)state;
-    lx_task_request request = text_of("7ab"), again;
-    lx_plan *plan = plan_of(&request);
+    lx_task_request request = text_of("7ab");
+    lx_plan *plan = plan_of(&request), *copy = NULL, *none = NULL;
     lx_buffer bytes;
     lx_error err = {0};
     lx_buffer_init(&bytes, ROOM);
     bool flag = lx_copy_task.restate(plan, &bytes);
-    assert_int_equal(lx_copy_task.reread(bytes.data, bytes.length, flag, &again, NULL), LX_OK);
-    lx_plan *copy = plan_of(&again);
+    assert_int_equal(lx_plan_again(&model, bytes.data, bytes.length, flag, false, &copy, NULL),
+                     LX_OK);
     assert_memory_equal(copy->prompt_ids, plan->prompt_ids, sizeof(int32_t[4][N_INPUTS]));
-    assert_int_equal(lx_copy_task.reread(bytes.data, 3, flag, &again, &err), LX_ERR_INVALID);
-    assert_int_equal(lx_copy_task.reread(bytes.data, 4, true, &again, &err), LX_ERR_INVALID);
+    assert_int_equal(lx_plan_again(&model, bytes.data, 3, flag, false, &none, &err),
+                     LX_ERR_INVALID);
+    assert_int_equal(lx_plan_again(&model, bytes.data, 4, true, false, &none, &err),
+                     LX_ERR_INVALID);
     lx_plan_free(copy);
     lx_plan_free(plan);
     lx_buffer_fini(&bytes);
@@ -181,20 +184,24 @@ static void an_answer_is_scored_by_its_symbols(void **state)
 {
     (void)state;
     static const int32_t want[] = {3, 2, 0};
-    int32_t ids[3];
+    lx_token_list ids;
     lx_error err = {0};
     lx_task_request request = text_of("aab");
     lx_plan *plan = plan_of(&request);
     const char answer[] = "7\xe6\xb5\xb7"
                           "a";
-    assert_int_equal(lx_copy_answer_ids(plan, answer, strlen(answer), ids, &err), LX_OK);
-    assert_memory_equal(ids, want, sizeof want);
+    lx_token_list_init(&ids, 3);
+    assert_int_equal(lx_copy_task.read_answer(plan, answer, strlen(answer), &ids, &err), LX_OK);
+    assert_int_equal(ids.n, 3);
+    assert_memory_equal(ids.ids, want, sizeof want);
     static const char *const wrong[] = {"aa", "aabb", "", "a b"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_int_equal(lx_copy_answer_ids(plan, wrong[i], strlen(wrong[i]), ids, &err),
+        lx_token_list_fini(&ids);
+        assert_int_equal(lx_copy_task.read_answer(plan, wrong[i], strlen(wrong[i]), &ids, &err),
                          LX_ERR_INVALID);
         assert_string_equal(err.param, "completion");
     }
+    lx_token_list_fini(&ids);
     lx_plan_free(plan);
 }
 

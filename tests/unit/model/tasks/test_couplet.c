@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
+#include "model/characters.h"
 #include "model/tasks/couplet.h"
-#include "model/tasks/couplet_chars.h"
 #include "model/utf8.h"
 #include "tests/support/tiny_model.h"
 
@@ -40,7 +40,8 @@ static int make_model(void **state)
     lx_status st = lx_vocab_load(path, &model.vocab, NULL);
     (void)unlink(path);
     model.task = lx_task_find("couplet");
-    model.config = (lx_config){.n_inputs = N_INPUTS, .head_size = N_VOCAB, .max_chars = MAX_CHARS};
+    model.config = (lx_config){.n_inputs = N_INPUTS, .head_size = N_VOCAB};
+    lx_couplet_own(&model.config)->max_chars = MAX_CHARS;
     set_input(0, "token", N_VOCAB);
     set_input(1, "position", MAX_CHARS + 1);
     set_input(2, "countdown", MAX_CHARS + 1);
@@ -282,16 +283,19 @@ static void scores_a_given_lower_line(void **state)
 {
     (void)state;
     lx_plan *plan = must_plan("海,上", false);
-    int32_t ids[3];
+    lx_token_list ids;
     lx_error err = {0};
     const char *lower = " 山,龘\n";
-    assert_int_equal(lx_couplet_lower_ids(plan, lower, strlen(lower), ids, &err), LX_OK);
-    assert_int_equal(ids[0], id_of("山"));
-    assert_int_equal(ids[1], id_of("，"));
-    assert_int_equal(ids[2], special_of("<unk>"));
-    assert_int_equal(lx_couplet_lower_ids(plan, "山", 3, ids, &err), LX_ERR_INVALID);
+    lx_token_list_init(&ids, 3);
+    assert_int_equal(model.task->read_answer(plan, lower, strlen(lower), &ids, &err), LX_OK);
+    assert_int_equal(ids.n, 3);
+    assert_int_equal(ids.ids[0], id_of("山"));
+    assert_int_equal(ids.ids[1], id_of("，"));
+    assert_int_equal(ids.ids[2], special_of("<unk>"));
+    assert_int_equal(model.task->read_answer(plan, "山", 3, &ids, &err), LX_ERR_INVALID);
     assert_non_null(strstr(err.text, "1 characters, the upper line 3"));
-    assert_int_equal(lx_couplet_lower_ids(plan, "\xff", 1, ids, &err), LX_ERR_INVALID);
+    assert_int_equal(model.task->read_answer(plan, "\xff", 1, &ids, &err), LX_ERR_INVALID);
+    lx_token_list_fini(&ids);
     lx_plan_free(plan);
 }
 
@@ -351,7 +355,7 @@ static void assert_keeps_rules(const char *upper_text)
             fail_msg("\"%s\": the answer breaks \"%s\"", upper_text, lx_couplet_rule_name(i));
     }
     for (int32_t i = 0; i < n_upper; i++) {
-        if (!lx_couplet_is_punctuation(upper[i]))
+        if (!lx_char_is_punctuation(upper[i]))
             assert_false(lx_vocab_is_special(model.vocab, tokens[i]));
     }
     lx_plan_free(plan);
@@ -460,9 +464,9 @@ static void refuses_models_that_do_not_fit(void **state)
     m.config.head_size = N_VOCAB + 1;
     assert_unfit(&m, "head");
     m = model;
-    m.config.max_chars = 0;
+    lx_couplet_own(&m.config)->max_chars = 0;
     assert_unfit(&m, "max_chars");
-    m.config.max_chars = LX_MAX_BANNED;
+    lx_couplet_own(&m.config)->max_chars = LX_MAX_BANNED;
     assert_unfit(&m, "max_chars");
     m = model;
     m.config.n_inputs = 3;
@@ -474,7 +478,8 @@ static void refuses_models_that_do_not_fit(void **state)
     m.config.inputs[3].name[0] = 'x';
     assert_unfit(&m, "mirror");
     m = model;
-    m.config.max_chars = 70; /* 140 banned characters could leave nothing to choose */
+    lx_couplet_own(&m.config)->max_chars =
+        70; /* 140 banned characters could leave nothing to choose */
     m.config.inputs[1].size = m.config.inputs[2].size = 71;
     assert_unfit(&m, "need more than 140");
     assert_null(lx_task_find("crossword"));

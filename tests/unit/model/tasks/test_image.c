@@ -38,8 +38,9 @@ typedef struct padded {
     int32_t flat[MAX_SIZE + 1]; /* raster order, OUTSIDE before its first value */
 } padded;
 
-static void pad(padded *p, const lx_config *c, const uint8_t *values)
+static void pad(padded *p, const lx_config *config, const uint8_t *values)
 {
+    const lx_image_config *c = lx_image_of(config);
     p->width = c->width;
     p->height = c->height;
     p->n_channels = c->n_channels;
@@ -81,7 +82,7 @@ static int32_t expected_id(const padded *p, const char *name, int32_t y, int32_t
 
 /* --- models --- */
 
-static int32_t size_of(const lx_config *c, int32_t name)
+static int32_t size_of(const lx_image_config *c, int32_t name)
 {
     const int32_t sizes[] = {c->height, c->width, c->n_channels,
                              c->width * c->height * c->n_channels, c->n_classes + 1};
@@ -93,17 +94,18 @@ static lx_model model_of(int32_t width, int32_t height, int32_t n_channels, int3
 {
     lx_model m = {.task = &lx_image_task};
     lx_config *c = &m.config;
-    c->width = width;
-    c->height = height;
-    c->n_channels = n_channels;
+    lx_image_config *own = lx_image_own(c);
+    own->width = width;
+    own->height = height;
+    own->n_channels = n_channels;
     c->n_values = c->head_size = 256;
     c->n_inputs = N_INPUTS;
     for (int32_t i = 0; i < N_INPUTS; i++) {
         int32_t name = i == N_INPUTS - 2 ? 0 : 1 + (first + i) % (N_NAMES - 1);
         if (strcmp(names[name], "class") == 0)
-            c->n_classes = snprintf(c->classes[0], LX_MAX_CLASS_NAMES, "zero 0 零") > 0 ? 3 : 0;
+            own->n_classes = snprintf(own->classes[0], LX_MAX_CLASS_NAMES, "zero 0 零") > 0 ? 3 : 0;
         (void)snprintf(c->inputs[i].name, sizeof c->inputs[i].name, "%s", names[name]);
-        c->inputs[i].size = size_of(c, name);
+        c->inputs[i].size = size_of(own, name);
     }
     return m;
 }
@@ -116,8 +118,9 @@ static void fill(uint8_t *values, int32_t n, uint64_t seed)
 
 static lx_plan *plan_of(const lx_model *m, const uint8_t *values, int32_t n)
 {
-    lx_task_request request = {
-        .values = values, .n_values = n, .class_number = m->config.n_classes > 0 ? SHOWN + 1 : 0};
+    const lx_image_request own = {values, n,
+                                  lx_image_of(&m->config)->n_classes > 0 ? SHOWN + 1 : 0};
+    const lx_task_request request = {.own_of = &lx_image_task, .own = &own};
     lx_plan *plan = NULL;
     lx_error err = {0};
     if (lx_plan_new(m, &request, &plan, &err) != LX_OK)
@@ -130,13 +133,14 @@ static lx_plan *plan_of(const lx_model *m, const uint8_t *values, int32_t n)
 static void expect_row(const lx_model *m, const padded *p, int32_t t, const int32_t *ids)
 {
     const lx_config *c = &m->config;
-    int32_t k = t % c->n_channels, x = t / c->n_channels % c->width,
-            y = t / c->n_channels / c->width;
+    const lx_image_config *own = lx_image_of(c);
+    int32_t k = t % own->n_channels, x = t / own->n_channels % own->width,
+            y = t / own->n_channels / own->width;
     for (int32_t i = 0; i < c->n_inputs; i++) {
         int32_t id = expected_id(p, c->inputs[i].name, y, x, k);
         if (ids[i] != id)
-            fail_msg("%d x %d x %d, value %d: %s is %d, not %d", c->width, c->height, c->n_channels,
-                     t, c->inputs[i].name, ids[i], id);
+            fail_msg("%d x %d x %d, value %d: %s is %d, not %d", own->width, own->height,
+                     own->n_channels, t, c->inputs[i].name, ids[i], id);
         assert_in_range(id, 0, c->inputs[i].size - 1);
     }
 }
@@ -203,8 +207,8 @@ static void a_strip_is_pictures_with_one_state(void **state)
         lx_model alone = model_of(WIDTH, PERIOD, 3, first), strip = alone;
         int32_t size = lx_image_size(&alone.config), n_inputs = alone.config.n_inputs;
         uint8_t values[COUNT * WIDTH * PERIOD * 3];
-        strip.config.height = COUNT * PERIOD;
-        strip.config.period = PERIOD;
+        lx_image_own(&strip.config)->height = COUNT * PERIOD;
+        lx_image_own(&strip.config)->period = PERIOD;
         assert_int_equal(lx_image_task.check_model(&strip, NULL), LX_OK);
         fill(values, COUNT * size, (uint64_t)first + 1);
         lx_plan *all = plan_of(&strip, values, COUNT * size - 1);
@@ -291,9 +295,9 @@ static void refuse_request(const lx_model *m, const lx_task_request *q, const ch
 static lx_model classes_model(void)
 {
     lx_model m = model_of(5, 4, 1, N_NAMES - 3); /* has the input class */
-    assert_int_equal(m.config.n_classes, 3);
-    (void)snprintf(m.config.classes[1], LX_MAX_CLASS_NAMES, "one 1 一");
-    (void)snprintf(m.config.classes[2], LX_MAX_CLASS_NAMES, "twenty-one 21 廿一");
+    assert_int_equal(lx_image_own(&m.config)->n_classes, 3);
+    (void)snprintf(lx_image_own(&m.config)->classes[1], LX_MAX_CLASS_NAMES, "one 1 一");
+    (void)snprintf(lx_image_own(&m.config)->classes[2], LX_MAX_CLASS_NAMES, "twenty-one 21 廿一");
     return m;
 }
 
@@ -319,7 +323,7 @@ static void a_text_names_a_class(void **state)
             fail_msg("\"%s\" names %d, not %d", texts[i].text, found, texts[i].found);
     }
     assert_int_equal(lx_image_find_class(&m.config, "one\0zero", 3), 2); /* no further */
-    m.config.n_classes = 0;
+    lx_image_own(&m.config)->n_classes = 0;
     assert_int_equal(lx_image_find_class(&m.config, "zero", 4), 0);
 }
 
@@ -329,24 +333,29 @@ static void a_class_is_restated(void **state)
     lx_model m = classes_model();
     uint8_t values[3] = {7, 8, 9};
     for (int32_t number = 0; number <= 3; number++) {
-        lx_task_request request = {.values = values, .n_values = 3, .class_number = number}, again;
-        lx_plan *plan = NULL;
+        const lx_image_request own = {values, 3, number};
+        const lx_task_request request = {.own_of = &lx_image_task, .own = &own};
+        lx_plan *plan = NULL, *again = NULL;
         lx_buffer bytes;
         assert_int_equal(lx_plan_new(&m, &request, &plan, NULL), LX_OK);
         assert_int_equal(lx_image_class(plan), number);
         lx_buffer_init(&bytes, 100);
         bool flag = m.task->restate(plan, &bytes);
         assert_int_equal(bytes.length, number > 0 ? 4 : 3);
-        assert_int_equal(m.task->reread(bytes.data, bytes.length, flag, &again, NULL), LX_OK);
-        assert_int_equal(again.class_number, number);
-        assert_int_equal(again.n_values, 3);
-        assert_memory_equal(again.values, values, 3);
+        assert_int_equal(lx_plan_again(&m, bytes.data, bytes.length, flag, false, &again, NULL),
+                         LX_OK);
+        uint8_t back[3];
+        assert_int_equal(lx_image_class(again), number);
+        assert_int_equal(lx_image_given(again), 3);
+        lx_image_values(again, NULL, 0, 3, back);
+        assert_memory_equal(back, values, 3);
         lx_buffer_fini(&bytes);
+        lx_plan_free(again);
         lx_plan_free(plan);
     }
-    lx_task_request none;
+    lx_plan *none = NULL;
     lx_error err = {0};
-    assert_int_equal(m.task->reread("", 0, true, &none, &err), LX_ERR_INVALID);
+    assert_int_equal(lx_plan_again(&m, "", 0, true, false, &none, &err), LX_ERR_INVALID);
     assert_string_equal(err.param, "state");
 }
 
@@ -356,13 +365,32 @@ static void wrong_requests_are_refused(void **state)
     lx_model m = model_of(5, 4, 3, 0);
     uint8_t values[61] = {0};
     refuse_request(&m, &(lx_task_request){.text = "海", .text_bytes = 3}, "prompt");
-    refuse_request(&m, &(lx_task_request){.class_number = 1}, "class");
+    refuse_request(
+        &m,
+        &(lx_task_request){.own_of = &lx_image_task, .own = &(lx_image_request){.class_number = 1}},
+        "class");
     lx_model classes = classes_model();
-    refuse_request(&classes, &(lx_task_request){.class_number = 4}, "class");
-    refuse_request(&m, &(lx_task_request){.values = values, .n_values = 60}, "image");
-    refuse_request(&m, &(lx_task_request){.values = values, .n_values = 61}, "image");
-    refuse_request(&m, &(lx_task_request){.values = values, .n_values = INT32_MAX}, "image");
-    refuse_request(&m, &(lx_task_request){.values = values, .n_values = -1}, "image");
+    refuse_request(
+        &classes,
+        &(lx_task_request){.own_of = &lx_image_task, .own = &(lx_image_request){.class_number = 4}},
+        "class");
+    refuse_request(&m,
+                   &(lx_task_request){.own_of = &lx_image_task,
+                                      .own = &(lx_image_request){.values = values, .n_values = 60}},
+                   "image");
+    refuse_request(&m,
+                   &(lx_task_request){.own_of = &lx_image_task,
+                                      .own = &(lx_image_request){.values = values, .n_values = 61}},
+                   "image");
+    refuse_request(
+        &m,
+        &(lx_task_request){.own_of = &lx_image_task,
+                           .own = &(lx_image_request){.values = values, .n_values = INT32_MAX}},
+        "image");
+    refuse_request(&m,
+                   &(lx_task_request){.own_of = &lx_image_task,
+                                      .own = &(lx_image_request){.values = values, .n_values = -1}},
+                   "image");
     lx_plan_free(plan_of(&m, values, 59));
     lx_plan_free(plan_of(&m, NULL, 0));
 }
@@ -389,8 +417,9 @@ static void a_palette_stands_between(void **state)
     static const int32_t levels[] = {0, 0, 1, 1, 2, 2};
     lx_model m = model_of(4, 2, 1, 0);
     lx_config *c = &m.config;
-    memcpy(c->palette, "\x00\x09\xff", 3);
-    c->n_palette = 3;
+    lx_image_config *own = lx_image_own(c);
+    memcpy(own->palette, "\x00\x09\xff", 3);
+    own->n_palette = 3;
     lx_error err = {0};
     scratch_expect(lx_image_task.check_model(&m, &err), &err, LX_ERR_FORMAT, "an image has 3");
     c->n_values = c->head_size = 3;
@@ -407,15 +436,15 @@ static void a_palette_stands_between(void **state)
     assert_memory_equal(raster, "\x00\x00\x09\x09\xff\xff\xff\x09", 8);
     lx_buffer bytes;
     lx_buffer_init(&bytes, 64);
-    assert_int_equal(lx_image_task.restate(plan, &bytes), c->n_classes > 0);
+    assert_int_equal(lx_image_task.restate(plan, &bytes), own->n_classes > 0);
     assert_memory_equal(bytes.data + bytes.length - 6, raster, 6);
     lx_buffer_fini(&bytes);
     lx_plan_free(plan);
     for (int32_t value = 0; value < 256; value++) {
         int32_t level = lx_image_level(c, (uint8_t)value), far = 256;
         for (int32_t i = 0; i < 3; i++)
-            far = abs(c->palette[i] - value) < far ? abs(c->palette[i] - value) : far;
-        assert_int_equal(abs(c->palette[level] - value), far);
+            far = abs(own->palette[i] - value) < far ? abs(own->palette[i] - value) : far;
+        assert_int_equal(abs(own->palette[level] - value), far);
     }
 }
 
@@ -423,7 +452,8 @@ static void what_is_kept_is_a_beginning(void **state)
 {
     (void)state;
     for (int32_t channels = 1; channels <= 3; channels += 2) {
-        lx_config c = {.width = 5, .height = 3, .n_channels = channels};
+        lx_config c = {0};
+        *lx_image_own(&c) = (lx_image_config){.width = 5, .height = 3, .n_channels = channels};
         for (int32_t kept = 0; kept <= 15; kept++) {
             uint8_t keep[15] = {0};
             for (int32_t i = 0; i < kept; i++)
@@ -448,8 +478,11 @@ static void every_allocation_may_fail(void **state)
         lx_plan *plan = NULL;
         lx_error err = {0};
         failing_arm(n);
-        lx_status st =
-            lx_plan_new(&m, &(lx_task_request){.values = values, .n_values = 30}, &plan, &err);
+        lx_status st = lx_plan_new(
+            &m,
+            &(lx_task_request){.own_of = &lx_image_task,
+                               .own = &(lx_image_request){.values = values, .n_values = 30}},
+            &plan, &err);
         if (!failing_hit()) {
             assert_int_equal(st, LX_OK);
             lx_plan_free(plan);

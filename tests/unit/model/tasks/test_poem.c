@@ -26,27 +26,24 @@ enum { N_GROUPS = 2 };
 static const char *const groups[N_GROUPS] = {"春人天日夜", "江山水地行"};
 static lx_model model = {.name = "poems",
                          .task = &lx_poem_task,
-                         .config = {.task = "poem",
-                                    .n_inputs = 1,
-                                    .inputs = {{"token", 0}},
-                                    .context = CONTEXT,
-                                    .begin = -1,
-                                    .n_ends = 1,
-                                    .ends = {0}}};
+                         .config = {.task = "poem", .n_inputs = 1, .inputs = {{"token", 0}}}};
+static lx_rhymes *rhymes;
 static uint8_t masks[N_GROUPS + 3][MAX_IDS];
 
 static int make_model(void **state)
 {
     if (scratch_setup(state) != 0)
         return -1;
+    *lx_text_own(&model.config) = (lx_text_config){.context = CONTEXT, .begin = -1, .n_ends = 1};
     const char *path = scratch_write("vocab.txt", vocabulary, sizeof vocabulary - 1);
     lx_status st = lx_vocab_load(path, &model.vocab, NULL);
     if (st != LX_OK || lx_tokenizer_new_characters(model.vocab, &model.tokenizer, NULL) != LX_OK)
         return -1;
     static const char table[] = "春人天日夜\n江山水地行\n";
-    if (lx_rhymes_read(table, sizeof table - 1, "rhymes.txt", model.tokenizer, &model.rhymes,
-                       NULL) != LX_OK)
+    if (lx_rhymes_read(table, sizeof table - 1, "rhymes.txt", model.tokenizer, &rhymes, NULL) !=
+        LX_OK)
         return -1;
+    model.task_data = rhymes;
     int32_t n = lx_tokenizer_size(model.tokenizer);
     model.config.head_size = model.config.n_values = model.config.inputs[0].size = n;
     if (n > MAX_IDS || lx_poem_task.check_model(&model, NULL) != LX_OK)
@@ -61,17 +58,20 @@ static int free_model(void **state)
 {
     lx_tokenizer_free(model.tokenizer);
     lx_vocab_free(model.vocab);
-    lx_rhymes_free(model.rhymes);
+    lx_rhymes_free(rhymes);
     return scratch_teardown(state);
 }
 
+/* Until the next call. */
+static lx_poem_request asked;
+
 static lx_task_request asks(const char *prompt, const char *form, const char *acrostic)
 {
-    return (lx_task_request){.text = prompt,
-                             .text_bytes = strlen(prompt),
-                             .form = form,
-                             .acrostic = acrostic,
-                             .acrostic_bytes = acrostic != NULL ? strlen(acrostic) : 0};
+    asked = (lx_poem_request){.form = form,
+                              .acrostic = acrostic,
+                              .acrostic_bytes = acrostic != NULL ? strlen(acrostic) : 0};
+    return (lx_task_request){
+        .text = prompt, .text_bytes = strlen(prompt), .own_of = &lx_poem_task, .own = &asked};
 }
 
 static lx_plan *plan_of(const lx_task_request *request)
@@ -197,7 +197,7 @@ static void even_lines_rhyme(void **state)
         bool seen[N_GROUPS] = {false};
         for (int k = 0; k < 200; k++) {
             lx_task_request request = asks(cases[i].prompt, cases[i].form, NULL);
-            request.rhyme = true;
+            asked.rhyme = true;
             lx_plan *plan = plan_of(&request);
             assert_false(plan->runs_ahead);
             lx_buffer text;
@@ -282,15 +282,15 @@ static void what_cannot_be_kept_is_refused(void **state)
     lx_buffer_fini(&title);
     static const struct {
         const char *prompt, *form, *field, *part;
-    } rhymes[] = {
+    } wrong[] = {
         {"唐《日》", NULL, "rhyme", "needs a form"},
         {"》春江花月唐，花雪月風唐", "5x4", "prompt", "does not rhyme at its character 11"},
         {"》春江花月唐，花雪月風春。春江花月唐，花雪月風江", "5x4", "prompt", "23"},
         {"》春江花月唐，花雪月風春。春江花月唐，花雪月風春", "5x4", "prompt", "23"}};
-    for (size_t i = 0; i < sizeof rhymes / sizeof *rhymes; i++) {
-        lx_task_request request = asks(rhymes[i].prompt, rhymes[i].form, NULL);
-        request.rhyme = true;
-        expect_refused(request, rhymes[i].field, rhymes[i].part);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        lx_task_request request = asks(wrong[i].prompt, wrong[i].form, NULL);
+        asked.rhyme = true;
+        expect_refused(request, wrong[i].field, wrong[i].part);
     }
     lx_task_request empty = asks(prompt, "5x4", "");
     empty.normalize = true; /* nothing to simplify, and still what was asked for */
@@ -326,16 +326,17 @@ static void a_plan_is_restated(void **state)
     static const char *const forms[] = {NULL, "5x4", "5x4"},
                              *acrostics[] = {NULL, NULL, "春夏秋冬"};
     for (int i = 0; i < 3; i++) {
-        lx_task_request request = asks("唐《日》", forms[i], acrostics[i]), again;
-        request.rhyme = i == 2;
+        lx_task_request request = asks("唐《日》", forms[i], acrostics[i]);
+        asked.rhyme = i == 2;
         lx_plan *plan = plan_of(&request);
         lx_buffer bytes;
         lx_buffer_init(&bytes, 1 << 10);
         bool flag = lx_poem_task.restate(plan, &bytes);
         assert_int_equal(flag, i > 0);
-        assert_int_equal(lx_poem_task.reread(bytes.data, bytes.length, flag, &again, NULL), LX_OK);
-        assert_int_equal(again.rhyme, request.rhyme);
-        lx_plan *copy = plan_of(&again);
+        lx_plan *copy = NULL, *none = NULL;
+        assert_int_equal(lx_plan_again(&model, bytes.data, bytes.length, flag, false, &copy, NULL),
+                         LX_OK);
+        assert_int_equal(copy->runs_ahead, plan->runs_ahead); /* not where it rhymes */
         assert_int_equal(copy->n_new, plan->n_new);
         for (int32_t step = 0; step < 16; step++) { /* its second rhyme asks for the first */
             lx_constraint a = {0}, b = {0};
@@ -347,9 +348,9 @@ static void a_plan_is_restated(void **state)
         lx_error err = {0};
         int32_t wrong[12] = {i == 1 ? 4 : 0, i == 1 ? 0 : 33};
         if (i > 0) {
-            assert_int_equal(lx_poem_task.reread(wrong, sizeof wrong, true, &again, &err),
+            assert_int_equal(lx_plan_again(&model, wrong, sizeof wrong, true, false, &none, &err),
                              LX_ERR_INVALID);
-            assert_int_equal(lx_poem_task.reread(bytes.data, 39, true, &again, &err),
+            assert_int_equal(lx_plan_again(&model, bytes.data, 39, true, false, &none, &err),
                              LX_ERR_INVALID);
         }
         lx_plan_free(copy);
@@ -362,23 +363,24 @@ static void a_model_must_have_what_poems_need(void **state)
 {
     (void)state;
     lx_error err = {0};
-    model.config.n_ends = 0;
+    lx_text_own(&model.config)->n_ends = 0;
     assert_int_equal(lx_poem_task.check_model(&model, &err), LX_ERR_FORMAT);
     assert_string_equal(err.param, "end");
-    model.config.n_ends = 1;
-    lx_rhymes *table = model.rhymes;
+    lx_text_own(&model.config)->n_ends = 1;
+    lx_rhymes *short_table = NULL;
     static const char few[] = "春人天日夜\n\n江山水龍";
-    assert_int_equal(lx_rhymes_read(few, sizeof few - 1, "", model.tokenizer, &model.rhymes, NULL),
+    assert_int_equal(lx_rhymes_read(few, sizeof few - 1, "", model.tokenizer, &short_table, NULL),
                      LX_OK);
+    model.task_data = short_table;
     assert_int_equal(lx_poem_task.check_model(&model, &err), LX_ERR_FORMAT);
     assert_non_null(strstr(err.text, "group 2: the vocabulary has 3 of its characters"));
-    lx_rhymes_free(model.rhymes);
-    model.rhymes = NULL;
+    lx_rhymes_free(short_table);
+    model.task_data = NULL;
     assert_int_equal(lx_poem_task.check_model(&model, &err), LX_OK);
     lx_task_request rhyming = asks("春", "5x4", NULL);
-    rhyming.rhyme = true;
+    asked.rhyme = true;
     expect_refused(rhyming, "rhyme", "no table of rhymes");
-    model.rhymes = table;
+    model.task_data = rhymes;
     lx_tokenizer *words = model.tokenizer;
     assert_int_equal(lx_tokenizer_new_bytes(&model.tokenizer, NULL), LX_OK);
     int32_t n = model.config.head_size;

@@ -77,8 +77,8 @@ static void a_good_folder_is_loaded(void **state)
     assert_int_equal(m->state.fixed_floats, 0);
     assert_int_equal(m->state.page_floats, 0);
     assert_int_equal(m->room, 2 * (8 * 8 + 8));
-    assert_int_equal(m->config.mel.rate, 8000);
-    assert_int_equal(m->config.mel.context, 1);
+    assert_int_equal(lx_speech_of(&m->config)->rate, 8000);
+    assert_int_equal(lx_speech_of(&m->config)->context, 1);
     assert_int_equal(m->config.head_kind, LX_HEAD_CTC);
     assert_int_equal(lx_speech_most_samples(&m->config), 191 * 80 + 200 + 79);
     lx_model_free(m);

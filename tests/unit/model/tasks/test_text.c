@@ -14,19 +14,19 @@
 enum { N_IDS = 260, CONTEXT = 64, BEGIN = 256, END = 10, N = 12 };
 
 static lx_model model = {.task = &lx_text_task,
-                         .config = {.task = "text",
-                                    .n_inputs = 1,
-                                    .inputs = {{"token", N_IDS}},
-                                    .head_size = N_IDS,
-                                    .n_values = N_IDS,
-                                    .context = CONTEXT,
-                                    .begin = BEGIN,
-                                    .n_ends = 1,
-                                    .ends = {END}}};
+                         .config = {
+                             .task = "text",
+                             .n_inputs = 1,
+                             .inputs = {{"token", N_IDS}},
+                             .head_size = N_IDS,
+                             .n_values = N_IDS,
+                         }};
 
 static int make_model(void **state)
 {
     (void)state;
+    *lx_text_own(&model.config) =
+        (lx_text_config){.context = CONTEXT, .begin = BEGIN, .n_ends = 1, .ends = {END}};
     return lx_tokenizer_new_bytes(&model.tokenizer, NULL) == LX_OK ? 0 : -1;
 }
 
@@ -54,10 +54,10 @@ static void fits(void **state)
     lx_text_task.fill_mask(&model, 0, banned);
     for (int32_t id = 0; id < N_IDS; id++)
         assert_int_equal(banned[id], id >= 256);
-    model.config.ends[0] = 257; /* an end needs no text */
+    lx_text_own(&model.config)->ends[0] = 257; /* an end needs no text */
     lx_text_task.fill_mask(&model, 0, banned);
     assert_false(banned[257]);
-    model.config.ends[0] = END;
+    lx_text_own(&model.config)->ends[0] = END;
 }
 
 static void a_plan_is_what_the_request_says(void **state)
@@ -121,13 +121,14 @@ static void a_request_is_restated(void **state)
     lx_buffer bytes;
     lx_buffer_init(&bytes, 1 << 10);
     bool flag = lx_text_task.restate(plan, &bytes);
-    lx_task_request again;
-    assert_int_equal(lx_text_task.reread(bytes.data, bytes.length, flag, &again, NULL), LX_OK);
-    lx_plan *copy = plan_of(&again);
+    lx_plan *copy = NULL, *none = NULL;
+    assert_int_equal(lx_plan_again(&model, bytes.data, bytes.length, flag, false, &copy, NULL),
+                     LX_OK);
     assert_int_equal(copy->n_prompt, plan->n_prompt);
     assert_memory_equal(copy->prompt_ids, plan->prompt_ids, 4 * sizeof(int32_t));
     lx_error err = {0};
-    assert_int_equal(lx_text_task.reread(bytes.data, 3, flag, &again, &err), LX_ERR_INVALID);
+    assert_int_equal(lx_plan_again(&model, bytes.data, 3, flag, false, &none, &err),
+                     LX_ERR_INVALID);
     lx_plan_free(copy);
     lx_plan_free(plan);
     lx_buffer_fini(&bytes);

@@ -33,8 +33,8 @@ void __wrap_lx_image_values(const lx_plan *plan, const int32_t *tokens, int32_t 
 static lx_model grey_model(void)
 {
     lx_model m = {.task = &lx_image_task};
-    m.config.width = m.config.height = SIDE;
-    m.config.n_channels = m.config.n_inputs = 1;
+    *lx_image_own(&m.config) = (lx_image_config){.width = SIDE, .height = SIDE, .n_channels = 1};
+    m.config.n_inputs = 1;
     m.config.n_values = m.config.head_size = 256;
     memcpy(m.config.inputs[0].name, "token", sizeof "token");
     m.config.inputs[0].size = 257;
@@ -44,7 +44,8 @@ static lx_model grey_model(void)
 static lx_job *job_of(const lx_model *m)
 {
     static const uint8_t given[GIVEN];
-    lx_task_request request = {.values = given, .n_values = GIVEN};
+    static const lx_image_request own = {.values = given, .n_values = GIVEN};
+    const lx_task_request request = {.own_of = &lx_image_task, .own = &own};
     lx_job_params params = {
         .n = 1, .max_new = SIZE - GIVEN, .sampling = {.temperature = 1, .top_p = 1}};
     lx_plan *plan = NULL;

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/cli/generate_text.h"
+#include "server/cli/generate.h"
 #include "tests/support/patience.h"
 
 enum { N_TOKENS = 5, TOKEN_BYTES = 8 };
@@ -28,12 +28,7 @@ static void render(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_
         lx_buffer_printf(out, "<%d>", tokens[step]);
 }
 
-static void plan_fini(lx_plan *plan)
-{
-    (void)plan;
-}
-
-static const lx_task_ops task = {.name = "none", .plan_fini = plan_fini, .render = render};
+static const lx_task_ops task = {.name = "none", .render = render};
 static const lx_model model = {.task = &task, .token_bytes = TOKEN_BYTES};
 
 typedef struct stream {

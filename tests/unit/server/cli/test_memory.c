@@ -88,6 +88,62 @@ static void answers_give_way(void **state)
     assert_true(lx_memory_answers(&m, PROGRAM, m.states) > usual);
 }
 
+/* The plan follows the models: weights count as at the start, when they were packed. */
+static void a_reload_is_planned(void **state)
+{
+    (void)state;
+    _Atomic int64_t limit = 0;
+    lx_memory_wishes w = wishes(512 * MIB);
+    lx_memory m = lx_memory_share(&w);
+    m.limit = &limit;
+    lx_serving_bytes all = {.weights = WEIGHTS, .held = m.states, .prefixes = m.prefixes};
+    lx_error err = {0};
+    assert_int_equal(lx_memory_settle(&m, &all, &err), LX_OK);
+    m.own = PROGRAM + WEIGHTS; /* not this test's */
+    assert_int_equal(lx_memory_settle(&m, &all, &err), LX_OK);
+    int64_t first = limit;
+    all.weights += 10 * MIB;
+    assert_int_equal(lx_memory_settle(&m, &all, &err), LX_OK);
+    assert_int_equal(limit, first - 10 * MIB);
+    all.held += m.states / 4;
+    assert_int_equal(lx_memory_settle(&m, &all, &err), LX_OK);
+    assert_int_equal(limit, first - 10 * MIB - m.states / 4);
+    lx_serving_bytes more = all;
+    more.weights += 512 * MIB;
+    assert_int_equal(lx_memory_settle(&m, &more, &err), LX_ERR_TOO_LARGE);
+    assert_string_equal(err.param, "models");
+    assert_int_equal(limit, first - 10 * MIB - m.states / 4);
+    all.weights = WEIGHTS;
+    assert_int_equal(lx_memory_settle(&m, &all, &err), LX_OK);
+    assert_int_equal(limit, first - m.states / 4);
+    m.own = PROGRAM + 2 * WEIGHTS;
+    assert_int_equal(lx_memory_own(&m, 2 * WEIGHTS), PROGRAM + 4 * WEIGHTS);
+    m.weights = MIB; /* the process is larger for another reason */
+    assert_int_equal(lx_memory_own(&m, 11 * MIB), PROGRAM + 2 * WEIGHTS + 20 * MIB);
+}
+
+/* A server that had too little at its start may change its models, but not for larger ones. */
+static void too_little_memory_can_be_reloaded(void **state)
+{
+    (void)state;
+    _Atomic int64_t limit = 0;
+    lx_memory_wishes w = wishes(48 * MIB);
+    lx_memory m = lx_memory_share(&w);
+    m.limit = &limit;
+    lx_serving_bytes all = {.weights = WEIGHTS, .held = m.states, .prefixes = m.prefixes};
+    lx_error err = {0};
+    assert_int_equal(lx_memory_settle(&m, &all, &err), LX_OK);
+    m.own = PROGRAM + WEIGHTS; /* not this test's */
+    m.models = m.own + all.held + all.prefixes;
+    assert_int_equal(lx_memory_settle(&m, &all, &err), LX_OK);
+    all.weights += MIB;
+    assert_int_equal(lx_memory_settle(&m, &all, &err), LX_ERR_TOO_LARGE);
+    lx_memory_wishes none = wishes(0);
+    lx_memory other = lx_memory_share(&none);
+    assert_int_equal(lx_memory_has_room(&other, MIB, &err), LX_OK);
+    assert_int_equal(lx_memory_has_room(&other, INT64_MAX / 4, &err), LX_ERR_TOO_LARGE);
+}
+
 static void too_little_memory_still_serves(void **state)
 {
     (void)state;
@@ -115,6 +171,8 @@ int main(void)
         cmocka_unit_test(much_memory_has_the_usual_limits),
         cmocka_unit_test(what_was_chosen_stays),
         cmocka_unit_test(answers_give_way),
+        cmocka_unit_test(a_reload_is_planned),
+        cmocka_unit_test(too_little_memory_can_be_reloaded),
         cmocka_unit_test(too_little_memory_still_serves),
         cmocka_unit_test(small_states_are_counted),
     };

@@ -164,9 +164,9 @@ static void the_engine_ends_after_its_moves(void **state)
     }
 }
 
-/* Samples that have ended and whose states are on their way hold their places, but no seats: no
-   more samples begin than there are places left. */
-static void no_more_begin_than_there_are_places(void **state)
+/* Samples that have ended and whose states are on their way hold their slots but are not active: no
+   more samples begin than there are slots left. */
+static void no_more_begin_than_there_are_slots(void **state)
 {
     (void)state;
     enum { N_JOBS = 12 };
@@ -205,7 +205,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_other_waits_for_a_state_that_comes),
         cmocka_unit_test(a_suspended_job_ends_with_its_state),
         cmocka_unit_test(the_engine_ends_after_its_moves),
-        cmocka_unit_test(no_more_begin_than_there_are_places),
+        cmocka_unit_test(no_more_begin_than_there_are_slots),
     };
     if (argc > 1)
         backend = argv[1];

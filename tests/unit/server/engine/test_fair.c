@@ -1,6 +1,6 @@
 /*
  * Fair sharing alone: turns by weight and by request over many steps, no client starves, waiting
- * less is no credit; who may have a place, and who is first.
+ * less is no credit; who may have a slot, and who is first.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "server/engine/fair.h"
+#include "server/engine/scheduler.h"
 
 enum { MAX = 64, PARTIES = 8 };
 #ifdef LX_SANITIZE_ADDRESS /* of shares a sanitizer says nothing, and it takes ten times as long   \
@@ -195,21 +195,21 @@ static void the_oldest_samples_of_a_request_go_on(void **state)
     assert_int_equal(w.idle[2], 0);
 }
 
-/* --- places --- */
+/* --- slots --- */
 
 /* Of one client with 2 requests, whose slots are all taken. */
 static const lx_fair_room full = {
-    .n_slots = 64, .n_spare = 64, .n_seats = 64, .n_sources = 1, .total_weight = 1};
-static const lx_fair_claim claim = {.client_weight = 1, .client_requests = 2, .client_seats = 64};
+    .n_slots = 64, .n_spare = 64, .n_active = 64, .n_prompt_slots = 1, .total_weight = 1};
+static const lx_fair_claim claim = {.client_weight = 1, .client_requests = 2, .client_active = 64};
 
 static void a_free_slot_is_for_everybody(void **state)
 {
     (void)state;
     lx_fair_claim c = claim;
     lx_fair_room room = full;
-    c.request_seats = 63;
+    c.request_active = 63;
     assert_false(lx_fair_may(&c, &room));
-    room.n_seats = 63;
+    room.n_active = 63;
     assert_true(lx_fair_may(&c, &room));
 }
 
@@ -218,29 +218,29 @@ static void beyond_the_slots_a_request_may_up_to_its_share(void **state)
     (void)state;
     lx_fair_claim c = claim;
     lx_fair_room room = full;
-    for (c.request_seats = 0; lx_fair_may(&c, &room); c.request_seats++)
-        room.n_seats++;
-    assert_int_equal(c.request_seats, 31); /* 31 and the source: half of the spare places */
-    c.request_seats = 0;
+    for (c.request_active = 0; lx_fair_may(&c, &room); c.request_active++)
+        room.n_active++;
+    assert_int_equal(c.request_active, 31); /* 31 and the prompt slot: half of the spare slots */
+    c.request_active = 0;
     assert_true(lx_fair_may(&c, &room)); /* another request's first */
     c.client_requests = 1000;
     assert_true(lx_fair_may(&c, &room));
-    c.request_seats = 1; /* its share is one */
+    c.request_active = 1; /* its share is one */
     assert_false(lx_fair_may(&c, &room));
 }
 
-/* The more one has, the less of the spare places it may take; the last ones are for new clients. */
+/* The more one has, the less of the spare slots it may take; the last ones are for new clients. */
 static void room_is_left_for_who_comes_late(void **state)
 {
     (void)state;
     lx_fair_claim more = claim, request = claim, client = claim;
-    more.request_seats = 1;
-    client.client_seats = 0;
+    more.request_active = 1;
+    client.client_active = 0;
     int32_t last[3] = {-1, -1, -1};
     for (int32_t n = 0; n <= 64; n++) {
         lx_fair_room room = full;
-        room.n_sources = 0;
-        room.n_seats = room.n_slots + n;
+        room.n_prompt_slots = 0;
+        room.n_active = room.n_slots + n;
         last[0] = lx_fair_may(&more, &room) ? n : last[0];
         last[1] = lx_fair_may(&request, &room) ? n : last[1];
         last[2] = lx_fair_may(&client, &room) ? n : last[2];
@@ -250,48 +250,48 @@ static void room_is_left_for_who_comes_late(void **state)
     assert_int_equal(last[2], 63);
 }
 
-/* Shared prompts never take so many places that a free slot finds none. */
-static void sources_leave_places_for_samples(void **state)
+/* Shared prompts never take so many spare slots that a free slot finds none. */
+static void prompt_slots_leave_slots_for_samples(void **state)
 {
     (void)state;
     for (int32_t n_slots = 1; n_slots < 3000; n_slots = n_slots * 3 / 2 + 1) {
         lx_fair_room room = {
             .n_slots = n_slots, .n_spare = lx_fair_spare(n_slots), .total_weight = 1};
-        lx_fair_claim c = {.client_weight = 1, .client_requests = 1, .wants_source = true};
+        lx_fair_claim c = {.client_weight = 1, .client_requests = 1, .wants_prompt_slot = true};
         assert_in_range(room.n_spare, 64, 256);
         while (lx_fair_may(&c, &room))
-            room.n_sources++;
-        assert_int_equal(room.n_sources, room.n_spare / 2);
-        room.n_sources = 0;
-        c.client_sources = c.request_sources = 1;
+            room.n_prompt_slots++;
+        assert_int_equal(room.n_prompt_slots, room.n_spare / 2);
+        room.n_prompt_slots = 0;
+        c.client_prompt_slots = c.request_prompt_slots = 1;
         while (lx_fair_may(&c, &room))
-            room.n_sources++;
-        assert_int_equal(room.n_sources, room.n_spare / 4);
+            room.n_prompt_slots++;
+        assert_int_equal(room.n_prompt_slots, room.n_spare / 4);
     }
 }
 
 static void who_has_less_is_first(void **state)
 {
     (void)state;
-    lx_fair_claim a = {.client_weight = 1, .client_seats = 3, .request_seats = 3, .order = 1};
-    lx_fair_claim b = {.client_weight = 2, .client_seats = 6, .request_seats = 6, .order = 2};
+    lx_fair_claim a = {.client_weight = 1, .client_active = 3, .request_active = 3, .order = 1};
+    lx_fair_claim b = {.client_weight = 2, .client_active = 6, .request_active = 6, .order = 2};
     assert_true(lx_fair_before(&b, &a)); /* 7 of weight 2 are less than 4 of weight 1 */
-    b.client_seats = 8;
+    b.client_active = 8;
     assert_true(lx_fair_before(&a, &b));
     b = a;
     b.order = 2;
     assert_true(lx_fair_before(&a, &b));
     assert_false(lx_fair_before(&b, &a));
-    b.request_seats = 0;
+    b.request_active = 0;
     assert_true(lx_fair_before(&b, &a));
 }
 
-/* Of clients with as many seats the one with fewer pages by weight is first. */
+/* Of clients with as many active slots the one with fewer pages by weight is first. */
 static void who_has_fewer_pages_is_first(void **state)
 {
     (void)state;
     lx_fair_claim a = {.client_weight = 1, .client_pages = 10, .order = 1};
-    lx_fair_claim b = {.client_weight = 1, .client_pages = 9, .client_seats = 5, .order = 2};
+    lx_fair_claim b = {.client_weight = 1, .client_pages = 9, .client_active = 5, .order = 2};
     assert_true(lx_fair_before(&b, &a));
     b.client_pages = 11;
     assert_true(lx_fair_before(&a, &b));
@@ -367,7 +367,7 @@ int main(void)
         cmocka_unit_test(a_free_slot_is_for_everybody),
         cmocka_unit_test(beyond_the_slots_a_request_may_up_to_its_share),
         cmocka_unit_test(room_is_left_for_who_comes_late),
-        cmocka_unit_test(sources_leave_places_for_samples),
+        cmocka_unit_test(prompt_slots_leave_slots_for_samples),
         cmocka_unit_test(who_has_less_is_first),
     };
     return cmocka_run_group_tests_name("fair", tests, NULL, NULL);

@@ -17,12 +17,7 @@
 #include "tests/support/patience.h"
 
 /* A task of which a job needs nothing but the end of a plan. */
-static void plan_fini(lx_plan *plan)
-{
-    (void)plan;
-}
-
-static const lx_task_ops task = {.name = "none", .plan_fini = plan_fini};
+static const lx_task_ops task = {.name = "none"};
 static const lx_model model = {.task = &task};
 
 static lx_plan *make_plan(int32_t n_new)

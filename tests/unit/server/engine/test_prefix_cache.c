@@ -34,7 +34,7 @@ static int32_t alike(const kept *k, const void *owner, const int32_t *ids, int32
     return i;
 }
 
-/* The place of the longest prefix, -1; *shared as in lx_prefix. */
+/* The slot of the longest prefix, -1; *shared as in lx_prefix. */
 static int32_t slow_find(const kept *all, const void *owner, const int32_t *ids, int32_t n,
                          int32_t *shared)
 {
@@ -100,18 +100,18 @@ static void finds_what_a_slow_search_finds(void **state)
         int32_t n = 1 + (int32_t)((random >> 16) % LONGEST);
         const void *owner = random & (1 << 20) ? owners + (random >> 21 & 1) : NULL;
         lx_prefix_key wanted = {.owner = owner, .ids = ids, .n_rows = n};
-        int32_t place = slow_find(all, owner, ids, n, &shared);
+        int32_t slot = slow_find(all, owner, ids, n, &shared);
         lx_prefix found = lx_prefix_cache_find(c, wanted);
-        assert_int_equal(found.place, place);
-        assert_int_equal(found.rows, place >= 0 ? all[place].n : 0);
+        assert_int_equal(found.slot, slot);
+        assert_int_equal(found.rows, slot >= 0 ? all[slot].n : 0);
         assert_int_equal(found.shared, shared);
-        if (place >= 0)
-            all[place].used = ++clock;
-        n_found += place >= 0;
+        if (slot >= 0)
+            all[slot].used = ++clock;
+        n_found += slot >= 0;
         int32_t added = lx_prefix_cache_add(c, wanted);
-        assert_int_equal(added >= 0, place < 0 || all[place].n < n);
+        assert_int_equal(added >= 0, slot < 0 || all[slot].n < n);
         if (added < 0) {
-            all[place].used = ++clock;
+            all[slot].used = ++clock;
             continue;
         }
         assert_int_equal(added, n_kept < PLACES ? n_kept : least_missed(all, clock));
@@ -135,10 +135,10 @@ static void what_is_missed_least_is_forgotten(void **state)
     assert_int_equal(lx_prefix_cache_forget(c), -1);
     for (int32_t n = 1; n <= 3; n++)
         assert_int_equal(lx_prefix_cache_add(c, key(ids, n)), n - 1);
-    assert_int_equal(lx_prefix_cache_find(c, key(ids, 1)).place, 0);
+    assert_int_equal(lx_prefix_cache_find(c, key(ids, 1)).slot, 0);
     assert_int_equal(lx_prefix_cache_forget(c), 1); /* a row each: the oldest */
     assert_int_equal(lx_prefix_cache_find(c, key(ids, 2)).rows, 1);
-    assert_int_equal(lx_prefix_cache_add(c, key(ids, 4)), 1); /* a place that is free again */
+    assert_int_equal(lx_prefix_cache_add(c, key(ids, 4)), 1); /* a slot that is free again */
     assert_int_equal(lx_prefix_cache_forget(c), 2); /* 2 rows, 3 uses ago, beside 1, 1 use ago */
     assert_int_equal(lx_prefix_cache_add(c, key(other, 3)), 2);
     assert_int_equal(lx_prefix_cache_forget(c), 0); /* 1 row, 2 uses ago, beside 3, 1 use ago */
@@ -225,7 +225,7 @@ static void the_least_used_gives_way(void **state)
 }
 
 /* Every sort of job, again and again, in two engines: one that keeps prefixes and one that does
-   not. Few places, so that they are taken over all the time. */
+   not. Few slots, so that they are taken over all the time. */
 static void answers_do_not_depend_on_what_is_kept(void **state)
 {
     (void)state;

@@ -12,23 +12,31 @@
 
 enum { MAX = 64 };
 
+typedef enum work { IDLE, COMPUTES_PROMPT, DECODES } work;
+
+typedef struct slot {
+    work work;
+    int32_t rows_left; /* of its prompt */
+    uint64_t order;    /* of its prompt, smaller is older */
+} slot;
+
 #define FREE                                                                                       \
     {                                                                                              \
-        LX_SLOT_FREE, 0, 0                                                                         \
+        IDLE, 0, 0                                                                                 \
     }
 #define DECODE                                                                                     \
     {                                                                                              \
-        LX_SLOT_DECODE, 0, 0                                                                       \
+        DECODES, 0, 0                                                                              \
     }
 #define PROMPT(rows, order)                                                                        \
     {                                                                                              \
-        LX_SLOT_PROMPT, rows, order                                                                \
+        COMPUTES_PROMPT, rows, order                                                               \
     }
 
 typedef struct example {
     const char *name;
     int32_t n_slots, max_tokens, chunk, beside;
-    lx_slot_view slots[6];
+    slot slots[6];
     int32_t rows[6];
 } example;
 
@@ -65,14 +73,37 @@ static const example examples[] = {
     {"alone whole chunks", 2, 50, 9, 0, {FREE, PROMPT(30, 0)}, {0, 9}},
 };
 
+/* Schedules the slots that have rows, older prompts first; rows[n], the sum is returned. */
+static int32_t schedule(const slot *slots, int32_t n, const lx_schedule_limits *limits,
+                        int32_t *rows)
+{
+    lx_fair_item items[MAX];
+    int32_t n_items = 0;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t at = n_items;
+        rows[i] = 0;
+        if (slots[i].work == IDLE)
+            continue;
+        for (; at > 0 && items[at - 1].order > slots[i].order; at--)
+            items[at] = items[at - 1];
+        items[at] = (lx_fair_item){
+            .slot = i, .prompt_rows = slots[i].rows_left, .order = slots[i].order, .rows = -1};
+        n_items++;
+    }
+    int32_t total = lx_schedule(items, n_items, limits);
+    for (int32_t i = 0; i < n_items; i++)
+        rows[items[i].slot] = items[i].rows;
+    return total;
+}
+
 static void follows_the_examples(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         const example *c = &examples[i];
         lx_schedule_limits limits = {c->max_tokens, c->chunk, c->beside};
-        int32_t rows[6], scratch[6], sum = 0;
-        int32_t total = lx_schedule(c->slots, c->n_slots, &limits, rows, scratch);
+        int32_t rows[6], sum = 0;
+        int32_t total = schedule(c->slots, c->n_slots, &limits, rows);
         for (int32_t k = 0; k < c->n_slots; k++) {
             if (rows[k] != c->rows[k])
                 fail_msg("%s: slot %d got %d rows, not %d", c->name, k, rows[k], c->rows[k]);
@@ -88,11 +119,11 @@ static uint32_t random_below(uint64_t *seed, uint32_t n)
     return (uint32_t)(*seed >> 33) % n;
 }
 
-static void make_slots(uint64_t *seed, lx_slot_view *slots, int32_t n)
+static void make_slots(uint64_t *seed, slot *slots, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) {
-        slots[i] = (lx_slot_view){.phase = (lx_slot_phase)random_below(seed, 3)};
-        if (slots[i].phase == LX_SLOT_PROMPT) {
+        slots[i] = (slot){.work = (work)random_below(seed, 3)};
+        if (slots[i].work == COMPUTES_PROMPT) {
             slots[i].rows_left = 1 + (int32_t)random_below(seed, 90);
             slots[i].order = (uint64_t)random_below(seed, 1000) * MAX + (uint64_t)i;
         }
@@ -105,28 +136,28 @@ static int32_t smaller(int32_t a, int32_t b)
 }
 
 /* Every prompt that got less than it could take is the last one served: all younger got nothing. */
-static void check_laws(const lx_slot_view *slots, int32_t n, const lx_schedule_limits *limits,
+static void check_laws(const slot *slots, int32_t n, const lx_schedule_limits *limits,
                        const int32_t *rows, int32_t total)
 {
     int32_t sum = 0, busy = 0, n_decode = 0;
     for (int32_t i = 0; i < n; i++)
-        n_decode += slots[i].phase == LX_SLOT_DECODE;
+        n_decode += slots[i].work == DECODES;
     int32_t limit = limits->max_tokens;
     if (n_decode > 0)
         limit = smaller(limit, n_decode + n_decode / 2 + limits->prompt_beside);
     for (int32_t i = 0; i < n; i++) {
         sum += rows[i];
-        busy += slots[i].phase != LX_SLOT_FREE;
-        if (slots[i].phase == LX_SLOT_FREE)
+        busy += slots[i].work != IDLE;
+        if (slots[i].work == IDLE)
             assert_int_equal(rows[i], 0);
-        if (slots[i].phase == LX_SLOT_DECODE)
+        if (slots[i].work == DECODES)
             assert_int_equal(rows[i], 1);
-        if (slots[i].phase != LX_SLOT_PROMPT)
+        if (slots[i].work != COMPUTES_PROMPT)
             continue;
         int32_t most = smaller(slots[i].rows_left, limits->prompt_chunk);
         assert_in_range(rows[i], 0, most);
         for (int32_t k = 0; k < n && rows[i] < most; k++) {
-            if (slots[k].phase == LX_SLOT_PROMPT && slots[k].order > slots[i].order)
+            if (slots[k].work == COMPUTES_PROMPT && slots[k].order > slots[i].order)
                 assert_int_equal(rows[k], 0);
         }
         if (rows[i] < most)
@@ -142,13 +173,13 @@ static void keeps_its_laws_for_random_slots(void **state)
     (void)state;
     uint64_t seed = 7;
     for (int32_t round = 0; round < 20000; round++) {
-        lx_slot_view slots[MAX];
-        int32_t rows[MAX], scratch[MAX], n = 1 + (int32_t)random_below(&seed, MAX);
+        slot slots[MAX];
+        int32_t rows[MAX], n = 1 + (int32_t)random_below(&seed, MAX);
         lx_schedule_limits limits = {n + (int32_t)random_below(&seed, 200),
                                      1 + (int32_t)random_below(&seed, 70),
                                      1 + (int32_t)random_below(&seed, 40)};
         make_slots(&seed, slots, n);
-        check_laws(slots, n, &limits, rows, lx_schedule(slots, n, &limits, rows, scratch));
+        check_laws(slots, n, &limits, rows, schedule(slots, n, &limits, rows));
     }
 }
 
@@ -156,14 +187,14 @@ static void keeps_its_laws_for_random_slots(void **state)
 static void a_prompt_is_never_starved(void **state)
 {
     (void)state;
-    lx_slot_view slots[MAX];
+    slot slots[MAX];
     for (int32_t i = 0; i < MAX; i++)
-        slots[i] = (lx_slot_view)DECODE;
-    slots[10] = (lx_slot_view)PROMPT(33, 0);
+        slots[i] = (slot)DECODE;
+    slots[10] = (slot)PROMPT(33, 0);
     lx_schedule_limits limits = {MAX, 16, 1}; /* one row is left for the prompt */
-    int32_t rows[MAX], scratch[MAX], steps = 0;
+    int32_t rows[MAX], steps = 0;
     for (; slots[10].rows_left > 0; steps++) {
-        (void)lx_schedule(slots, MAX, &limits, rows, scratch);
+        (void)schedule(slots, MAX, &limits, rows);
         slots[10].rows_left -= rows[10];
         assert_true(steps < 34);
     }

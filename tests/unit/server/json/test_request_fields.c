@@ -30,6 +30,7 @@ static const struct {
     [LX_JSON_TOKENIZE] = {"/tokenize", false},
     [LX_JSON_DETOKENIZE] = {"/detokenize", false},
     [LX_JSON_TRANSCRIPTIONS] = {"/v1/audio/transcriptions", true},
+    [LX_JSON_RELOAD] = {"/v1/models/reload", false},
 };
 
 static bool is_on(const lx_field *f, int route)

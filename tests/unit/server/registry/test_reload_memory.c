@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -53,6 +54,29 @@ static void wake(void *context)
     (void)pthread_mutex_unlock(&lock);
 }
 
+/* Stands for the plan of memory. */
+static struct {
+    lx_serving_bytes all; /* of the last call */
+    int64_t weights;      /* new ones */
+    int32_t n_settled;
+    bool is_full, is_too_much;
+} plan;
+
+static lx_status has_room(void *memory, int64_t weights, lx_error *err)
+{
+    assert_ptr_equal(memory, &plan);
+    plan.weights = weights;
+    return plan.is_full ? lx_fail(err, LX_ERR_TOO_LARGE, "models", "no room") : LX_OK;
+}
+
+static lx_status settle(void *memory, const lx_serving_bytes *all, lx_error *err)
+{
+    assert_ptr_equal(memory, &plan);
+    plan.all = *all;
+    plan.n_settled++;
+    return plan.is_too_much ? lx_fail(err, LX_ERR_TOO_LARGE, "models", "too much") : LX_OK;
+}
+
 static lx_serving *serve(int64_t page_bytes)
 {
     lx_serving *s = NULL;
@@ -65,7 +89,13 @@ static lx_serving *serve(int64_t page_bytes)
                                   .model_dir = folder,
                                   .n_slots = SLOTS,
                                   .state_bytes = MIB,
-                                  .page_bytes = page_bytes};
+                                  .page_bytes = page_bytes,
+                                  .prefix_bytes = MIB / 8,
+                                  .prefix_most = MIB / 8,
+                                  .has_room = has_room,
+                                  .settle = settle,
+                                  .memory = &plan};
+    memset(&plan, 0, sizeof plan);
     assert_int_equal(lx_serving_new(&s, &err), LX_OK);
     if (lx_serving_load(s, &options, &err) != LX_OK)
         fail_msg("%s", err.text);
@@ -100,16 +130,21 @@ static lx_reload *ask(lx_serving *s)
     return r;
 }
 
+static void wait_for_end(const lx_reload *r)
+{
+    (void)pthread_mutex_lock(&lock);
+    while (!lx_reload_done(r))
+        (void)pthread_cond_wait(&changed, &lock);
+    (void)pthread_mutex_unlock(&lock);
+}
+
 /* Waits for its end: whether it brought new weights. */
 static bool has_changed(lx_reload *r)
 {
     const lx_reloaded_model *models = NULL;
     int32_t n = 0;
     lx_error err = {0};
-    (void)pthread_mutex_lock(&lock);
-    while (!lx_reload_done(r))
-        (void)pthread_cond_wait(&changed, &lock);
-    (void)pthread_mutex_unlock(&lock);
+    wait_for_end(r);
     if (lx_reload_result(r, &models, &n, &err) != LX_OK)
         fail_msg("%s", err.text);
     assert_int_equal(n, 1);
@@ -140,9 +175,44 @@ static void a_reload_keeps_the_memory_of_what_grows(void **state)
     lx_serving *s = serve(0);
     int64_t first = pool(s);
     assert_in_range(first, MIB / 4, MIB);
-    assert_in_range(lx_serving_held_bytes(s), first, MIB);
+    lx_serving_bytes all = plan.all;
+    assert_in_range(all.held, first, MIB);
+    assert_true(all.weights > 0 && all.prefixes > 0);
     reload(s);
     assert_int_equal(pool(s), first);
+    assert_int_equal(plan.n_settled, 2);
+    assert_int_equal(plan.all.held, all.held);
+    assert_int_equal(plan.all.prefixes, all.prefixes);
+    assert_int_equal(plan.weights, all.weights);
+    stop(s);
+}
+
+static void a_reload_that_has_no_room_changes_nothing(void **state)
+{
+    (void)state;
+    const lx_reloaded_model *models = NULL;
+    int32_t n = 0;
+    lx_error err = {0};
+    lx_serving *s = serve(0);
+    uint64_t hash = lx_serving_at(s, 0)->model->hash;
+    replace_weights();
+    plan.is_full = true;
+    lx_reload *r = ask(s);
+    wait_for_end(r);
+    scratch_expect(lx_reload_result(r, &models, &n, &err), &err, LX_ERR_TOO_LARGE, "no room");
+    lx_reload_release(r);
+    assert_int_equal(plan.n_settled, 1);
+    plan.is_full = false;
+    plan.is_too_much = true;
+    r = ask(s);
+    wait_for_end(r);
+    scratch_expect(lx_reload_result(r, &models, &n, &err), &err, LX_ERR_TOO_LARGE, "too much");
+    lx_reload_release(r);
+    assert_int_equal(lx_serving_at(s, 0)->model->hash, hash);
+    plan.is_too_much = false;
+    assert_true(has_changed(ask(s)));
+    assert_false(has_changed(ask(s))); /* nothing to plan */
+    assert_int_equal(plan.n_settled, 3);
     stop(s);
 }
 
@@ -247,6 +317,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reload_keeps_the_memory_of_what_grows),
+        cmocka_unit_test(a_reload_that_has_no_room_changes_nothing),
         cmocka_unit_test(a_device_may_have_less_until_the_next_reload),
         cmocka_unit_test(what_was_asked_for_stays),
         cmocka_unit_test(requests_join_the_reload_that_waits),

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "server/engine/fair.h"
+#include "server/engine/scheduler.h"
 #include "server/registry/room.h"
 
 enum { KIB = 1 << 10, STATE = 264 * KIB, ROW = 28 * KIB };

@@ -1,0 +1,23 @@
+/* Kinds of characters, by their code points. Thread: any. */
+#ifndef LINNET_MODEL_CHARACTERS_H
+#define LINNET_MODEL_CHARACTERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+bool lx_char_is_punctuation(uint32_t codepoint);
+bool lx_char_is_space(uint32_t codepoint);
+/* White space that no line ends with. */
+bool lx_char_is_blank(uint32_t codepoint);
+bool lx_char_is_control(uint32_t codepoint);
+/* Characters without a picture of their own: joiners, direction marks, variation selectors. */
+bool lx_char_is_invisible(uint32_t codepoint);
+bool lx_char_is_han(uint32_t codepoint);
+/* ASCII , ; : ? ! as their full-width forms, everything else as it is. */
+uint32_t lx_char_widen(uint32_t codepoint);
+
+/* The simplified form of a traditional character, by OpenCC's table; any other character itself,
+   and one that both scripts have with several meanings, such as 乾. */
+uint32_t lx_simplified(uint32_t codepoint);
+
+#endif

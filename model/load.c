@@ -1,0 +1,381 @@
+/*
+ * Loads a model's folder: reads its files, then checks that they agree. The order is from small to
+ * large, so that a folder that does not fit is refused before its weights are read.
+ *
+ * Mixers and model.c declare the tensors that a config asks for; the file must hold exactly these.
+ */
+#include "model/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/chat.h"
+#include "model/formats/file.h"
+#include "model/formats/hugging_face/chat.h"
+#include "model/formats/hugging_face/folder.h"
+#include "model/formats/hugging_face/names.h"
+#include "model/formats/shards.h"
+#include "model/jinja/jinja.h"
+#include "model/model_files.h"
+#include "model/tasks/task.h"
+#include "model/tasks/text_config.h"
+#include "model/tokenizers/tokenizer.h"
+
+typedef struct tensor_check {
+    const lx_model *model;
+    const char *path;
+    bool *expected; /* by the tensor's place in the file */
+    lx_status status;
+    lx_error *err;
+} tensor_check;
+
+/* One expected tensor; rows = 0 for a vector of `cols` elements. The first fault is kept. */
+static void expect(tensor_check *c, const char *prefix, const char *suffix, int64_t rows,
+                   int64_t cols)
+{
+    char own[128], name[LX_HF_NAME];
+    if (c->status != LX_OK)
+        return;
+    (void)snprintf(own, sizeof own, "%s%s", prefix, suffix);
+    lx_hf_tensor_name(&c->model->config, own, name);
+    const lx_tensor *t = lx_safetensors_find(c->model->weights, name);
+    if (t == NULL) {
+        c->status = lx_fail(c->err, LX_ERR_FORMAT, NULL, "%s: tensor %s is missing",
+                            lx_file_label(c->path), name);
+        return;
+    }
+    c->expected[t->idx] = true;
+    int64_t found_rows = t->n_dims > 1 ? t->t.rows : 0;
+    if (found_rows != rows || t->t.cols != cols || t->n_dims > 2) {
+        c->status = lx_fail(c->err, LX_ERR_FORMAT, NULL,
+                            "%s: tensor %s has shape [%lld, %lld], the config asks for [%lld, %lld]"
+                            " (0: a vector)",
+                            lx_file_label(c->path), name, (long long)found_rows,
+                            (long long)t->t.cols, (long long)rows, (long long)cols);
+    }
+}
+
+static void expect_parameters(tensor_check *c, const char *prefix, const lx_mixer_tensor *t)
+{
+    bool has_bias =
+        t->role == LX_TENSOR_PRODUCT || (t->role == LX_TENSOR_NORM && !c->model->config.rms_norm);
+    int64_t rows = t->role == LX_TENSOR_NORM ? 0 : lx_mixer_file_rows(t);
+    expect(c, prefix, t->role == LX_TENSOR_ARRAY ? "" : ".weight", rows, lx_mixer_file_cols(t));
+    if (has_bias)
+        expect(c, prefix, ".bias", 0, rows > 0 ? rows : t->cols);
+}
+
+static void expect_layer(tensor_check *c, int32_t index)
+{
+    const lx_layer *layer = &c->model->layers[index];
+    char prefix[64];
+    for (int32_t b = 0; b < layer->n_branches; b++) {
+        const lx_mixer_parts *parts = &layer->branches[b].parts;
+        (void)snprintf(prefix, sizeof prefix, "layers.%d.norm%d", index, b + 1);
+        expect_parameters(
+            c, prefix,
+            &(lx_mixer_tensor){.cols = c->model->config.d_model, .role = LX_TENSOR_NORM});
+        for (int32_t i = 0; i < parts->n_tensors; i++) {
+            (void)snprintf(prefix, sizeof prefix, "layers.%d.%s", index, parts->tensors[i].name);
+            expect_parameters(c, prefix, &parts->tensors[i]);
+        }
+    }
+}
+
+static void expect_all(tensor_check *c)
+{
+    for (int32_t i = 0; i < c->model->n_frame; i++)
+        expect_parameters(c, c->model->frame[i].name, &c->model->frame[i].tensor);
+    for (int32_t i = 0; i < c->model->config.n_layers; i++)
+        expect_layer(c, i);
+}
+
+/* Whether two tensors of the weights have the same type, shape and values. */
+static lx_status compare_values(const lx_safetensors *f, const lx_tensor *a, const lx_tensor *b,
+                                bool *same, lx_error *err)
+{
+    size_t bytes = lx_safetensors_bytes(a);
+    *same = a->t.dtype == b->t.dtype && a->t.rows == b->t.rows && a->t.cols == b->t.cols;
+    if (!*same)
+        return LX_OK;
+    char *both = malloc(2 * bytes);
+    if (both == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory to compare %s", a->name);
+    lx_status st = lx_safetensors_read(f, a, both, err);
+    if (st == LX_OK)
+        st = lx_safetensors_read(f, b, both + bytes, err);
+    *same = st == LX_OK && memcmp(both, both + bytes, bytes) == 0;
+    free(both);
+    return st;
+}
+
+/* A head that is tied to the inputs' table, and stored all the same, must say what that says. */
+static lx_status check_stored_head(const tensor_check *c, const lx_tensor *head, lx_error *err)
+{
+    char name[LX_HF_NAME];
+    bool same = false;
+    lx_hf_tensor_name(&c->model->config, "head.weight", name);
+    const lx_tensor *table = lx_safetensors_find(c->model->weights, name);
+    lx_status st =
+        table != NULL ? compare_values(c->model->weights, head, table, &same, err) : LX_OK;
+    if (st != LX_OK || same)
+        return st;
+    return lx_fail(err, LX_ERR_FORMAT, NULL,
+                   "%s: tensor %s is not %s, to which config.json ties it (tie_word_embeddings)",
+                   lx_file_label(c->path), head->name, name);
+}
+
+/* A tensor that the config does not ask for. */
+static lx_status check_other(const tensor_check *c, const lx_tensor *t, lx_error *err)
+{
+    const char *head = lx_hf_stored_head(&c->model->config);
+    if (lx_hf_is_unused(&c->model->config, t->name))
+        return LX_OK;
+    if (head != NULL && strcmp(t->name, head) == 0)
+        return check_stored_head(c, t, err);
+    return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: tensor %s is not one that the config asks for",
+                   lx_file_label(c->path), t->name);
+}
+
+static lx_status check_tensors(lx_model *m, const char *path, lx_error *err)
+{
+    int32_t n = lx_safetensors_count(m->weights);
+    bool *expected = calloc((size_t)n, sizeof *expected);
+    if (expected == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
+    tensor_check c = {.model = m, .path = path, .expected = expected, .err = err};
+    expect_all(&c);
+    for (int32_t i = 0; i < n && c.status == LX_OK; i++) {
+        const lx_tensor *t = lx_safetensors_at(m->weights, i);
+        if (expected[i])
+            m->n_parameters += t->t.rows * t->t.cols;
+        else
+            c.status = check_other(&c, t, err);
+    }
+    free(expected);
+    return c.status;
+}
+
+/* The id clients use: the last part of the path, trailing slashes aside. It comes back in JSON, log
+   lines and metric labels, so it is kept to characters that are plain in all of them. */
+static lx_status set_name(lx_model *m, const char *dir, lx_error *err)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "._-";
+    size_t end = strlen(dir);
+    while (end > 1 && dir[end - 1] == '/')
+        end--;
+    size_t start = end;
+    while (start > 0 && dir[start - 1] != '/')
+        start--;
+    size_t n = end - start;
+    if (n < sizeof m->name)
+        memcpy(m->name, dir + start, n);
+    if (n == 0 || n >= sizeof m->name || dir[start] == '.' || strspn(m->name, allowed) != n)
+        return lx_fail(err, LX_ERR_INVALID, "model",
+                       "%s: a model folder's name has 1 to %zu letters, digits, '.', '_' and '-', "
+                       "and does not begin with '.'",
+                       lx_file_label(dir), sizeof m->name - 1);
+    m->dir = strndup(dir, end);
+    return m->dir != NULL ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
+}
+
+static lx_status load_config(lx_model *m, lx_error *err)
+{
+    char path[LX_MODEL_PATH];
+    bool is_theirs = false;
+    uint64_t before = m->hash;
+    lx_status st = lx_model_path(path, m->dir, "", "config.json", err);
+    if (st == LX_OK)
+        st = lx_model_hash_file(m, path, err);
+    if (st == LX_OK)
+        st = lx_hf_config_load(path, &m->config, &is_theirs, err);
+    if (st == LX_OK && !is_theirs)
+        st = lx_config_load(path, &m->config, err);
+    if (st == LX_OK)
+        st = lx_model_check_hash(m, before, path, err);
+    if (st != LX_OK || m->config.base[0] == '\0')
+        return st;
+    st = lx_model_path(path, m->dir, m->config.base, "config.json", err);
+    return st == LX_OK ? lx_model_hash_file(m, path, err) : st;
+}
+
+static lx_status load_weights(lx_model *m, lx_error *err)
+{
+    char path[LX_MODEL_PATH];
+    char base[LX_MODEL_PATH];
+    const char *dir = m->config.base[0] != '\0' ? base : m->dir;
+    lx_status st = dir == base ? lx_model_path(base, m->dir, "", m->config.base, err) : LX_OK;
+    if (st == LX_OK)
+        st = lx_shards_open(dir, path, sizeof path, &m->weights, err);
+    if (st == LX_OK)
+        st = check_tensors(m, path, err);
+    if (st == LX_OK) {
+        uint64_t hash = lx_safetensors_hash(m->weights);
+        m->hash = lx_file_hash(m->hash, &hash, sizeof hash);
+    }
+    return st;
+}
+
+static lx_status load_task(lx_model *m, lx_error *err)
+{
+    m->task = lx_task_find(m->config.task);
+    if (m->task == NULL)
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s/config.json: task \"%s\" is not known",
+                       lx_file_label(m->dir), m->config.task);
+    return m->task->load(m, err);
+}
+
+static lx_status check_direction(const lx_model *m, lx_error *err)
+{
+    bool hears = m->task->modality == LX_SPEECH;
+    if (hears != (m->config.head_kind == LX_HEAD_CTC))
+        return lx_fail(err, LX_ERR_FORMAT, "head",
+                       hears ? "config.json: head: task %s wants kind ctc"
+                             : "config.json: head: kind ctc is for task speech, not for %s",
+                       m->task->name);
+    if (hears == m->sees_all)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_FORMAT, NULL,
+                   hears
+                       ? "config.json: task %s wants attention that looks both ways, and %s looks "
+                         "forward"
+                       : "config.json: task %s wants attention that looks forward, and %s looks "
+                         "both ways",
+                   m->task->name, lx_config_mixer(&m->config, 0)->mixer->name);
+}
+
+static lx_status check_task(lx_model *m, lx_error *err)
+{
+    lx_error why = {0};
+    lx_status st = check_direction(m, &why);
+    if (st == LX_OK)
+        st = m->task->check_model(m, &why);
+    if (st != LX_OK)
+        return lx_fail(err, st, why.param, "%s: %s", lx_file_label(m->dir), why.text);
+    m->max_rows = m->task->max_rows(m);
+    m->token_bytes = m->task->token_bytes != NULL ? m->task->token_bytes(m) : 0;
+    st = lx_config_check_lengths(&m->config, m->max_rows, &why);
+    return st == LX_OK
+               ? st
+               : lx_fail(err, st, NULL, "%s/config.json: %s", lx_file_label(m->dir), why.text);
+}
+
+static void add_end(lx_model *m, int32_t id)
+{
+    lx_text_config *c = lx_text_own(&m->config);
+    for (int32_t i = 0; i < c->n_ends; i++)
+        id = c->ends[i] == id ? -1 : id;
+    if (id >= 0 && id < m->config.head_size && c->n_ends < LX_MAX_ENDS)
+        c->ends[c->n_ends++] = id;
+}
+
+/* A template that cannot be rendered does not end the loading: completions need none. Chats are
+   then refused with the reason. */
+static lx_status use_template(lx_model *m, const char *text, lx_error *err)
+{
+    lx_error why = {0};
+    m->has_template = true;
+    m->hash = lx_file_hash(m->hash, text, strlen(text));
+    m->chat = lx_chat_find(text);
+    if (m->chat != NULL) { /* the end of a message of its chats ends an answer, too */
+        if (m->chat->end != NULL)
+            add_end(m, lx_tokenizer_find(m->tokenizer, m->chat->end));
+        return LX_OK;
+    }
+    lx_status st = lx_jinja_parse(text, strlen(text), &m->jinja, &why);
+    if (st == LX_OK)
+        return st;
+    m->no_jinja = strdup(why.text);
+    return st == LX_ERR_NO_MEMORY || m->no_jinja == NULL
+               ? lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a chat template")
+               : LX_OK;
+}
+
+/* transformers ends an answer at the tokens of generation_config.json. */
+static lx_status add_generation_ends(lx_model *m, lx_error *err)
+{
+    int32_t ids[LX_MAX_ENDS], n = 0;
+    lx_status st = lx_hf_read_generation_ends(m->dir, LX_MAX_ENDS, ids, &n, err);
+    for (int32_t i = 0; st == LX_OK && i < n; i++) {
+        int32_t known = lx_text_of(&m->config)->n_ends;
+        add_end(m, ids[i]);
+        if (lx_text_of(&m->config)->n_ends > known) /* else the model is as it was, and so are its states */
+            m->hash = lx_file_hash(m->hash, &ids[i], sizeof ids[i]);
+    }
+    return st;
+}
+
+static lx_status load_chat(lx_model *m, lx_error *err)
+{
+    lx_hf_chat chat;
+    if (m->task->ends == NULL)
+        return LX_OK;
+    lx_status st = lx_hf_read_chat(m->dir, &chat, err);
+    if (st != LX_OK)
+        return st;
+    m->begin_name = chat.begin;
+    m->end_name = chat.end;
+    chat.begin = chat.end = NULL;
+    if (chat.text != NULL)
+        st = use_template(m, chat.text, err);
+    lx_hf_chat_fini(&chat);
+    return st == LX_OK ? add_generation_ends(m, err) : st;
+}
+
+lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err)
+{
+    lx_model *m = calloc(1, sizeof *m);
+    if (m == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
+    m->hash = LX_HASH_SEED;
+    lx_status (*const parts[])(lx_model *, lx_error *) = {
+        load_config, lx_model_set_layers, load_task, check_task, load_chat, load_weights};
+    lx_status st = set_name(m, dir, err);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && st == LX_OK; i++)
+        st = parts[i](m, err);
+    if (st != LX_OK) {
+        lx_model_free(m);
+        return st;
+    }
+    *out = m;
+    return LX_OK;
+}
+
+lx_status lx_model_faults(const char *dir, lx_config_report *report, void *context, lx_error *err)
+{
+    char path[LX_MODEL_PATH];
+    lx_status st = lx_model_path(path, dir, "", "config.json", err);
+    return st == LX_OK ? lx_hf_config_faults(path, report, context, err) : st;
+}
+
+const char *lx_model_type(int32_t i)
+{
+    return lx_hf_model_type(i);
+}
+
+void lx_model_free(lx_model *m)
+{
+    if (m == NULL)
+        return;
+    lx_tokenizer_free(m->tokenizer); /* it may borrow the vocabulary */
+    lx_vocab_free(m->vocab);
+    lx_jinja_free(m->jinja);
+    free(m->no_jinja);
+    free(m->begin_name);
+    free(m->end_name);
+    if (m->task != NULL && m->task->unload != NULL)
+        m->task->unload(m);
+    lx_safetensors_close(m->weights);
+    free(m->layers);
+    free(m->dir);
+    free(m);
+}
+
+const lx_tensor *lx_model_tensor(const lx_model *m, const char *name)
+{
+    char theirs[LX_HF_NAME];
+    lx_hf_tensor_name(&m->config, name, theirs);
+    return lx_safetensors_find(m->weights, theirs);
+}

@@ -1,0 +1,22 @@
+/* In place of the store in Redis where LINNET_REDIS is off. */
+#include "common/features.h"
+#include "server/states/redis.h"
+#include "server/states/state_redis.h"
+
+lx_status lx_state_redis_open(const char *url, const char *password, int64_t timeout_ms,
+                              int64_t max_bytes, lx_state_store **out, lx_error *err)
+{
+    (void)url;
+    (void)password;
+    (void)timeout_ms;
+    (void)max_bytes;
+    (void)out;
+    return lx_fail(err, LX_ERR_INVALID, "state-store",
+                   "--state-store: only memory is possible: " LX_WITHOUT("Redis", "LINNET_REDIS"));
+}
+
+/* The store is refused at once, and with it the process ends. */
+void lx_redis_url_hide_password(char *text)
+{
+    (void)text;
+}

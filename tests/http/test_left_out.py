@@ -1,0 +1,151 @@
+"""A build that leaves features out (docs/operations.md): it says which, refuses each in one error, and does all the rest."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import speech_model
+from client import call
+from server import Server, run
+from settings import LINNET, MODEL, ROOT
+from terminal import Terminal
+
+LINE = "海上明月"
+REQUIRED = {"libmicrohttpd", "libjansson", "libpng16", "libz", "libpcre2-8"}  # libz: libpng's own
+SYSTEM = {"libc", "libm", "ld-linux-x86-64", "ld-linux-aarch64"}
+LIBRARIES = {"LINNET_SPEECH": {"libsndfile", "libvorbis", "libogg", "libsamplerate", "libkissfft-float"},
+             "LINNET_LINK_PICTURES": {"libfreetype"}, "LINNET_REDIS": {"libhiredis"}, "LINNET_TLS": {"libgnutls"},
+             "LINNET_LINE_EDITOR": {"libedit"}, "LINNET_UNICODE": {"libunistring"}}
+
+
+def left_out():
+    said = run("--version").stdout.splitlines()
+    assert len(said) in (1, 2) and said[0].startswith("linnet ")
+    return said[1].removeprefix("built without ").split(", ") if len(said) == 2 else []
+
+
+@pytest.fixture
+def without(request):
+    """The parameter: an option that this build has left out."""
+    if request.param not in left_out():
+        pytest.skip(f"this build has {request.param}")
+    return request.param
+
+
+def option(name):
+    return pytest.mark.parametrize("without", [name], indirect=True)
+
+
+def refused(*args, status):
+    ended = run(*args)
+    assert ended.returncode == status and ended.stdout == "", ended.stderr
+    return ended.stderr.splitlines()[-1]
+
+
+def test_only_libraries_of_what_is_built_in():
+    said = subprocess.run(["readelf", "-d", LINNET], capture_output=True, text=True, check=True, timeout=60).stdout
+    needed = set(re.findall(r"\(NEEDED\).*\[([^\]]+?)\.so[^\]]*\]", said)) - SYSTEM
+    optional = set().union(*(libraries for name, libraries in LIBRARIES.items() if name not in left_out()))
+    assert REQUIRED <= needed
+    if not re.search(r"lib(asan|tsan)", said):
+        assert needed == REQUIRED | optional
+
+
+def test_the_start_says_it():
+    names = left_out()
+    with Server() as server:
+        lines = [line for line in server.log.splitlines() if " info built without " in line]
+        assert len(lines) == bool(names)
+        if names:
+            assert lines[0].endswith("built without " + ", ".join(names))
+
+
+def test_answers_keys_and_signed_states():
+    """Keys and signatures are digests, which GnuTLS computes where it is built in."""
+    bearer = {"Authorization": "Bearer sk-one"}
+    with Server("--api-key", "sk-one", "--state-key", "a key", "--public", "/readyz,/metrics") as server:
+        body = {"model": MODEL, "prompt": LINE, "seed": 1, "return_state": True}
+        assert call(server.port, "POST", "/v1/completions", body).status == 401
+        answer = call(server.port, "POST", "/v1/completions", body, bearer).json()
+        assert len(answer["choices"][0]["text"]) == len(LINE)
+        path, octets = f"/v1/states/{answer['states'][0]['id']}", "application/octet-stream"
+        state = call(server.port, "GET", path, headers=bearer | {"Accept": octets})
+        assert state.status == 200
+        put = bearer | {"Content-Type": octets}
+        assert call(server.port, "PUT", path, state.body, put).status == 201
+        changed = state.body[:-1] + bytes([state.body[-1] ^ 1])
+        assert call(server.port, "PUT", path, changed, put).status == 400
+
+
+@option("LINNET_SPEECH")
+def test_no_speech(without, tmp_path):
+    speech_model.write(tmp_path / "ears")
+    words = f"this linnet was built without speech ({without})"
+    assert refused("transcribe", "sound.wav", status=1) == f"linnet transcribe: {words}"
+    assert words in refused("serve", "--model", tmp_path / "ears", "--port", "0", status=1)
+    with Server() as server:
+        reply = call(server.port, "POST", "/v1/audio/transcriptions", b"--x--", {"Content-Type": "multipart/form-data; boundary=x"})
+        assert reply.status == 404 and reply.error["message"] == words
+
+
+@option("LINNET_LINK_PICTURES")
+def test_no_pictures_of_links(without, tmp_path):
+    words = f"this linnet was built without pictures of links ({without})"
+    assert words in refused("serve", "--model", ROOT / "weights" / MODEL, "--port", "0", "--font", tmp_path / "font.ttf", status=2)
+    with Server() as server:
+        for query in (f"line={LINE}&seed=1", "tab=images&seed=1", "tab=poems&seed=1"):
+            page = call(server.port, "GET", f"/?{query}".replace(LINE, "%E6%B5%B7")).text
+            assert re.search(r'og:image" content="[^"]*/card\.png"', page) and "/link.png" not in page
+            reply = call(server.port, "GET", f"/link.png?{query}".replace(LINE, "%E6%B5%B7"))
+            assert reply.status == 404 and reply.error["message"] == words
+
+
+@option("LINNET_REDIS")
+def test_no_redis(without):
+    line = refused("serve", "--port", "0", "--state-store", "redis://:secret@127.0.0.1:1", status=2)
+    assert f"this linnet was built without Redis ({without})" in line and "secret" not in line
+
+
+@option("LINNET_TLS")
+def test_no_tls(without, tmp_path):
+    words = f"--tls-cert: this linnet was built without TLS ({without})"
+    for name in ("cert", "key"):
+        (tmp_path / name).write_text("-----BEGIN\n")
+    pair = "--tls-cert", tmp_path / "cert", "--tls-key", tmp_path / "key"
+    assert words in refused("serve", "--model", ROOT / "weights" / MODEL, "--port", "0", *pair, status=2)
+    with Server() as server:
+        assert words in refused("health", "--port", server.port, "--tls-cert", tmp_path / "cert", status=1)
+        assert run("health", "--port", server.port).stdout == "ready\n"
+
+
+@option("LINNET_LINE_EDITOR")
+def test_lines_without_an_editor(without):
+    with Terminal("generate", "--model", ROOT / "weights" / MODEL, "--interactive", "--seed", "1") as terminal:
+        terminal.until("> ")
+        terminal.type(f"{LINE}\n")
+        terminal.until("> ")
+        assert terminal.process.poll() is None
+
+
+def change_tokenizer(folder, change):
+    """The poem's model with another tokenizer.json."""
+    shutil.copytree(ROOT / "weights" / "poem", folder)
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    change(tokenizer)
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    return folder
+
+
+@option("LINNET_UNICODE")
+@pytest.mark.parametrize("field, change", [
+    ("normalizer", lambda t: t.update(normalizer={"type": "NFC"})),
+    ("added_tokens", lambda t: t["added_tokens"][0].update(lstrip=True)),
+    ("added_tokens", lambda t: t["added_tokens"][0].update(single_word=True)),
+])
+def test_no_tables_of_unicode(without, tmp_path, field, change):
+    line = refused("inspect", change_tokenizer(tmp_path / "poem", change), status=1)
+    assert f"tokenizer.json: {field}: this linnet was built without the tables of Unicode ({without})" in line
+    assert run("tokenize", "--model", ROOT / "weights" / "poem", LINE).returncode == 0
