@@ -41,28 +41,10 @@
 #define LINNET_KERNELS_KERNELS_H
 
 #include "common/status.h"
-#include "kernels/ops/attend_both/op.h"
-#include "kernels/ops/attend_compressed/op.h"
-#include "kernels/ops/attend_linear/op.h"
-#include "kernels/ops/attend_lsh/op.h"
-#include "kernels/ops/attend_rows/op.h"
-#include "kernels/ops/attend_whole/op.h"
-#include "kernels/ops/bonus/op.h"
-#include "kernels/ops/chunk_sums/op.h"
-#include "kernels/ops/embed/op.h"
-#include "kernels/ops/gate/op.h"
-#include "kernels/ops/gather/op.h"
-#include "kernels/ops/head_norm/op.h"
-#include "kernels/ops/linear/op.h"
-#include "kernels/ops/lstm_both/op.h"
-#include "kernels/ops/norm/op.h"
-#include "kernels/ops/recurrence/op.h"
-#include "kernels/ops/rotary/op.h"
-#include "kernels/ops/sample/op.h"
-#include "kernels/ops/sample_mixture/op.h"
-#include "kernels/ops/short_conv/op.h"
-#include "kernels/ops/token_shift/op.h"
 #include "kernels/types.h"
+
+#define LX_OP_FILE op.h
+#include "kernels/ops.def"
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,7 +2,7 @@
  * The cpu back end: f32 or bf16 weights, f32 activations, states and sums, one or more threads.
  *
  *   program.c  records a step and runs it        plan.c   cuts it into pieces for the threads
- *   run.c      carries out a piece               pool.c, gate.c  the threads
+ *   run.c      carries out a piece               pool.c, event_count.c  the threads
  *   choose.c   which instruction set             weights.c  the memory of matrices
  *   kernels/ops/NAME/cpu.c  an operation on a piece
  *   body*.h    the inner loops, over sixteen lanes (v16_*.h) and tiles (tiles_*.h), compiled by
@@ -27,7 +27,7 @@ static void cpu_close(lx_backend *be)
     lx_cpu_weights_fini(&c->weights);
     lx_host_release(c->scratch, (size_t)(c->scratch_floats * c->n_threads) * sizeof(float));
     if (c->has_gate)
-        lx_cpu_gate_fini(&c->finished);
+        lx_event_count_fini(&c->finished);
     free(c->groups);
     free(c->claims);
     free(c->phases);
@@ -97,7 +97,7 @@ static lx_status start(lx_cpu *c, lx_error *err)
 {
     c->groups = calloc((size_t)c->n_threads * LX_CPU_ROUNDS, sizeof *c->groups);
     c->claims = aligned_alloc(64, (size_t)c->n_threads * sizeof *c->claims);
-    c->has_gate = lx_cpu_gate_init(&c->finished) == 0;
+    c->has_gate = lx_event_count_init(&c->finished) == 0;
     if (c->groups == NULL || c->claims == NULL || !c->has_gate)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the cpu back end");
     for (int32_t i = 0; i < c->n_threads; i++)

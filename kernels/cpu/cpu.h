@@ -2,7 +2,7 @@
 #ifndef LINNET_KERNELS_CPU_CPU_H
 #define LINNET_KERNELS_CPU_CPU_H
 
-#include "kernels/cpu/gate.h"
+#include "kernels/cpu/event_count.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/cpu/weights.h"
@@ -150,9 +150,9 @@ struct lx_cpu {
     unsigned freed_known; /* n_freed when the step began */
     lx_cpu_phase *phases; /* [ops_capacity] */
     int32_t n_phases;
-    lx_cpu_claims *claims; /* [n_threads] */
-    lx_cpu_part *groups;   /* [LX_CPU_ROUNDS * n_threads] */
-    lx_cpu_gate finished;  /* steps once a phase */
+    lx_cpu_claims *claims;   /* [n_threads] */
+    lx_cpu_part *groups;     /* [LX_CPU_ROUNDS * n_threads] */
+    lx_event_count finished; /* steps once a phase */
     bool has_gate;
     unsigned finished_before; /* its value when the step began */
 

@@ -194,7 +194,7 @@ static void run_range(lx_cpu *c, lx_cpu_phase *phase, unsigned number, int owner
     for (int32_t piece; (piece = take_piece(c, phase, number, owner)) >= 0; n++)
         lx_cpu_run_piece(c, phase, piece, scratch);
     if (n > 0 && atomic_fetch_add(&phase->n_done, n) + n == n_pieces)
-        lx_cpu_gate_step(&c->finished);
+        lx_event_count_step(&c->finished);
 }
 
 static void run_ranges_of_others(lx_cpu *c, lx_cpu_phase *phase, unsigned number, int thread)
@@ -217,24 +217,24 @@ static void run_step(void *context, int thread)
 {
     lx_cpu *c = context;
     for (;;) {
-        unsigned value = lx_cpu_gate_value(&c->finished);
+        unsigned value = lx_event_count_value(&c->finished);
         unsigned n_finished = value - c->finished_before;
         if (n_finished >= (unsigned)c->n_phases)
             return;
         lx_cpu_phase *phase = &c->phases[n_finished];
         run_range(c, phase, value, thread, thread);
-        if (lx_cpu_gate_value(&c->finished) == value && n_finished + 1 < (unsigned)c->n_phases)
+        if (lx_event_count_value(&c->finished) == value && n_finished + 1 < (unsigned)c->n_phases)
             ask_ahead(c, phase + 1, thread);
-        if (!lx_cpu_gate_soon(&c->finished, value))
+        if (!lx_event_count_soon(&c->finished, value))
             run_ranges_of_others(c, phase, value, thread);
-        lx_cpu_gate_wait(&c->finished, value);
+        lx_event_count_wait(&c->finished, value);
     }
 }
 
 static void run_program(lx_cpu *c)
 {
     lx_cpu_plan(c);
-    c->finished_before = lx_cpu_gate_value(&c->finished);
+    c->finished_before = lx_event_count_value(&c->finished);
     lx_cpu_pool_run(c->pool, run_step, c);
 }
 

@@ -9,7 +9,7 @@ static void run_head(const lx_cpu *c, const void *args, int32_t seq, int64_t hea
     const float *x = a->qkv->data + row * x_stride;
     float *s =
         a->states->data + b->slot[seq] * a->states->stride + a->offset + head * (dk * dv + dk);
-    lx_cpu_attend job = {
+    lx_cpu_attend_linear job = {
         .q = x + head * dk,
         .k = x + n * dk + head * dk,
         .v = x + 2 * n * dk + head * dv,
@@ -37,7 +37,7 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
 static int64_t scratch(const lx_cpu *c, const void *args)
 {
     (void)c;
-    return lx_cpu_attend_scratch(((const lx_attend_both_args *)args)->d_key);
+    return lx_cpu_attend_linear_scratch(((const lx_attend_both_args *)args)->d_key);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)

@@ -10,7 +10,7 @@ static void run_head(const lx_cpu *c, const void *args, int32_t seq, int64_t hea
     const float *x = a->qkv->data + row * width;
     float *open =
         s->data + b->slot[seq] * s->stride + a->offset + head * kept * (a->first == NULL ? 2 : 1);
-    lx_cpu_compressed job = {
+    lx_cpu_attend_compressed job = {
         .q = x + head * key,
         .k = x + (n + head) * key,
         .v = x + 2 * n * key + head * value,
@@ -35,7 +35,7 @@ static void run_head(const lx_cpu *c, const void *args, int32_t seq, int64_t hea
         .scale = a->scale,
         .scratch = scratch,
     };
-    c->isa->compressed(&job);
+    c->isa->attend_compressed(&job);
 }
 
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
@@ -48,7 +48,7 @@ static int64_t scratch(const lx_cpu *c, const void *args)
 {
     const lx_attend_compressed_args *a = args;
     (void)c;
-    return lx_cpu_compressed_scratch(a->d_key, a->d_value);
+    return lx_cpu_attend_compressed_scratch(a->d_key, a->d_value);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)

@@ -24,12 +24,12 @@ static const float *state_after(const lx_cpu *c, const lx_attend_linear_args *a,
 
 /* Rows row .. row + n_tokens - 1 of a head, whose state is s. */
 static void attend_run(const lx_cpu *c, const lx_attend_linear_args *a, int64_t row,
-                       int64_t n_tokens, int64_t head, float *s, const lx_cpu_attend *ahead)
+                       int64_t n_tokens, int64_t head, float *s, const lx_cpu_attend_linear *ahead)
 {
     int64_t n = a->n_heads, dk = a->d_key, dv = a->d_value;
     int64_t x_stride = n * (2 * dk + dv), y_stride = n * dv;
     const float *x = a->qkv->data + row * x_stride;
-    lx_cpu_attend job = {
+    lx_cpu_attend_linear job = {
         .q = x + head * dk,
         .k = x + n * dk + head * dk,
         .v = x + 2 * n * dk + head * dv,
@@ -47,7 +47,7 @@ static void attend_run(const lx_cpu *c, const lx_attend_linear_args *a, int64_t 
         .eps = a->eps,
         .scratch = ahead->scratch,
     };
-    c->isa->attend(&job);
+    c->isa->attend_linear(&job);
 }
 
 static void attend_head(const lx_cpu *c, const lx_attend_linear_args *a, int32_t seq, int64_t head,
@@ -55,7 +55,7 @@ static void attend_head(const lx_cpu *c, const lx_attend_linear_args *a, int32_t
 {
     const lx_batch *b = c->batch;
     int64_t row = b->seq_start[seq], own = lx_batch_own_rows(b, seq);
-    lx_cpu_attend ahead = {.next = next, .later = later, .scratch = scratch};
+    lx_cpu_attend_linear ahead = {.next = next, .later = later, .scratch = scratch};
     attend_run(c, a, row, own, head, head_state(c, a, seq, head), &ahead);
     if (row + own == b->seq_start[seq + 1])
         return;
@@ -88,7 +88,7 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
 static int64_t scratch(const lx_cpu *c, const void *args)
 {
     (void)c;
-    return lx_cpu_attend_scratch(((const lx_attend_linear_args *)args)->d_key);
+    return lx_cpu_attend_linear_scratch(((const lx_attend_linear_args *)args)->d_key);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)

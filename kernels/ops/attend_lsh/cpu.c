@@ -7,7 +7,7 @@ static void run_head(const lx_cpu *c, const void *args, int32_t seq, int64_t hea
     const lx_states *s = a->states;
     int64_t n = a->n_heads, row = b->seq_start[seq], width = n * (a->d_key + a->d_value);
     const float *x = a->qkv->data + row * width;
-    lx_cpu_lsh job = {
+    lx_cpu_attend_lsh job = {
         .qk = x + head * a->d_key,
         .v = x + n * a->d_key + head * a->d_value,
         .y = a->y->data + row * n * a->d_value + head * a->d_value,
@@ -29,7 +29,7 @@ static void run_head(const lx_cpu *c, const void *args, int32_t seq, int64_t hea
         .scale = a->scale,
         .scratch = scratch,
     };
-    c->isa->lsh(&job);
+    c->isa->attend_lsh(&job);
 }
 
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
@@ -42,7 +42,7 @@ static int64_t scratch(const lx_cpu *c, const void *args)
 {
     const lx_attend_lsh_args *a = args;
     (void)c;
-    return lx_cpu_lsh_scratch(a->rounds, a->n_buckets, a->cap, a->d_value);
+    return lx_cpu_attend_lsh_scratch(a->rounds, a->n_buckets, a->cap, a->d_value);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)

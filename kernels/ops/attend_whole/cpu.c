@@ -8,7 +8,7 @@ static void run_head(const lx_cpu *c, const void *args, int32_t seq, int64_t hea
     int64_t keys = hashed ? 0 : n * dk, width = n * (dk + dv) + keys;
     int64_t own = hashed ? lx_whole_sorted(a->rounds) : 0;
     const float *x = a->qkv->data + row * width;
-    c->isa->attend_whole(&(lx_cpu_whole){
+    c->isa->attend_whole(&(lx_cpu_attend_whole){
         .q = x + head * dk,
         .k = x + keys + head * dk,
         .v = x + keys + n * dk + head * dv,
@@ -40,8 +40,9 @@ static int64_t scratch(const lx_cpu *c, const void *args)
     const lx_attend_whole_args *a = args;
     (void)c;
     if (a->hashes != NULL)
-        return lx_cpu_lsh_scratch(a->rounds, a->n_buckets, 3 * (int64_t)a->chunk, a->d_value);
-    return lx_cpu_whole_scratch(a->d_key, a->d_value);
+        return lx_cpu_attend_lsh_scratch(a->rounds, a->n_buckets, 3 * (int64_t)a->chunk,
+                                         a->d_value);
+    return lx_cpu_attend_whole_scratch(a->d_key, a->d_value);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)

@@ -15,7 +15,7 @@ static void run_columns(const lx_cpu *c, const void *args, int32_t seq, int64_t 
     const lx_batch *b = c->batch;
     (void)scratch;
     int64_t row = b->seq_start[seq], column = unit * COLUMNS, left = a->d_value - column;
-    lx_cpu_chunks_job job = {
+    lx_cpu_chunk_sums job = {
         .q = inputs(&a->q, row),
         .k = inputs(&a->k, row),
         .v = inputs(&a->v, row),

@@ -19,7 +19,7 @@ static void run_columns(const lx_cpu *c, const lx_gate_args *a, int64_t row, int
                         int64_t to)
 {
     const lx_columns y = lx_gate_output(a);
-    lx_cpu_gating job = {
+    lx_cpu_gate job = {
         .y = a->y->data + row * y.width + y.first + from,
         .x = inputs(&a->x, true, row, from).at,
         .z = inputs(&a->z, a->weighing != LX_WEIGH_NONE, row, from).at,

@@ -5,7 +5,7 @@ static void run_head(const lx_cpu *c, const lx_head_norm_args *a, int64_t row, i
                      float *to)
 {
     int64_t at = head * a->d;
-    lx_cpu_head job = {
+    lx_cpu_head_norm job = {
         .y = to,
         .x = a->x.array->data + row * a->x.width + a->x.first + at,
         .gamma = a->gamma != NULL ? a->gamma->data + at : NULL,

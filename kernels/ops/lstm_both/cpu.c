@@ -5,14 +5,14 @@ static void run_way(const lx_cpu *c, const void *args, int32_t seq, int64_t way,
     const lx_lstm_both_args *a = args;
     const int32_t *start = c->batch->seq_start + seq;
     int64_t n = a->n, step = way == 0 ? 1 : -1, first = way == 0 ? start[0] : start[1] - 1;
-    c->isa->lstm(&(lx_cpu_lstm){.x = a->x->data + (2 * first + way) * 4 * n,
-                                .u = a->u->data + way * 4 * n * n,
-                                .y = a->y->data + (2 * first + way) * n,
-                                .n_tokens = start[1] - start[0],
-                                .x_stride = step * 8 * n,
-                                .y_stride = step * 2 * n,
-                                .n = a->n,
-                                .scratch = scratch});
+    c->isa->lstm_both(&(lx_cpu_lstm_both){.x = a->x->data + (2 * first + way) * 4 * n,
+                                          .u = a->u->data + way * 4 * n * n,
+                                          .y = a->y->data + (2 * first + way) * n,
+                                          .n_tokens = start[1] - start[0],
+                                          .x_stride = step * 8 * n,
+                                          .y_stride = step * 2 * n,
+                                          .n = a->n,
+                                          .scratch = scratch});
 }
 
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
@@ -23,7 +23,7 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
 static int64_t scratch(const lx_cpu *c, const void *args)
 {
     (void)c;
-    return lx_cpu_lstm_scratch(((const lx_lstm_both_args *)args)->n);
+    return lx_cpu_lstm_both_scratch(((const lx_lstm_both_args *)args)->n);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)

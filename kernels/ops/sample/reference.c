@@ -1,5 +1,5 @@
 /*
- * The oracle's sampler: the text at lx_sampling in kernels.h, step by step. All allowed ids are
+ * The oracle's sampler: the text at lx_sampling in op.h, step by step. All allowed ids are
  * listed, sorted when a cut asks for it, cut, and walked with the uniform number; sums in double.
  */
 #include <math.h>

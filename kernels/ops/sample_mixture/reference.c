@@ -1,5 +1,5 @@
 /*
- * The oracle's mixture of logistics: the text at lx_sample_mixture_args in kernels.h, step by step,
+ * The oracle's mixture of logistics: the text at lx_sample_mixture_args in op.h, step by step,
  * in double. Probabilities are worked with as logarithms, since a level may lie thousands of scales
  * away from every mean.
  */

@@ -11,7 +11,7 @@ static int32_t columns_from(const lx_short_conv_args *a, int64_t column)
 static void run_rows(const lx_cpu *c, const lx_short_conv_args *a, int64_t row, int64_t n_tokens,
                      int64_t column, int32_t slot)
 {
-    lx_cpu_conv job = {
+    lx_cpu_short_conv job = {
         .y = a->y->data + row * a->d + column,
         .x = {a->x.array->data + row * a->x.width + a->x.first + column, a->x.width},
         .weights = a->weights->data + column,

@@ -26,22 +26,22 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
     const lx_short_conv_args *a = &op->args.short_conv;
     const lx_cuda_results y = lx_cuda_results_of(c, op);
     (void)ready;
-    lx_cuda_conv k = {.y = y.f32,
-                      .twin = y.rounded,
-                      .x = a->x.array->data + a->x.first,
-                      .x_width = a->x.width,
-                      .weights = a->weights->data,
-                      .bias = a->bias != NULL ? a->bias->data : NULL,
-                      .states = a->states->data + a->offset,
-                      .stride = a->states->stride,
-                      .seq_start = lx_cuda_input(c, c->seq_start),
-                      .slot = lx_cuda_input(c, c->slot),
-                      .branches = lx_cuda_branches_of(c),
-                      .live = &((const lx_cuda_live *)lx_cuda_input(c, 0))->seqs,
-                      .n_seqs = c->bucket.seqs,
-                      .d = a->d,
-                      .taps = a->taps,
-                      .f = a->f};
+    lx_cuda_short_conv k = {.y = y.f32,
+                            .twin = y.rounded,
+                            .x = a->x.array->data + a->x.first,
+                            .x_width = a->x.width,
+                            .weights = a->weights->data,
+                            .bias = a->bias != NULL ? a->bias->data : NULL,
+                            .states = a->states->data + a->offset,
+                            .stride = a->states->stride,
+                            .seq_start = lx_cuda_input(c, c->seq_start),
+                            .slot = lx_cuda_input(c, c->slot),
+                            .branches = lx_cuda_branches_of(c),
+                            .live = &((const lx_cuda_live *)lx_cuda_input(c, 0))->seqs,
+                            .n_seqs = c->bucket.seqs,
+                            .d = a->d,
+                            .taps = a->taps,
+                            .f = a->f};
     return lx_cuda_launched(c, lx_cuda_launch_short_conv(&k, c->target), "short_conv");
 }
 

@@ -11,7 +11,7 @@ static int32_t columns_from(const lx_token_shift_args *a, int64_t column)
 static void run_rows(const lx_cpu *c, const lx_token_shift_args *a, int64_t row, int64_t n_tokens,
                      int64_t column, int32_t slot)
 {
-    lx_cpu_shift job = {
+    lx_cpu_token_shift job = {
         .x = a->x->data + row * a->d + column,
         .mixes = a->mixes->data + column,
         .state = a->states->data + slot * a->states->stride + a->offset + column,
