@@ -52,11 +52,6 @@ extern "C" {
 
 typedef struct lx_kernels lx_kernels; /* the table */
 
-/* An opened back end. Every back end's own structure begins with this. */
-struct lx_backend {
-    const lx_kernels *ops;
-};
-
 /*
  * The instruction set of the cpu back end. LX_ISA_AUTO takes the best the processor has for the
  * precision.
@@ -86,7 +81,7 @@ typedef enum lx_isa {
     LX_ISA_NEON_BF16_PLAIN
 } lx_isa;
 
-/* As in options and descriptions, "auto" to "neonbf16plain"; NULL behind the last. Static; any
+/* As in options and descriptions, "auto" to "neonbf16plain"; NULL after the last. Static; any
  * thread.
  */
 const char *lx_isa_name(lx_isa isa);
@@ -104,6 +99,13 @@ typedef enum lx_precision {
     LX_PRECISION_AUTO, /* rounded to bf16 where the processor multiplies bf16, otherwise F32 */
     LX_PRECISION_INT8
 } lx_precision;
+
+/* An opened back end. Every back end's own structure begins with this. */
+struct lx_backend {
+    const lx_kernels *ops;
+    lx_precision precision;
+    const char *isa; /* lx_isa_name of its instruction set, static; NULL: it has none */
+};
 
 /* What multiplies in bf16 on the cuda back end: NVIDIA's library, or kernels of our own, which are
    one launch a product and sum in an order that is written down (kernels/ops/linear/cuda_mma.cu).

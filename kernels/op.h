@@ -6,7 +6,7 @@
 #ifndef LINNET_KERNELS_OP_H
 #define LINNET_KERNELS_OP_H
 
-#include "kernels/host.h"
+#include "kernels/step.h"
 
 /* An array that an operation reads or writes: [rows, width] where `role` is not a parameter. */
 typedef enum lx_use_role {

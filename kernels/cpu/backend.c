@@ -40,7 +40,7 @@ static void cpu_describe(const lx_backend *be, char *text, size_t size)
 {
     const lx_cpu *c = (const lx_cpu *)be;
     (void)snprintf(text, size, "cpu (%s%s, %d thread%s)", c->isa->name,
-                   c->precision == LX_PRECISION_INT8 ? ", int8" : "", c->n_threads,
+                   be->precision == LX_PRECISION_INT8 ? ", int8" : "", c->n_threads,
                    c->n_threads == 1 ? "" : "s");
 }
 
@@ -51,46 +51,17 @@ static void cpu_describe(const lx_backend *be, char *text, size_t size)
     }
 #include "kernels/ops.def"
 
-/* What frees objects: no recorded operation is known any more (program.c). */
-#define FREES(object, type, free_it)                                                               \
-    static void object##_free(lx_backend *be, type *freed)                                         \
-    {                                                                                              \
-        atomic_fetch_add(&((lx_cpu *)be)->n_freed, 1);                                             \
-        free_it(be, freed);                                                                        \
-    }
-FREES(array, lx_array, lx_host_array_free)
-FREES(matrix, lx_matrix, lx_cpu_matrix_free)
-FREES(table, lx_table, lx_host_table_free)
-FREES(mask, lx_mask, lx_host_mask_free)
-FREES(states, lx_states, lx_host_states_free)
-
 static const lx_kernels table = {
     .name = "cpu",
     .close = cpu_close,
     .describe = cpu_describe,
-    .array_new = lx_host_array_new,
-    .rows_new = lx_host_rows_new,
-    .array_free = array_free,
-    .array_upload = lx_host_array_upload,
-    .array_download = lx_host_array_download,
+    LX_HOST_ENTRIES,
     .matrix_new = lx_cpu_matrix_new,
-    .matrix_free = matrix_free,
-    .table_new = lx_host_table_new,
-    .table_free = table_free,
-    .mask_new = lx_host_mask_new,
-    .mask_free = mask_free,
-    .states_new = lx_host_states_new,
-    .states_free = states_free,
-    .state_map = lx_host_state_map,
-    .state_zero = lx_host_state_zero,
-    .state_copy = lx_host_state_copy,
-    .state_export = lx_host_state_export,
-    .state_import = lx_host_state_import,
+    .matrix_free = lx_cpu_matrix_free,
     .begin = lx_cpu_begin,
 #define LX_OP(name) .name = queue_##name,
 #include "kernels/ops.def"
     .end = lx_cpu_end,
-    .sync = lx_cpu_sync,
 };
 
 static lx_status start(lx_cpu *c, lx_error *err)
@@ -122,15 +93,16 @@ lx_status lx_cpu_open(const lx_backend_options *options, lx_backend **out, lx_er
         free(c);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
     }
-    c->base.ops = &table;
+    c->host.base.ops = &table;
+    c->host.base.precision = options->precision;
+    c->host.base.isa = isa->name;
     c->isa = isa;
-    c->precision = options->precision;
     c->n_threads = options->n_threads;
     st = start(c, err);
     if (st != LX_OK) {
-        cpu_close(&c->base);
+        cpu_close(&c->host.base);
         return st;
     }
-    *out = &c->base;
+    *out = &c->host.base;
     return LX_OK;
 }

@@ -6,6 +6,7 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/cpu/weights.h"
+#include "kernels/host.h"
 #include "kernels/op.h"
 
 typedef struct lx_cpu lx_cpu;
@@ -129,16 +130,15 @@ typedef struct lx_cpu_claims {
 #define LX_CPU_OWN_ROWS 4 /* that every piece may compute for itself, at most */
 
 struct lx_cpu {
-    lx_backend base;
+    lx_host_backend host;
     const lx_cpu_isa *isa;
-    lx_precision precision;
     int32_t n_threads;
     lx_cpu_pool *pool;
     lx_turn turn; /* held from begin to end */
     lx_cpu_weights weights;
 
     /* the step that is being recorded or run */
-    lx_host_seen seen;
+    lx_batch_seen seen;
     const lx_batch *batch;
     uint64_t step;
     lx_status failed; /* the first error; end() returns it and nothing of the step runs */
@@ -146,8 +146,7 @@ struct lx_cpu {
     lx_cpu_op *ops;
     int32_t n_ops, ops_capacity;
     int32_t n_known;      /* ops of the step before that are as they were: no object was freed */
-    atomic_uint n_freed;  /* objects */
-    unsigned freed_known; /* n_freed when the step began */
+    unsigned freed_known; /* host.n_freed when the step began */
     lx_cpu_phase *phases; /* [ops_capacity] */
     int32_t n_phases;
     lx_cpu_claims *claims;   /* [n_threads] */
@@ -166,7 +165,6 @@ struct lx_cpu {
 lx_status lx_cpu_begin(lx_backend *be, const lx_batch *batch, lx_error *err);
 void lx_cpu_record(lx_cpu *c, const lx_cpu_kind *kind, const void *args);
 lx_status lx_cpu_end(lx_backend *be, uint64_t *step, lx_error *err);
-lx_status lx_cpu_sync(lx_backend *be, uint64_t step, lx_error *err);
 
 /* Cuts the recorded step into phases and pieces (plan.c). */
 void lx_cpu_plan(lx_cpu *c);

@@ -6,7 +6,7 @@
 #ifndef LINNET_KERNELS_CPU_ISA_H
 #define LINNET_KERNELS_CPU_ISA_H
 
-#include "kernels/host.h"
+#include "kernels/objects.h"
 #include "kernels/row_ranges.h"
 
 #define LX_OP_FILE cpu_job.h

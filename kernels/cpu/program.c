@@ -28,14 +28,14 @@ lx_status lx_cpu_begin(lx_backend *be, const lx_batch *batch, lx_error *err)
 {
     lx_cpu *c = (lx_cpu *)be;
     lx_turn_take(&c->turn);
-    lx_status st = lx_host_batch_check(batch, &c->seen, err);
+    lx_status st = lx_batch_check(batch, &c->seen, err);
     if (st != LX_OK) {
         lx_turn_give(&c->turn);
         return st;
     }
     c->batch = batch;
     c->failed = LX_OK;
-    unsigned freed = atomic_load(&c->n_freed);
+    unsigned freed = atomic_load(&c->host.n_freed);
     c->n_known = freed == c->freed_known ? c->n_ops : 0;
     c->freed_known = freed;
     c->n_ops = 0;
@@ -72,7 +72,7 @@ static bool note_uses(const lx_cpu *c, const lx_cpu_op *op)
     bool fence = false;
     for (int32_t i = 0; i < op->uses.n; i++) {
         const lx_use *u = &op->uses.arrays[i];
-        lx_array_use *use = u->array->use;
+        lx_array_use *use = ((const lx_host_array *)u->array)->use;
         if (u->role == LX_USE_PARAMETER)
             continue;
         if (use->step == c->step && (use->width != u->width || use->rows != u->rows))
@@ -266,12 +266,4 @@ lx_status lx_cpu_end(lx_backend *be, uint64_t *step, lx_error *err)
     c->batch = NULL;
     lx_turn_give(&c->turn);
     return st;
-}
-
-lx_status lx_cpu_sync(lx_backend *be, uint64_t step, lx_error *err)
-{
-    (void)be;
-    (void)step;
-    (void)err;
-    return LX_OK;
 }

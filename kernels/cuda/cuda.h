@@ -138,7 +138,7 @@ struct lx_cuda {
 
     /* the step that is being recorded */
     lx_cuda_frame *frame;
-    lx_host_seen seen;
+    lx_batch_seen seen;
     const lx_batch *batch;
     int32_t n_tokens, n_seqs, n_outputs;
     lx_cuda_live bucket; /* what launches cover; the same numbers where nothing is captured */
@@ -160,6 +160,30 @@ struct lx_cuda {
     size_t n_key, key_capacity;
 };
 
+/* lx_array with what launches need to know of it. */
+typedef struct lx_cuda_array {
+    lx_array base;
+    int64_t room; /* floats that may be written whatever rows there are; 0 but of rows_new */
+} lx_cuda_array;
+
+static inline int64_t lx_cuda_room(const lx_array *a)
+{
+    return ((const lx_cuda_array *)a)->room;
+}
+
+/* lx_states with what moves and launches need to know of them. */
+typedef struct lx_cuda_states {
+    lx_states base;
+    int32_t *pages;      /* the device's copy of base.pages */
+    uint64_t *last_step; /* [n_slots] that had a row of the slot */
+    bool *changed;       /* [n_slots] the slot was zeroed, mapped or copied since then */
+} lx_cuda_states;
+
+static inline const lx_cuda_states *lx_cuda_states_of(const lx_states *s)
+{
+    return (const lx_cuda_states *)s;
+}
+
 /* A matrix is packed for one of two products. */
 struct lx_matrix {
     lx_matrix_shape shape;
@@ -170,23 +194,36 @@ struct lx_matrix {
     lx_cuda_product *plan; /* NULL: exact, or of our own kernel */
 };
 
+/* device.c */
 /* A failed call of the runtime: the device counts as lost from then on. Returns LX_ERR_DEVICE. */
 lx_status lx_cuda_lose(lx_cuda *c, cudaError_t error, const char *what, lx_error *err);
 /* LX_OK, or why the device is lost; and makes it this thread's device. */
 lx_status lx_cuda_use(lx_cuda *c, lx_error *err);
-
-/* objects.c */
 static inline size_t lx_cuda_floats(int64_t n) /* their bytes */
 {
     return (size_t)n * sizeof(float);
 }
-/* Zeroed memory of the device, for `what`. */
+/* Memory of the device that starts as zeros: results are copied with the gaps between them, and the
+   library reads rows to spare. Waits, because the memory may be freed before anything else is
+   queued. The second says what the memory is for. */
+cudaError_t lx_cuda_zeros(const lx_cuda *c, size_t n_bytes, void **out);
 lx_status lx_cuda_device_new(lx_cuda *c, size_t n_bytes, const char *what, void **out,
                              lx_error *err);
 void lx_cuda_device_free(lx_cuda *c, void *p); /* NULL is allowed */
 /* Waits until the copy is done. */
 lx_status lx_cuda_copy(lx_cuda *c, void *to, const void *from, size_t n_bytes,
                        enum cudaMemcpyKind kind, lx_error *err);
+
+/* freed.c */
+/* What lies there is freed now, and something else may come there: called by any thread, before it
+   is. The graphs whose keys name it are dropped when the next one is asked for. */
+void lx_cuda_freed_add(lx_cuda *c, const void *p);
+/* Whether there are addresses; until end(), which forgets them, no other thread adds one. */
+bool lx_cuda_freed_begin(lx_cuda_freed *f);
+bool lx_cuda_freed_has(const lx_cuda_freed *f, const uint64_t *words, size_t n);
+void lx_cuda_freed_end(lx_cuda_freed *f);
+
+/* objects.c */
 lx_status lx_cuda_array_new(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err);
 lx_status lx_cuda_rows_new(lx_backend *be, int64_t rows, int64_t width, lx_array **out,
                            lx_error *err);
@@ -220,26 +257,34 @@ lx_status lx_cuda_state_export(lx_backend *be, const lx_states *s, int32_t slot,
 lx_status lx_cuda_state_import(lx_backend *be, lx_states *s, int32_t slot, const float *src,
                                int32_t n_pages);
 
-/* program.c: begin .. sync of lx_kernels */
+/* program.c: begin .. prepare of lx_kernels */
 lx_status lx_cuda_begin(lx_backend *be, const lx_batch *batch, lx_error *err);
 void lx_cuda_record(lx_cuda *c, const lx_cuda_kind *kind, const void *args);
 lx_status lx_cuda_end(lx_backend *be, uint64_t *step, lx_error *err);
-lx_status lx_cuda_sync(lx_backend *be, uint64_t step, lx_error *err);
 lx_status lx_cuda_prepare(lx_backend *be, lx_error *err);
-/* Waits for all steps under way and hands their results out: what they use may be replaced. */
+
+/* steps.c */
+lx_status lx_cuda_sync(lx_backend *be, uint64_t step, lx_error *err);
+/* Waits for the steps up to that one and hands out their results. */
+lx_status lx_cuda_finish_step(lx_cuda *c, uint64_t step, lx_error *err);
+/* The same of all steps under way: what they use may be replaced. */
 lx_status lx_cuda_finish_all(lx_cuda *c, lx_error *err);
 
 /* graph.c */
-int32_t lx_cuda_bucket(int32_t n); /* the smallest of 1, 2, 3, 4, 6, 8, 12, 16, .. that holds n */
+/* The smallest of 1, 2, 3, 4, 6, 8, 12, 16, .. that holds n. */
+static inline int32_t lx_cuda_bucket(int32_t n)
+{
+    int32_t power = 1;
+    while (power < n && power < 1 << 30)
+        power *= 2;
+    return power >= 4 && power / 4 * 3 >= n ? power / 4 * 3 : power;
+}
 /* How many sequences the steps have at most that run as the graph of those of n. */
 int32_t lx_cuda_step_size(int32_t n);
 /* The graph of the recorded operations, captured when they are new; the newest 256 are kept. */
 lx_status lx_cuda_graph_get(lx_cuda *c, lx_cuda_graph **out);
 lx_status lx_cuda_graph_run(lx_cuda *c);
 void lx_cuda_graphs_drop(lx_cuda *c);
-/* What lies there is freed now, and something else may come there: called by any thread, before it
-   is. The graphs whose keys name it are dropped when the next one is asked for. */
-void lx_cuda_graphs_forget(lx_cuda *c, const void *p);
 
 /* Numbers of a key (graph.c). */
 static inline uint64_t lx_cuda_key_address(const void *p)

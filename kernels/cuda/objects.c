@@ -1,53 +1,13 @@
 /*
- * The objects of the cuda back end but states (states.c): the structures of host.h with pointers to
- * the device's memory, so that the checks of host_checks.c serve here too. Memory is zero at first.
- * Copies run on the back end's stream and are waited for.
+ * The objects of the cuda back end but states (states.c): the structures of kernels/objects.h with
+ * pointers to the device's memory. Memory is zero at first. Copies run on the back end's stream,
+ * and the calls wait for them.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cuda/cuda.h"
-
-lx_status lx_cuda_device_new(lx_cuda *c, size_t n_bytes, const char *what, void **out,
-                             lx_error *err)
-{
-    void *p = NULL;
-    cudaError_t e = cudaMalloc(&p, n_bytes);
-    if (e == cudaErrorMemoryAllocation) {
-        (void)cudaGetLastError(); /* the next launch shall not report it */
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "cuda: no memory for %s (%.1f MiB)", what,
-                       (double)n_bytes / 1048576.0);
-    }
-    if (e == cudaSuccess)
-        e = cudaMemsetAsync(p, 0, n_bytes, c->stream);
-    if (e == cudaSuccess)
-        e = cudaStreamSynchronize(c->stream);
-    if (e != cudaSuccess) {
-        if (p != NULL)
-            (void)cudaFree(p);
-        return lx_cuda_lose(c, e, what, err);
-    }
-    *out = p;
-    return LX_OK;
-}
-
-void lx_cuda_device_free(lx_cuda *c, void *p)
-{
-    if (p == NULL)
-        return;
-    (void)cudaSetDevice(c->device);
-    (void)cudaFree(p);
-}
-
-lx_status lx_cuda_copy(lx_cuda *c, void *to, const void *from, size_t n_bytes,
-                       enum cudaMemcpyKind kind, lx_error *err)
-{
-    cudaError_t e = cudaMemcpyAsync(to, from, n_bytes, kind, c->stream);
-    if (e == cudaSuccess)
-        e = cudaStreamSynchronize(c->stream);
-    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "a copy", err);
-}
 
 static lx_status no_memory(lx_error *err, const char *what)
 {
@@ -62,35 +22,34 @@ static lx_status array_new(lx_cuda *c, int64_t n, int64_t room, lx_array **out, 
     lx_status st = lx_cuda_use(c, err);
     if (st != LX_OK)
         return st;
-    lx_array *a = calloc(1, sizeof *a);
+    lx_cuda_array *a = calloc(1, sizeof *a);
     if (a == NULL)
         return no_memory(err, "an array");
-    a->n = n;
+    a->base.n = n;
     a->room = room;
-    st = lx_cuda_device_new(c, lx_cuda_floats(n > room ? n : room), "an array", (void **)&a->data,
-                            err);
+    st = lx_cuda_device_new(c, lx_cuda_floats(n > room ? n : room), "an array",
+                            (void **)&a->base.data, err);
     if (st != LX_OK) {
         free(a);
         return st;
     }
-    *out = a;
+    *out = &a->base;
     return LX_OK;
 }
 
 lx_status lx_cuda_array_new(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err)
 {
-    if (n_floats < 1 || n_floats > LX_HOST_MAX_FLOATS)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "an array of %lld floats", (long long)n_floats);
-    return array_new((lx_cuda *)be, n_floats, 0, out, err);
+    lx_status st = lx_floats_check(n_floats, "an array", err);
+    return st == LX_OK ? array_new((lx_cuda *)be, n_floats, 0, out, err) : st;
 }
 
 /* With the rows that the launches of a captured step cover. */
 lx_status lx_cuda_rows_new(lx_backend *be, int64_t rows, int64_t width, lx_array **out,
                            lx_error *err)
 {
-    if (rows < 1 || width < 1 || rows > LX_HOST_MAX_FLOATS / width)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "an array of %lld rows of %lld floats",
-                       (long long)rows, (long long)width);
+    lx_status st = lx_rows_check(rows, width, err);
+    if (st != LX_OK)
+        return st;
     int64_t covered = rows > LX_CUDA_MOST_CAPTURED ? rows : lx_cuda_bucket((int32_t)rows);
     return array_new((lx_cuda *)be, rows * width, covered * width, out, err);
 }
@@ -99,21 +58,16 @@ void lx_cuda_array_free(lx_backend *be, lx_array *a)
 {
     if (a == NULL)
         return;
-    lx_cuda_graphs_forget((lx_cuda *)be, a);
+    lx_cuda_freed_add((lx_cuda *)be, a);
     lx_cuda_device_free((lx_cuda *)be, a->data);
     free(a);
-}
-
-static bool inside(const lx_array *a, int64_t offset, int64_t n)
-{
-    return offset >= 0 && n >= 0 && offset <= a->n && n <= a->n - offset;
 }
 
 lx_status lx_cuda_array_upload(lx_backend *be, lx_array *a, int64_t offset, const float *src,
                                int64_t n)
 {
     lx_cuda *c = (lx_cuda *)be;
-    if (!inside(a, offset, n))
+    if (!lx_array_has(a, offset, n))
         return LX_ERR_INVALID;
     lx_status st = lx_cuda_use(c, NULL);
     if (st != LX_OK || n == 0)
@@ -125,7 +79,7 @@ lx_status lx_cuda_array_download(lx_backend *be, const lx_array *a, int64_t offs
                                  int64_t n)
 {
     lx_cuda *c = (lx_cuda *)be;
-    if (!inside(a, offset, n))
+    if (!lx_array_has(a, offset, n))
         return LX_ERR_INVALID;
     lx_status st = lx_cuda_use(c, NULL);
     if (st != LX_OK || n == 0)
@@ -256,7 +210,7 @@ void lx_cuda_matrix_free(lx_backend *be, lx_matrix *w)
     lx_cuda *c = (lx_cuda *)be;
     if (w == NULL)
         return;
-    lx_cuda_graphs_forget(c, w);
+    lx_cuda_freed_add(c, w);
     lx_cuda_device_free(c, w->bias);
     lx_cuda_device_free(c, w->w);
     lx_cuda_device_free(c, w->w16);

@@ -72,7 +72,8 @@ static lx_cuda_op *readers_end(const lx_cuda *c, lx_cuda_op *op)
 {
     lx_cuda_op *end = NULL;
     const lx_use *y = lx_uses_find(&op->uses, LX_USE_OUT);
-    if (writing_of(op) != LX_CUDA_ROUNDED || y->array->room == 0 || times_named(op, y->array) != 1)
+    if (writing_of(op) != LX_CUDA_ROUNDED || lx_cuda_room(y->array) == 0 ||
+        times_named(op, y->array) != 1)
         return NULL;
     for (lx_cuda_op *o = op + 1; o < c->ops + c->n_ops; o++) {
         int32_t n = times_named(o, y->array);

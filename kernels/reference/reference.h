@@ -2,12 +2,13 @@
 #ifndef LINNET_KERNELS_REFERENCE_REFERENCE_H
 #define LINNET_KERNELS_REFERENCE_REFERENCE_H
 
+#include "kernels/host.h"
 #include "kernels/op.h"
 
 typedef struct lx_reference {
-    lx_backend base;
+    lx_host_backend host;
     lx_turn turn;
-    lx_host_seen seen;
+    lx_batch_seen seen;
     const lx_batch *batch;
     lx_status failed; /* the first error of this step; the rest of it does nothing */
     lx_error error;

@@ -19,7 +19,7 @@ static int64_t row_floats(const lx_attend_compressed_args *a)
 static float *page_of(const head *at, int32_t page)
 {
     const lx_attend_compressed_args *a = at->a;
-    return lx_host_page(a->states, at->slot, page) + a->page_offset +
+    return lx_states_page(a->states, at->slot, page) + a->page_offset +
            at->h * lx_compressed_rows(a->factor) * row_floats(a);
 }
 

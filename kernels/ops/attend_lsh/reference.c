@@ -15,7 +15,7 @@ typedef struct head {
 static float *row_of(const head *at, int64_t j)
 {
     const lx_attend_lsh_args *a = at->a;
-    float *page = lx_host_page(a->states, at->slot, (int32_t)(j / LX_PAGE_TOKENS));
+    float *page = lx_states_page(a->states, at->slot, (int32_t)(j / LX_PAGE_TOKENS));
     return page + a->page_offset + (at->h * LX_PAGE_TOKENS + j % LX_PAGE_TOKENS) * lx_lsh_row(a);
 }
 

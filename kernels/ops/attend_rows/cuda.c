@@ -52,7 +52,7 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
                              .qkv = a->qkv->data,
                              .tiles = (in_ring ? s->data : s->pool) + a->offset,
                              .stride = in_ring ? s->stride : s->page_stride,
-                             .pages = in_ring ? NULL : s->device_pages,
+                             .pages = in_ring ? NULL : lx_cuda_states_of(s)->pages,
                              .slot_pages = s->slot_pages,
                              .ring = a->ring / LX_ROWS_TILE,
                              .kept = lx_ring_kept(a->patterns, a->n_patterns),

@@ -42,7 +42,7 @@ static float *tile_of(const head *at, int64_t j)
     int64_t tile = j / LX_ROWS_TILE, floats = (int64_t)(a->d_key + a->d_value) * LX_ROWS_TILE;
     if (a->ring == 0) {
         int64_t in_page = LX_PAGE_TOKENS / LX_ROWS_TILE;
-        float *page = lx_host_page(s, at->slot, (int32_t)(tile / in_page)) + a->offset;
+        float *page = lx_states_page(s, at->slot, (int32_t)(tile / in_page)) + a->offset;
         return page + (at->keys * in_page + tile % in_page) * floats;
     }
     int64_t places = a->ring / LX_ROWS_TILE, kept = 0;

@@ -54,7 +54,7 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
 static int64_t pieces(const lx_cpu *c, const void *args)
 {
     const lx_gate_args *a = args;
-    return (int64_t)lx_host_row_count(c->batch, a->rows) * a->d / 1024;
+    return (int64_t)lx_batch_rows(c->batch, a->rows) * a->d / 1024;
 }
 
 const lx_cpu_kind lx_cpu_op_gate = {

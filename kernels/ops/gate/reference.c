@@ -29,7 +29,7 @@ lx_status lx_reference_gate(const lx_batch *b, const void *args, lx_error *err)
 {
     const lx_gate_args *a = args;
     const lx_columns y = lx_gate_output(a);
-    int64_t rows = lx_host_row_count(b, a->rows);
+    int64_t rows = lx_batch_rows(b, a->rows);
     (void)err;
     for (int64_t row = 0; row < rows; row++) {
         for (int32_t i = 0; i < a->d; i++)

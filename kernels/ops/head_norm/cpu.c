@@ -48,7 +48,7 @@ static void run_rows(const lx_cpu *c, const void *args, float *y, lx_cpu_range r
 static int64_t pieces(const lx_cpu *c, const void *args)
 {
     const lx_head_norm_args *a = args;
-    return (int64_t)lx_host_row_count(c->batch, a->rows) * a->n_heads * a->d / 1024;
+    return (int64_t)lx_batch_rows(c->batch, a->rows) * a->n_heads * a->d / 1024;
 }
 
 const lx_cpu_kind lx_cpu_op_head_norm = {.op = &lx_op_head_norm,

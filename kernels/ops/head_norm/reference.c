@@ -46,7 +46,7 @@ static void norm_head(const lx_head_norm_args *a, int64_t row, int32_t head, dou
 lx_status lx_reference_head_norm(const lx_batch *b, const void *args, lx_error *err)
 {
     const lx_head_norm_args *a = args;
-    int64_t rows = lx_host_row_count(b, a->rows);
+    int64_t rows = lx_batch_rows(b, a->rows);
     double *u = malloc((size_t)a->d * sizeof *u);
     if (u == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a head of %d", a->d);

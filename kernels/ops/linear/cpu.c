@@ -33,7 +33,7 @@ static void run_groups(const lx_cpu *c, const void *args, const float *x, lx_cpu
    reads it has written itself, and it does not come from the cache of another core. */
 static bool shares_rows(const lx_cpu *c, const lx_linear_args *a)
 {
-    return lx_host_row_count(c->batch, a->rows) >= LEAST_ROWS * c->n_threads;
+    return lx_batch_rows(c->batch, a->rows) >= LEAST_ROWS * c->n_threads;
 }
 
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
@@ -57,7 +57,7 @@ static int64_t scratch(const lx_cpu *c, const void *args)
 static int64_t pieces(const lx_cpu *c, const void *args)
 {
     const lx_linear_args *a = args;
-    int64_t rows = lx_host_row_count(c->batch, a->rows), n = c->n_threads;
+    int64_t rows = lx_batch_rows(c->batch, a->rows), n = c->n_threads;
     if (rows * a->w->shape.rows * a->w->shape.cols < LEAST_PRODUCTS)
         return 1;
     if (shares_rows(c, a))

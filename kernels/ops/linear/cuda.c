@@ -86,7 +86,7 @@ static bool has_room(const lx_cuda *c, const lx_array *a, lx_rows rows, int32_t 
 {
     int32_t live = rows == LX_ROWS_TOKENS ? c->n_tokens : c->n_outputs;
     int32_t covered = lx_cuda_row_count(c, rows);
-    return covered == live || (int64_t)covered * width <= a->room;
+    return covered == live || (int64_t)covered * width <= lx_cuda_room(a);
 }
 
 /* y = act(product [+ bias]) + residual */

@@ -28,7 +28,7 @@ lx_status lx_reference_linear(const lx_batch *b, const void *args, lx_error *err
 {
     const lx_linear_args *a = args;
     const lx_matrix *w = a->w;
-    int64_t rows = lx_host_row_count(b, a->rows), outputs = w->shape.rows, cols = w->shape.cols;
+    int64_t rows = lx_batch_rows(b, a->rows), outputs = w->shape.rows, cols = w->shape.cols;
     (void)err;
     for (int64_t row = 0; row < rows; row++) {
         const float *x = a->x->data + row * cols;
