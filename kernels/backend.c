@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "kernels/backends.h"
+#include "kernels/host.h"
 #include "kernels/plugin.h"
 
 static bool is_plugin(const char *name)

@@ -37,46 +37,13 @@ typedef struct lx_host_array {
 void *lx_host_reserve(size_t n_bytes);
 void lx_host_release(void *p, size_t n_bytes); /* NULL is allowed */
 
-/* Entries of lx_kernels; `be` is an lx_host_backend. */
-lx_status lx_host_array_new(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err);
-lx_status lx_host_rows_new(lx_backend *be, int64_t rows, int64_t width, lx_array **out,
-                           lx_error *err);
-void lx_host_array_free(lx_backend *be, lx_array *a);
-lx_status lx_host_array_upload(lx_backend *be, lx_array *a, int64_t offset, const float *src,
-                               int64_t n);
-lx_status lx_host_array_download(lx_backend *be, const lx_array *a, int64_t offset, float *dst,
-                                 int64_t n);
-lx_status lx_host_table_new(lx_backend *be, const lx_host_tensor *t, lx_table **out, lx_error *err);
-void lx_host_table_free(lx_backend *be, lx_table *t);
-lx_status lx_host_mask_new(lx_backend *be, const uint8_t *banned, int32_t n_ids, lx_mask **out,
-                           lx_error *err);
-void lx_host_mask_free(lx_backend *be, lx_mask *m);
-lx_status lx_host_states_new(lx_backend *be, const lx_state_layout *layout, int32_t n_slots,
-                             lx_states **out, lx_error *err);
-void lx_host_states_free(lx_backend *be, lx_states *s);
-lx_status lx_host_state_zero(lx_backend *be, lx_states *s, int32_t slot);
-lx_status lx_host_state_map(lx_backend *be, lx_states *s, int32_t slot, int32_t first, int32_t n,
-                            const int32_t *pages);
-lx_status lx_host_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t from,
-                             int32_t n_pages);
-lx_status lx_host_state_export(lx_backend *be, const lx_states *s, int32_t slot, float *dst,
-                               int32_t n_pages);
-lx_status lx_host_state_import(lx_backend *be, lx_states *s, int32_t slot, const float *src,
-                               int32_t n_pages);
-/* Nothing is left to wait for after end(). */
-lx_status lx_host_sync(lx_backend *be, uint64_t step, lx_error *err);
+/* `be` is an lx_host_backend. Nothing is left to wait for after end(). */
+LX_OBJECTS(LX_DECLARE, lx_host)
+LX_DECLARE(lx_host, sync)
 
-/* Those of them that a back end has as they are. */
-#define LX_HOST_ENTRIES                                                                            \
-    .array_new = lx_host_array_new, .rows_new = lx_host_rows_new,                                  \
-    .array_free = lx_host_array_free, .array_upload = lx_host_array_upload,                        \
-    .array_download = lx_host_array_download, .table_new = lx_host_table_new,                      \
-    .table_free = lx_host_table_free, .mask_new = lx_host_mask_new,                                \
-    .mask_free = lx_host_mask_free, .states_new = lx_host_states_new,                              \
-    .states_free = lx_host_states_free, .state_map = lx_host_state_map,                            \
-    .state_zero = lx_host_state_zero, .state_copy = lx_host_state_copy,                            \
-    .state_export = lx_host_state_export, .state_import = lx_host_state_import,                    \
-    .sync = lx_host_sync
+/* The back ends of this kind; see lx_backend_open. */
+lx_status lx_reference_open(const lx_backend_options *options, lx_backend **out, lx_error *err);
+lx_status lx_cpu_open(const lx_backend_options *options, lx_backend **out, lx_error *err);
 
 /* Floats offset .. offset + n - 1 of the state of sequence i, which branches, from its slot to its
    branch: where they are there. */

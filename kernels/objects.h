@@ -53,6 +53,21 @@ struct lx_states {
     int32_t *drawn;  /* [n_slots, LX_DRAWN] */
 };
 
+/*
+ * Functions PREFIX_NAME of a back end for entries NAME of lx_kernels: LX_DECLARE has the type that
+ * the table says, LX_ENTRY puts the function there. LX_OBJECTS lists the entries about objects.
+ * Matrices are not among them: their functions differ even between back ends on the host.
+ */
+#define LX_DECLARE(prefix, name) __typeof__(*((const lx_kernels *)0)->name) prefix##_##name;
+#define LX_ENTRY(prefix, name) .name = prefix##_##name,
+/* clang-format off */
+#define LX_OBJECTS(X, prefix)                                                                      \
+    X(prefix, array_new) X(prefix, rows_new) X(prefix, array_free) X(prefix, array_upload)         \
+    X(prefix, array_download) X(prefix, table_new) X(prefix, table_free) X(prefix, mask_new)       \
+    X(prefix, mask_free) X(prefix, states_new) X(prefix, states_free) X(prefix, state_map)         \
+    X(prefix, state_zero) X(prefix, state_copy) X(prefix, state_export) X(prefix, state_import)
+/* clang-format on */
+
 /* LX_OK when an object may have so many floats, or rows of floats; `what` names it in the error. */
 lx_status lx_floats_check(int64_t n, const char *what, lx_error *err);
 lx_status lx_rows_check(int64_t rows, int64_t width, lx_error *err);

@@ -64,6 +64,9 @@ static lx_status check_positions(const lx_op *op, const lx_batch *b, const lx_us
 lx_status lx_op_check(const lx_op *op, const lx_batch *b, const void *args, lx_uses *uses,
                       lx_error *err)
 {
+    const char *wrong = op->wrong != NULL ? op->wrong(args) : NULL;
+    if (wrong != NULL)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "%s: %s", op->name, wrong);
     lx_status st = op->check != NULL ? op->check(args, err) : LX_OK;
     if (st != LX_OK)
         return st;

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/backends.h"
 #include "kernels/cpu/cpu.h"
 
 static void cpu_close(lx_backend *be)
@@ -26,7 +25,7 @@ static void cpu_close(lx_backend *be)
     lx_turn_fini(&c->turn);
     lx_cpu_weights_fini(&c->weights);
     lx_host_release(c->scratch, (size_t)(c->scratch_floats * c->n_threads) * sizeof(float));
-    if (c->has_gate)
+    if (c->has_count)
         lx_event_count_fini(&c->finished);
     free(c->groups);
     free(c->claims);
@@ -51,25 +50,22 @@ static void cpu_describe(const lx_backend *be, char *text, size_t size)
     }
 #include "kernels/ops.def"
 
-static const lx_kernels table = {
-    .name = "cpu",
-    .close = cpu_close,
-    .describe = cpu_describe,
-    LX_HOST_ENTRIES,
-    .matrix_new = lx_cpu_matrix_new,
-    .matrix_free = lx_cpu_matrix_free,
-    .begin = lx_cpu_begin,
+static const lx_kernels table = {.name = "cpu",
+                                 .close = cpu_close,
+                                 .describe = cpu_describe,
+                                 LX_OBJECTS(LX_ENTRY, lx_host) LX_ENTRY(lx_host, sync)
+                                     LX_ENTRY(lx_cpu, matrix_new) LX_ENTRY(lx_cpu, matrix_free)
+                                         LX_ENTRY(lx_cpu, begin) LX_ENTRY(lx_cpu, end)
 #define LX_OP(name) .name = queue_##name,
 #include "kernels/ops.def"
-    .end = lx_cpu_end,
 };
 
 static lx_status start(lx_cpu *c, lx_error *err)
 {
     c->groups = calloc((size_t)c->n_threads * LX_CPU_ROUNDS, sizeof *c->groups);
     c->claims = aligned_alloc(64, (size_t)c->n_threads * sizeof *c->claims);
-    c->has_gate = lx_event_count_init(&c->finished) == 0;
-    if (c->groups == NULL || c->claims == NULL || !c->has_gate)
+    c->has_count = lx_event_count_init(&c->finished) == 0;
+    if (c->groups == NULL || c->claims == NULL || !c->has_count)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the cpu back end");
     for (int32_t i = 0; i < c->n_threads; i++)
         atomic_init(&c->claims[i].taken, UINT64_MAX); /* of the phase before the first */
@@ -82,7 +78,7 @@ lx_status lx_cpu_open(const lx_backend_options *options, lx_backend **out, lx_er
     lx_status st = lx_cpu_choose(options, &isa, err);
     if (st != LX_OK)
         return st;
-    lx_cpu *c = aligned_alloc(64, sizeof *c); /* it holds a gate */
+    lx_cpu *c = aligned_alloc(64, sizeof *c); /* it holds an event count */
     if (c == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the cpu back end");
     *c = (lx_cpu){0};

@@ -4,7 +4,6 @@
  */
 #include <stdint.h>
 
-#include "kernels/backends.h"
 #include "kernels/cpu/cpu.h"
 
 #if defined(__x86_64__)

@@ -1,8 +1,8 @@
 /*
- * Workers wait at the gate `start`. Whether they may join is said by `door`: a flag that it is
- * open, and the number of workers inside. The caller opens it, does its part, shuts it and waits
- * for those inside; a worker that comes too late finds it shut, or open for the next job, which it
- * may join.
+ * Workers wait for the event count `start`. `door` says whether they may join: a flag that it is
+ * open, and the number of workers inside. The caller opens the door, does its part, shuts the door
+ * and waits for the workers inside. A worker that comes too late finds the door shut, or open for
+ * the next job, which it may join.
  */
 #include "kernels/cpu/pool.h"
 

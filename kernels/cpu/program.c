@@ -89,7 +89,7 @@ static int64_t most(int64_t a, int64_t b)
 
 static void want_scratch(lx_cpu *c, const lx_cpu_op *op)
 {
-    int64_t n = op->kind->scratch != NULL ? op->kind->scratch(c, &op->args) : 0;
+    int64_t n = op->kind->scratch != NULL ? op->kind->scratch(&op->args) : 0;
     c->scratch_wanted = most(c->scratch_wanted, (n + 15) / 16 * 16);
     if (op->kind->columns != NULL) /* see plan.c: the rows before it may be its own */
         c->own_wanted =

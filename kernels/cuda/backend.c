@@ -95,38 +95,18 @@ static lx_status cuda_memory(lx_backend *be, int64_t *free_bytes, lx_error *err)
     }
 #include "kernels/ops.def"
 
-static const lx_kernels table = {
-    .name = "cuda",
-    .close = cuda_close,
-    .describe = cuda_describe,
-    .is_device = true,
-    .memory = cuda_memory,
-    .array_new = lx_cuda_array_new,
-    .rows_new = lx_cuda_rows_new,
-    .array_free = lx_cuda_array_free,
-    .array_upload = lx_cuda_array_upload,
-    .array_download = lx_cuda_array_download,
-    .matrix_new = lx_cuda_matrix_new,
-    .matrix_free = lx_cuda_matrix_free,
-    .table_new = lx_cuda_table_new,
-    .table_free = lx_cuda_table_free,
-    .mask_new = lx_cuda_mask_new,
-    .mask_free = lx_cuda_mask_free,
-    .states_new = lx_cuda_states_new,
-    .states_free = lx_cuda_states_free,
-    .state_map = lx_cuda_state_map,
-    .state_zero = lx_cuda_state_zero,
-    .state_copy = lx_cuda_state_copy,
-    .state_export = lx_cuda_state_export,
-    .state_import = lx_cuda_state_import,
-    .begin = lx_cuda_begin,
+static const lx_kernels table = {.name = "cuda",
+                                 .close = cuda_close,
+                                 .describe = cuda_describe,
+                                 .is_device = true,
+                                 .memory = cuda_memory,
+                                 LX_OBJECTS(LX_ENTRY, lx_cuda) LX_ENTRY(lx_cuda, matrix_new)
+                                     LX_ENTRY(lx_cuda, matrix_free) LX_ENTRY(lx_cuda, begin)
+                                         LX_ENTRY(lx_cuda, end) LX_ENTRY(lx_cuda, sync)
+                                             LX_ENTRY(lx_cuda, prepare) LX_ENTRY(lx_cuda, step_size)
 #define LX_OP_HOST(name)
 #define LX_OP(name) .name = queue_##name,
 #include "kernels/ops.def"
-    .end = lx_cuda_end,
-    .sync = lx_cuda_sync,
-    .prepare = lx_cuda_prepare,
-    .step_size = lx_cuda_step_size,
 };
 
 /* --- opening --- */

@@ -67,6 +67,13 @@ uint64_t lx_cuda_key_float(float f)
     return bits;
 }
 
+uint64_t *lx_cuda_key_columns(uint64_t *w, const lx_columns *c)
+{
+    w[0] = lx_cuda_key_address(c->array);
+    w[1] = lx_cuda_key_pair(c->width, c->first);
+    return w + 2;
+}
+
 /* Everything that the operation makes launches of. */
 static void put_op(const lx_cuda_op *op, uint64_t *w)
 {

@@ -14,17 +14,25 @@ static lx_status no_memory(lx_error *err, const char *what)
     return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %s", what);
 }
 
+/* Zeroed memory on the host for an object, if the device answers. */
+static lx_status object_new(lx_cuda *c, size_t n_bytes, const char *what, void **out, lx_error *err)
+{
+    lx_status st = lx_cuda_use(c, err);
+    if (st != LX_OK)
+        return st;
+    *out = calloc(1, n_bytes);
+    return *out != NULL ? LX_OK : no_memory(err, what);
+}
+
 /* --- arrays --- */
 
 /* n floats, and memory for as many as fit in `room`. */
 static lx_status array_new(lx_cuda *c, int64_t n, int64_t room, lx_array **out, lx_error *err)
 {
-    lx_status st = lx_cuda_use(c, err);
+    lx_cuda_array *a = NULL;
+    lx_status st = object_new(c, sizeof *a, "an array", (void **)&a, err);
     if (st != LX_OK)
         return st;
-    lx_cuda_array *a = calloc(1, sizeof *a);
-    if (a == NULL)
-        return no_memory(err, "an array");
     a->base.n = n;
     a->room = room;
     st = lx_cuda_device_new(c, lx_cuda_floats(n > room ? n : room), "an array",
@@ -63,28 +71,30 @@ void lx_cuda_array_free(lx_backend *be, lx_array *a)
     free(a);
 }
 
-lx_status lx_cuda_array_upload(lx_backend *be, lx_array *a, int64_t offset, const float *src,
-                               int64_t n)
+/* Between the host and n elements of the array from `offset` on: to `dst`, or from `src`. */
+static lx_status move(lx_cuda *c, const lx_array *a, int64_t offset, int64_t n, float *dst,
+                      const float *src)
 {
-    lx_cuda *c = (lx_cuda *)be;
     if (!lx_array_has(a, offset, n))
         return LX_ERR_INVALID;
     lx_status st = lx_cuda_use(c, NULL);
     if (st != LX_OK || n == 0)
         return st;
-    return lx_cuda_copy(c, a->data + offset, src, lx_cuda_floats(n), cudaMemcpyHostToDevice, NULL);
+    float *at = a->data + offset;
+    return dst != NULL ? lx_cuda_copy(c, dst, at, lx_cuda_floats(n), cudaMemcpyDeviceToHost, NULL)
+                       : lx_cuda_copy(c, at, src, lx_cuda_floats(n), cudaMemcpyHostToDevice, NULL);
+}
+
+lx_status lx_cuda_array_upload(lx_backend *be, lx_array *a, int64_t offset, const float *src,
+                               int64_t n)
+{
+    return move((lx_cuda *)be, a, offset, n, NULL, src);
 }
 
 lx_status lx_cuda_array_download(lx_backend *be, const lx_array *a, int64_t offset, float *dst,
                                  int64_t n)
 {
-    lx_cuda *c = (lx_cuda *)be;
-    if (!lx_array_has(a, offset, n))
-        return LX_ERR_INVALID;
-    lx_status st = lx_cuda_use(c, NULL);
-    if (st != LX_OK || n == 0)
-        return st;
-    return lx_cuda_copy(c, dst, a->data + offset, lx_cuda_floats(n), cudaMemcpyDeviceToHost, NULL);
+    return move((lx_cuda *)be, a, offset, n, dst, NULL);
 }
 
 /* --- matrices --- */
@@ -223,14 +233,12 @@ void lx_cuda_matrix_free(lx_backend *be, lx_matrix *w)
 lx_status lx_cuda_table_new(lx_backend *be, const lx_host_tensor *t, lx_table **out, lx_error *err)
 {
     lx_cuda *c = (lx_cuda *)be;
+    lx_table *table = NULL;
     lx_status st = lx_host_tensor_check(t, "an embedding table", err);
     if (st == LX_OK)
-        st = lx_cuda_use(c, err);
+        st = object_new(c, sizeof *table, "an embedding table", (void **)&table, err);
     if (st != LX_OK)
         return st;
-    lx_table *table = calloc(1, sizeof *table);
-    if (table == NULL)
-        return no_memory(err, "an embedding table");
     size_t n_bytes = (size_t)t->rows * (size_t)t->cols * (size_t)lx_dtype_bytes(t->dtype);
     *table = (lx_table){t->dtype, t->rows, t->cols, NULL, n_bytes};
     st = lx_cuda_device_new(c, n_bytes, "an embedding table", &table->data, err);
@@ -273,12 +281,10 @@ lx_status lx_cuda_mask_new(lx_backend *be, const uint8_t *banned, int32_t n_ids,
     lx_cuda *c = (lx_cuda *)be;
     if (n_ids < 1)
         return lx_fail(err, LX_ERR_INVALID, NULL, "a mask of %d ids", n_ids);
-    lx_status st = lx_cuda_use(c, err);
+    lx_mask *m = NULL;
+    lx_status st = object_new(c, sizeof *m, "a mask", (void **)&m, err);
     if (st != LX_OK)
         return st;
-    lx_mask *m = calloc(1, sizeof *m);
-    if (m == NULL)
-        return no_memory(err, "a mask");
     m->n_ids = n_ids;
     st = put_mask(c, m, banned, err);
     if (st != LX_OK) {

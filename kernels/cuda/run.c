@@ -124,8 +124,16 @@ lx_cuda_results lx_cuda_results_of(lx_cuda *c, const lx_cuda_op *op)
     return (lx_cuda_results){y, twin(c, op)};
 }
 
+lx_cuda_writing lx_cuda_writes_rounded(const void *args)
+{
+    (void)args;
+    return LX_CUDA_ROUNDED;
+}
+
 const uint16_t *lx_cuda_rounded_input(const lx_cuda *c, const lx_cuda_op *op)
 {
+    if (!c->is_ready)
+        return NULL;
     if (op->takes)
         return (const uint16_t *)lx_uses_find(&op->uses, LX_USE_IN)->array->data;
     return c->rounded.data;
@@ -133,9 +141,9 @@ const uint16_t *lx_cuda_rounded_input(const lx_cuda *c, const lx_cuda_op *op)
 
 static lx_status run_op(lx_cuda *c, const lx_cuda_op *op)
 {
-    bool ready = c->ready == op || op->takes;
+    c->is_ready = c->ready == op || op->takes;
     c->ready = NULL;
-    return op->kind->run(c, op, ready);
+    return op->kind->run(c, op);
 }
 
 lx_status lx_cuda_run_ops(lx_cuda *c, cudaStream_t target)

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/backends.h"
 #include "kernels/reference/reference.h"
 
 static void reference_close(lx_backend *be)
@@ -97,8 +96,11 @@ static void run(lx_backend *be, const lx_op *op, lx_reference_run *operate, cons
     lx_uses uses;
     if (r->failed == LX_OK)
         r->failed = lx_op_check(op, r->batch, args, &uses, &r->error);
-    if (r->failed == LX_OK)
-        r->failed = operate(r->batch, args, &r->error);
+    if (r->failed != LX_OK)
+        return;
+    r->failed = operate(r->batch, args);
+    if (r->failed != LX_OK)
+        (void)lx_fail(&r->error, r->failed, NULL, "no memory for %s", op->name);
     if (r->failed != LX_OK || op->drawing == NULL)
         return;
     lx_drawing d = op->drawing(args);
@@ -116,8 +118,7 @@ static const lx_kernels table = {
     .name = "reference",
     .close = reference_close,
     .describe = reference_describe,
-    LX_HOST_ENTRIES,
-    .matrix_new = reference_matrix_new,
+    LX_OBJECTS(LX_ENTRY, lx_host) LX_ENTRY(lx_host, sync).matrix_new = reference_matrix_new,
     .matrix_free = reference_matrix_free,
     .begin = reference_begin,
 #define LX_OP(name) .name = queue_##name,

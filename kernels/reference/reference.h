@@ -20,8 +20,9 @@ struct lx_matrix {
     float *bias; /* [rows], zeros when there is none */
 };
 
-/* Carries out an operation whose arguments have been checked, over the whole batch. */
-typedef lx_status lx_reference_run(const lx_batch *b, const void *args, lx_error *err);
+/* Carries out an operation whose arguments have been checked, over the whole batch. LX_OK, or
+   LX_ERR_NO_MEMORY. */
+typedef lx_status lx_reference_run(const lx_batch *b, const void *args);
 
 #define LX_OP(name) lx_reference_run lx_reference_##name;
 #include "kernels/ops.def"

@@ -1,5 +1,3 @@
-/* What the inner loop of `attend_compressed` is given (cpu.h); included by cpu/isa.h. */
-
 /* What makes a head's keys, or values, of blocks. */
 typedef struct lx_cpu_taps {
     const float *taps, *bias;

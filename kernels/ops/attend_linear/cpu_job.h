@@ -1,5 +1,3 @@
-/* What the inner loop of `attend_linear` is given (cpu.h); included by cpu/isa.h. */
-
 /* One head of one sequence: n_tokens rows, x_stride or y_stride floats apart. */
 typedef struct lx_cpu_attend_linear {
     const float *q, *k, *v;
@@ -22,3 +20,29 @@ static inline int64_t lx_cpu_attend_linear_scratch(int64_t d_key)
 }
 
 typedef void lx_cpu_attend_linear_loop(const lx_cpu_attend_linear *job);
+
+/* Rows row .. row + n_tokens - 1 of a head, whose state is s. */
+static inline lx_cpu_attend_linear lx_cpu_attend_linear_of(const lx_attend_linear_args *a,
+                                                           int64_t row, int64_t n_tokens,
+                                                           int64_t head, float *s, float *scratch)
+{
+    int64_t n = a->n_heads, dk = a->d_key, dv = a->d_value;
+    int64_t x_stride = n * (2 * dk + dv), y_stride = n * dv;
+    const float *x = a->qkv->data + row * x_stride;
+    return (lx_cpu_attend_linear){
+        .q = x + head * dk,
+        .k = x + n * dk + head * dk,
+        .v = x + 2 * n * dk + head * dv,
+        .y = a->y->data + row * y_stride + head * dv,
+        .s = s,
+        .z = s + dk * dv,
+        .n_tokens = n_tokens,
+        .x_stride = x_stride,
+        .y_stride = y_stride,
+        .d_key = a->d_key,
+        .d_value = a->d_value,
+        .feature_map = a->feature_map,
+        .eps = a->eps,
+        .scratch = scratch,
+    };
+}

@@ -4,10 +4,6 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct lx_cuda_attend_linear {
     float *y;       /* NULL: rounded alone */
     uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none */
@@ -21,9 +17,4 @@ typedef struct lx_cuda_attend_linear {
     float eps;
 } lx_cuda_attend_linear;
 
-cudaError_t lx_cuda_launch_attend_linear(const lx_cuda_attend_linear *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

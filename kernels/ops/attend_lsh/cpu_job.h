@@ -1,5 +1,3 @@
-/* What the inner loop of `attend_lsh` is given (cpu.h); included by cpu/isa.h. */
-
 /* One head of one sequence by buckets; where its rows lie: op.h. */
 typedef struct lx_cpu_attend_lsh {
     const float *qk, *v, *hashes;

@@ -116,10 +116,9 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
     }
 }
 
-static int64_t scratch(const lx_cpu *c, const void *args)
+static int64_t scratch(const void *args)
 {
     const lx_attend_rows_args *a = args;
-    (void)c;
     return lx_cpu_attend_rows_scratch(a->d_key, a->d_value);
 }
 
@@ -140,17 +139,11 @@ static int64_t count(const void *args)
     return whole ? lx_attend_rows_key_heads(a) : 0;
 }
 
-/* qkv lies as at lx_attend_rows_args: the queries of all heads, then the keys, then the values. */
 static int32_t columns(const void *args, lx_cpu_range heads, lx_cpu_range *groups)
 {
     const lx_attend_rows_args *a = args;
-    int64_t key = a->d_key / LX_CPU_GROUP, value = a->d_value / LX_CPU_GROUP;
-    int64_t n = a->n_heads, keys = lx_attend_rows_key_heads(a);
-    const int64_t first[] = {0, n * key, (n + keys) * key}, width[] = {n / keys * key, key, value};
-    for (int i = 0; i < 3; i++)
-        groups[i] =
-            (lx_cpu_range){first[i] + heads.from * width[i], first[i] + heads.to * width[i]};
-    return 3;
+    return lx_cpu_qkv_columns(a->n_heads, lx_attend_rows_key_heads(a), a->d_key, a->d_value, heads,
+                              groups);
 }
 
 static void run_heads(const lx_cpu *c, const void *args, const lx_cpu_part *part, lx_cpu_range mine,
@@ -165,9 +158,5 @@ static void run_heads(const lx_cpu *c, const void *args, const lx_cpu_part *part
 
 static const lx_cpu_heads heads = {count, columns, run_heads};
 
-const lx_cpu_kind lx_cpu_op_attend_rows = {.op = &lx_op_attend_rows,
-                                           .scratch = scratch,
-                                           .pieces = pieces,
-                                           .pieces_a_thread = 4,
-                                           .run = run,
-                                           .heads = &heads};
+LX_DEFINE_CPU(attend_rows, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 4, .run = run,
+              .heads = &heads);

@@ -1,5 +1,3 @@
-/* What the inner loop of `attend_rows` is given (cpu.h); included by cpu/isa.h. */
-
 /* A head of keys of one sequence, and the queries that read its rows; where these lie: op.h. */
 typedef struct lx_cpu_attend_rows {
     const float *q, *k, *v;

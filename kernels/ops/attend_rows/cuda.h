@@ -4,10 +4,6 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct lx_cuda_attend_rows {
     float *y;       /* NULL: rounded alone */
     uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none */
@@ -30,9 +26,4 @@ typedef struct lx_cuda_attend_rows {
     int32_t n_distances;
 } lx_cuda_attend_rows;
 
-cudaError_t lx_cuda_launch_attend_rows(const lx_cuda_attend_rows *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -142,12 +142,11 @@ static void attend_token(const head *at, int32_t i, const float *q, float *y)
         y[m] = (float)(seen == 0 ? 0 : o[m] / sum);
 }
 
-lx_status lx_reference_attend_rows(const lx_batch *b, const void *args, lx_error *err)
+lx_status lx_reference_attend_rows(const lx_batch *b, const void *args)
 {
     const lx_attend_rows_args *a = args;
     int64_t n = a->n_heads, dk = a->d_key, dv = a->d_value, width = lx_attend_rows_width(a);
     int64_t keys = lx_attend_rows_key_heads(a);
-    (void)err;
     for (int32_t s = 0; s < b->n_seqs; s++) {
         for (int32_t t = b->seq_start[s]; t < b->seq_start[s + 1]; t++) {
             const float *qkv = a->qkv->data + t * width;

@@ -1,5 +1,3 @@
-/* What the inner loop of `attend_whole` is given (cpu.h); included by cpu/isa.h. */
-
 /* One head of one whole sequence; hashes NULL: every token sees all others. */
 typedef struct lx_cpu_attend_whole {
     const float *q, *k, *v, *hashes;

@@ -1,5 +1,3 @@
-/* What the inner loop of `bonus` is given (cpu.h); included by cpu/isa.h. */
-
 /* A head of a row; z NULL for none. */
 typedef struct lx_cpu_bonus {
     float *y;

@@ -1,5 +1,3 @@
-/* What the inner loop of `chunk_sums` is given (cpu.h); included by cpu/isa.h. */
-
 /* Columns of one sequence; v, y and s begin at the first one. */
 typedef struct lx_cpu_chunk_sums {
     lx_cpu_inputs q, k, v;

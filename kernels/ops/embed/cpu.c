@@ -49,5 +49,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return c->batch->n_tokens / 4;
 }
 
-const lx_cpu_kind lx_cpu_op_embed = {
-    .op = &lx_op_embed, .pieces = pieces, .pieces_a_thread = 1, .run = run};
+LX_DEFINE_CPU(embed, .pieces = pieces, .pieces_a_thread = 1, .run = run);

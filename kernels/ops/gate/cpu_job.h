@@ -1,5 +1,3 @@
-/* What the inner loop of `gate` is given (cpu.h); included by cpu/isa.h. */
-
 /* Some elements of a row, all at the first one; NULL for what is not there. */
 typedef struct lx_cpu_gate {
     float *y;

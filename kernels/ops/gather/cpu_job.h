@@ -1,5 +1,2 @@
-/* What the inner loop of `gather` is given (cpu.h); included by cpu/isa.h. */
-
 /* Copies a row of n values. */
-
 typedef void lx_cpu_gather_loop(float *y, const float *x, int64_t n);

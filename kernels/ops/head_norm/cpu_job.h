@@ -1,5 +1,3 @@
-/* What the inner loop of `head_norm` is given (cpu.h); included by cpu/isa.h. */
-
 /* A head of a row, see lx_norm_kind; NULL for what is not there. */
 typedef struct lx_cpu_head_norm {
     float *y;

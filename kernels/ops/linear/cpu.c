@@ -47,9 +47,8 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
                    lx_cpu_share(0, a->w->groups, part), scratch);
 }
 
-static int64_t scratch(const lx_cpu *c, const void *args)
+static int64_t scratch(const void *args)
 {
-    (void)c;
     return lx_cpu_linear_scratch(((const lx_linear_args *)args)->w->shape.cols);
 }
 
@@ -84,9 +83,5 @@ static void prefetch(const void *args, lx_cpu_range groups)
 
 static const lx_cpu_columns columns = {groups_of, run_groups, prefetch};
 
-const lx_cpu_kind lx_cpu_op_linear = {.op = &lx_op_linear,
-                                      .scratch = scratch,
-                                      .pieces = pieces,
-                                      .pieces_a_thread = 2,
-                                      .run = run,
-                                      .columns = &columns};
+LX_DEFINE_CPU(linear, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 2, .run = run,
+              .columns = &columns);

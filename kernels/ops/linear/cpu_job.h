@@ -1,5 +1,3 @@
-/* What the inner loop of `linear` is given (cpu.h); included by cpu/isa.h. */
-
 /*
  * Packed weights: outputs in groups of 32, each group contiguous and padded with zeros to 32,
  * inputs outermost within it. f32: [groups][cols][32]. bf16: [groups][(cols + 1) / 2][32] words

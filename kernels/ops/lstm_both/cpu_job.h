@@ -1,5 +1,3 @@
-/* What the inner loop of `lstm_both` is given (cpu.h); included by cpu/isa.h. */
-
 /* One way of one sequence, from the first token that it comes to; strides are below 0 on the way
    back. */
 typedef struct lx_cpu_lstm_both {

@@ -1,5 +1,3 @@
-/* What the inner loop of `recurrence` is given (cpu.h); included by cpu/isa.h. */
-
 /* Columns of one head of one sequence; v, y and s begin at the first one. */
 typedef struct lx_cpu_recurrence {
     lx_cpu_inputs q, k, v, w, a, b, beta;

@@ -1,5 +1,3 @@
-/* What the inner loop of `rotary` is given (cpu.h); included by cpu/isa.h. */
-
 /* The heads of a row, [apart] each, of which d columns turn; scratch [d]. */
 typedef struct lx_cpu_rotary {
     float *x, *scratch;

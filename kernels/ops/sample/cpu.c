@@ -388,9 +388,8 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
             sample_row(c->isa, &a->rows[i], a->logits->data + i * a->n_ids, a->n_ids, scratch);
 }
 
-static int64_t scratch_floats(const lx_cpu *c, const void *args)
+static int64_t scratch_floats(const void *args)
 {
-    (void)c;
     return 4 * stride_of(((const lx_sample_args *)args)->n_ids);
 }
 
@@ -400,8 +399,5 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return c->batch->n_outputs;
 }
 
-const lx_cpu_kind lx_cpu_op_sample = {.op = &lx_op_sample,
-                                      .scratch = scratch_floats,
-                                      .pieces = pieces,
-                                      .pieces_a_thread = 1,
-                                      .run = run};
+LX_DEFINE_CPU(sample, .scratch = scratch_floats, .pieces = pieces, .pieces_a_thread = 1,
+              .run = run);

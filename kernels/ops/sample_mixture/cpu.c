@@ -97,9 +97,8 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
                                a->n_components, a->n_levels, scratch);
 }
 
-static int64_t scratch_floats(const lx_cpu *c, const void *args)
+static int64_t scratch_floats(const void *args)
 {
-    (void)c;
     (void)args;
     return LX_CPU_MIXTURE;
 }
@@ -110,8 +109,5 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return c->batch->n_outputs;
 }
 
-const lx_cpu_kind lx_cpu_op_sample_mixture = {.op = &lx_op_sample_mixture,
-                                              .scratch = scratch_floats,
-                                              .pieces = pieces,
-                                              .pieces_a_thread = 1,
-                                              .run = run};
+LX_DEFINE_CPU(sample_mixture, .scratch = scratch_floats, .pieces = pieces, .pieces_a_thread = 1,
+              .run = run);

@@ -1,5 +1,3 @@
-/* What the inner loop of `sample_mixture` is given (cpu.h); included by cpu/isa.h. */
-
 /* A row of a mixture head. */
 typedef struct lx_cpu_sample_mixture {
     const float *logits, *means, *log_scales; /* [n], all finite */

@@ -18,10 +18,9 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[4] = lx_cuda_key_address(a->states);
 }
 
-static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+static lx_status run(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_sample_mixture_args *a = &op->args.sample_mixture;
-    (void)ready;
     lx_cuda_sample_mixture k = {.parameters = a->parameters->data,
                                 .rows = lx_cuda_input(c, op->in),
                                 .out = (void *)(c->results.device + op->out),
@@ -35,5 +34,4 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
                                             "sample_mixture");
 }
 
-const lx_cuda_kind lx_cuda_op_sample_mixture = {
-    .op = &lx_op_sample_mixture, .record = record, .key = key, .run = run};
+LX_DEFINE_CUDA(sample_mixture, .record = record, .key = key, .run = run);

@@ -4,10 +4,6 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct lx_cuda_sample_mixture {
     const float *parameters;
     const lx_cuda_row *rows;
@@ -17,9 +13,4 @@ typedef struct lx_cuda_sample_mixture {
     int32_t n_rows, n, levels;
 } lx_cuda_sample_mixture;
 
-cudaError_t lx_cuda_launch_sample_mixture(const lx_cuda_sample_mixture *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -1,5 +1,3 @@
-/* What the inner loop of `short_conv` is given (cpu.h); included by cpu/isa.h. */
-
 /* Channels of one sequence; everything is at the first of them, rows but those of x d floats apart.
    bias NULL for none. */
 typedef struct lx_cpu_short_conv {

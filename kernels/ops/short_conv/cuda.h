@@ -4,10 +4,6 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct lx_cuda_short_conv {
     float *y;       /* NULL: rounded alone */
     uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none */
@@ -23,9 +19,4 @@ typedef struct lx_cuda_short_conv {
     lx_function f;
 } lx_cuda_short_conv;
 
-cudaError_t lx_cuda_launch_short_conv(const lx_cuda_short_conv *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

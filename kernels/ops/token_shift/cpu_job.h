@@ -1,5 +1,3 @@
-/* What the inner loop of `token_shift` is given (cpu.h); included by cpu/isa.h. */
-
 /* Columns of one sequence; everything is at the first of them, rows d floats apart. */
 typedef struct lx_cpu_token_shift {
     float *y[LX_SHIFT_MOST_MIXES];

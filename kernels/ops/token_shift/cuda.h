@@ -4,10 +4,6 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct lx_cuda_token_shift {
     float *y[LX_SHIFT_MOST_MIXES];
     const float *x, *mixes;
@@ -19,9 +15,4 @@ typedef struct lx_cuda_token_shift {
     int32_t n_seqs, d, n_mixes;
 } lx_cuda_token_shift;
 
-cudaError_t lx_cuda_launch_token_shift(const lx_cuda_token_shift *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif
