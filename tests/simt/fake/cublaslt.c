@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/host.h"
+#include "kernels/step.h"
 #include "kernels/kernels.h"
 #include "tests/simt/fake/cublasLt.h"
 #include "tests/simt/fake/fake.h"
