@@ -25,11 +25,6 @@ function(linnet_choose_instruction_sets target)
   file(WRITE ${program}.c "#include <stdio.h>
 #include \"kernels/cpu/choose.c\"
 ${tables}
-const char *lx_isa_name(lx_isa isa)
-{
-    return isa == LX_ISA_AUTO ? \"auto\" : NULL;
-}
-
 int main(void)
 {
     const lx_cpu_isa *isa = NULL;

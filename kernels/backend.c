@@ -5,16 +5,8 @@
 #include <string.h>
 
 #include "common/log.h"
-#include "kernels/backends.h"
+#include "kernels/host.h"
 #include "kernels/plugin.h"
-
-const char *lx_isa_name(lx_isa isa)
-{
-    static const char *const names[] = {"auto",       "plain",      "avx2",     "avx512",
-                                        "avx512bf16", "avx512vnni", "amx",      "amxplain",
-                                        "neon",       "neondot",    "neonbf16", "neonbf16plain"};
-    return (size_t)isa < sizeof names / sizeof names[0] ? names[isa] : NULL;
-}
 
 static bool is_plugin(const char *name)
 {

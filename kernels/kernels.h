@@ -41,39 +41,16 @@
 #define LINNET_KERNELS_KERNELS_H
 
 #include "common/status.h"
-#include "kernels/ops/attend_both/op.h"
-#include "kernels/ops/attend_compressed/op.h"
-#include "kernels/ops/attend_linear/op.h"
-#include "kernels/ops/attend_lsh/op.h"
-#include "kernels/ops/attend_rows/op.h"
-#include "kernels/ops/attend_whole/op.h"
-#include "kernels/ops/bonus/op.h"
-#include "kernels/ops/chunk_sums/op.h"
-#include "kernels/ops/embed/op.h"
-#include "kernels/ops/gate/op.h"
-#include "kernels/ops/gather/op.h"
-#include "kernels/ops/head_norm/op.h"
-#include "kernels/ops/linear/op.h"
-#include "kernels/ops/lstm_both/op.h"
-#include "kernels/ops/norm/op.h"
-#include "kernels/ops/recurrence/op.h"
-#include "kernels/ops/rotary/op.h"
-#include "kernels/ops/sample/op.h"
-#include "kernels/ops/sample_mixture/op.h"
-#include "kernels/ops/short_conv/op.h"
-#include "kernels/ops/token_shift/op.h"
 #include "kernels/types.h"
+
+#define LX_OP_FILE op.h
+#include "kernels/ops.def"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef struct lx_kernels lx_kernels; /* the table */
-
-/* An opened back end. Every back end's own structure begins with this. */
-struct lx_backend {
-    const lx_kernels *ops;
-};
 
 /*
  * The instruction set of the cpu back end. LX_ISA_AUTO takes the best the processor has for the
@@ -104,7 +81,7 @@ typedef enum lx_isa {
     LX_ISA_NEON_BF16_PLAIN
 } lx_isa;
 
-/* As in options and descriptions, "auto" to "neonbf16plain"; NULL behind the last. Static; any
+/* As in options and descriptions, "auto" to "neonbf16plain"; NULL after the last. Static; any
  * thread.
  */
 const char *lx_isa_name(lx_isa isa);
@@ -122,6 +99,13 @@ typedef enum lx_precision {
     LX_PRECISION_AUTO, /* rounded to bf16 where the processor multiplies bf16, otherwise F32 */
     LX_PRECISION_INT8
 } lx_precision;
+
+/* An opened back end. Every back end's own structure begins with this. */
+struct lx_backend {
+    const lx_kernels *ops;
+    lx_precision precision;
+    const char *isa; /* lx_isa_name of its instruction set, static; NULL: it has none */
+};
 
 /* What multiplies in bf16 on the cuda back end: NVIDIA's library, or kernels of our own, which are
    one launch a product and sum in an order that is written down (kernels/ops/linear/cuda_mma.cu).

@@ -15,7 +15,7 @@ static inline bool has_room(const lx_use *use, int64_t rows)
 
 static inline int64_t rows_of(const lx_batch *b, const lx_use *use)
 {
-    return use->role == LX_USE_PARAMETER ? 1 : lx_host_row_count(b, use->rows);
+    return use->role == LX_USE_PARAMETER ? 1 : lx_batch_rows(b, use->rows);
 }
 
 static lx_status fail_use(const lx_op *op, const lx_batch *b, const lx_use *use, lx_error *err)
@@ -53,7 +53,7 @@ static lx_status check_positions(const lx_op *op, const lx_batch *b, const lx_us
     for (int32_t i = 0; uses->pages && i < b->n_seqs; i++) {
         int32_t tokens = b->position[i] + b->seq_start[i + 1] - b->seq_start[i];
         int32_t pages = (tokens + LX_PAGE_TOKENS - 1) / LX_PAGE_TOKENS;
-        if (!lx_host_has_pages(uses->states, b->slot[i], pages))
+        if (!lx_states_have(uses->states, b->slot[i], pages))
             return lx_fail(err, LX_ERR_INVALID, NULL,
                            "%s: slot %d has not the pages mapped of %d tokens", op->name,
                            b->slot[i], tokens);
@@ -64,6 +64,9 @@ static lx_status check_positions(const lx_op *op, const lx_batch *b, const lx_us
 lx_status lx_op_check(const lx_op *op, const lx_batch *b, const void *args, lx_uses *uses,
                       lx_error *err)
 {
+    const char *wrong = op->wrong != NULL ? op->wrong(args) : NULL;
+    if (wrong != NULL)
+        return lx_fail(err, LX_ERR_INVALID, NULL, "%s: %s", op->name, wrong);
     lx_status st = op->check != NULL ? op->check(args, err) : LX_OK;
     if (st != LX_OK)
         return st;

@@ -6,7 +6,7 @@
 #ifndef LINNET_KERNELS_OP_H
 #define LINNET_KERNELS_OP_H
 
-#include "kernels/host.h"
+#include "kernels/step.h"
 
 /* An array that an operation reads or writes: [rows, width] where `role` is not a parameter. */
 typedef enum lx_use_role {
@@ -48,7 +48,10 @@ typedef struct lx_op {
     /* No memory of the host lies behind the arguments: what is right once is right as long as their
        objects are there. */
     bool lasting;
-    /* The arguments by themselves, without looking at any row. NULL: there is nothing to check. */
+    /* What is wrong with the arguments by themselves, without looking at any row; NULL: nothing. */
+    const char *(*wrong)(const void *args);
+    /* The same, after that, with a text of its own. Both are NULL where there is nothing to check.
+     */
     lx_status (*check)(const void *args, lx_error *err);
     void (*uses)(const void *args, lx_uses *uses);
     /* What is given by rows on the host, when all else is right. NULL: nothing is. */
@@ -56,6 +59,9 @@ typedef struct lx_op {
     /* Of a sampling operation, else NULL. */
     lx_drawing (*drawing)(const void *args);
 } lx_op;
+
+#define LX_DEFINE_OP(NAME, ...)                                                                    \
+    const lx_op lx_op_##NAME = {.name = #NAME, .args_size = sizeof(lx_##NAME##_args), __VA_ARGS__}
 
 /* Room for the arguments of any operation. */
 typedef union lx_op_args {
@@ -76,6 +82,20 @@ lx_status lx_op_check(const lx_op *op, const lx_batch *b, const void *args, lx_u
  *uses. */
 lx_status lx_op_check_batch(const lx_op *op, const lx_batch *b, const void *args,
                             const lx_uses *uses, lx_error *err);
+
+/* For `uses`: an array, of token rows; and a parameter of `width` floats, if it is not NULL. */
+static inline void lx_uses_array(lx_uses *u, lx_use_role role, const char *name,
+                                 const lx_array *array, int64_t width)
+{
+    u->arrays[u->n++] = (lx_use){role, name, array, width, LX_ROWS_TOKENS};
+}
+
+static inline void lx_uses_optional(lx_uses *u, const char *name, const lx_array *array,
+                                    int64_t width)
+{
+    if (array != NULL)
+        lx_uses_array(u, LX_USE_PARAMETER, name, array, width);
+}
 
 /* The first array of this role, or NULL. */
 static inline const lx_use *lx_uses_find(const lx_uses *uses, lx_use_role role)

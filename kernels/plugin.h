@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of kernels.h that a library built before would not understand. */
-#define LX_PLUGIN_ABI 6
+#define LX_PLUGIN_ABI 7
 #define LX_PLUGIN_SYMBOL "lx_kernels_plugin"
 
 typedef struct lx_plugin {

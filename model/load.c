@@ -301,7 +301,8 @@ static lx_status add_generation_ends(lx_model *m, lx_error *err)
     for (int32_t i = 0; st == LX_OK && i < n; i++) {
         int32_t known = lx_text_of(&m->config)->n_ends;
         add_end(m, ids[i]);
-        if (lx_text_of(&m->config)->n_ends > known) /* else the model is as it was, and so are its states */
+        if (lx_text_of(&m->config)->n_ends >
+            known) /* else the model is as it was, and so are its states */
             m->hash = lx_file_hash(m->hash, &ids[i], sizeof ids[i]);
     }
     return st;

@@ -61,9 +61,9 @@ typedef struct lx_model {
     struct lx_jinja *jinja;      /* of text: any other template; NULL: none that can be rendered */
     char *no_jinja;              /* then why not, a line; else NULL */
     char *begin_name, *end_name; /* bos_token and eos_token of a template; NULL: none */
-    void *task_data;                     /* of the task: its `load` made it, or NULL */
-    bool has_template;                   /* it has one, known or not */
-    uint64_t hash;                       /* of every file that is read */
+    void *task_data;             /* of the task: its `load` made it, or NULL */
+    bool has_template;           /* it has one, known or not */
+    uint64_t hash;               /* of every file that is read */
     int64_t n_parameters;
     int32_t max_rows; /* input rows that a state may absorb: the task's longest plan */
     lx_layer *layers; /* [n_layers] */

@@ -2,7 +2,7 @@
  * The cpu back end: f32 or bf16 weights, f32 activations, states and sums, one or more threads.
  *
  *   program.c  records a step and runs it        plan.c   cuts it into pieces for the threads
- *   run.c      carries out a piece               pool.c, gate.c  the threads
+ *   run.c      carries out a piece               pool.c, event_count.c  the threads
  *   choose.c   which instruction set             weights.c  the memory of matrices
  *   kernels/ops/NAME/cpu.c  an operation on a piece
  *   body*.h    the inner loops, over sixteen lanes (v16_*.h) and tiles (tiles_*.h), compiled by
@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kernels/backends.h"
 #include "kernels/cpu/cpu.h"
 
 static void cpu_close(lx_backend *be)
@@ -26,8 +25,8 @@ static void cpu_close(lx_backend *be)
     lx_turn_fini(&c->turn);
     lx_cpu_weights_fini(&c->weights);
     lx_host_release(c->scratch, (size_t)(c->scratch_floats * c->n_threads) * sizeof(float));
-    if (c->has_gate)
-        lx_cpu_gate_fini(&c->finished);
+    if (c->has_count)
+        lx_event_count_fini(&c->finished);
     free(c->groups);
     free(c->claims);
     free(c->phases);
@@ -40,7 +39,7 @@ static void cpu_describe(const lx_backend *be, char *text, size_t size)
 {
     const lx_cpu *c = (const lx_cpu *)be;
     (void)snprintf(text, size, "cpu (%s%s, %d thread%s)", c->isa->name,
-                   c->precision == LX_PRECISION_INT8 ? ", int8" : "", c->n_threads,
+                   be->precision == LX_PRECISION_INT8 ? ", int8" : "", c->n_threads,
                    c->n_threads == 1 ? "" : "s");
 }
 
@@ -51,54 +50,22 @@ static void cpu_describe(const lx_backend *be, char *text, size_t size)
     }
 #include "kernels/ops.def"
 
-/* What frees objects: no recorded operation is known any more (program.c). */
-#define FREES(object, type, free_it)                                                               \
-    static void object##_free(lx_backend *be, type *freed)                                         \
-    {                                                                                              \
-        atomic_fetch_add(&((lx_cpu *)be)->n_freed, 1);                                             \
-        free_it(be, freed);                                                                        \
-    }
-FREES(array, lx_array, lx_host_array_free)
-FREES(matrix, lx_matrix, lx_cpu_matrix_free)
-FREES(table, lx_table, lx_host_table_free)
-FREES(mask, lx_mask, lx_host_mask_free)
-FREES(states, lx_states, lx_host_states_free)
-
-static const lx_kernels table = {
-    .name = "cpu",
-    .close = cpu_close,
-    .describe = cpu_describe,
-    .array_new = lx_host_array_new,
-    .rows_new = lx_host_rows_new,
-    .array_free = array_free,
-    .array_upload = lx_host_array_upload,
-    .array_download = lx_host_array_download,
-    .matrix_new = lx_cpu_matrix_new,
-    .matrix_free = matrix_free,
-    .table_new = lx_host_table_new,
-    .table_free = table_free,
-    .mask_new = lx_host_mask_new,
-    .mask_free = mask_free,
-    .states_new = lx_host_states_new,
-    .states_free = states_free,
-    .state_map = lx_host_state_map,
-    .state_zero = lx_host_state_zero,
-    .state_copy = lx_host_state_copy,
-    .state_export = lx_host_state_export,
-    .state_import = lx_host_state_import,
-    .begin = lx_cpu_begin,
+static const lx_kernels table = {.name = "cpu",
+                                 .close = cpu_close,
+                                 .describe = cpu_describe,
+                                 LX_OBJECTS(LX_ENTRY, lx_host) LX_ENTRY(lx_host, sync)
+                                     LX_ENTRY(lx_cpu, matrix_new) LX_ENTRY(lx_cpu, matrix_free)
+                                         LX_ENTRY(lx_cpu, begin) LX_ENTRY(lx_cpu, end)
 #define LX_OP(name) .name = queue_##name,
 #include "kernels/ops.def"
-    .end = lx_cpu_end,
-    .sync = lx_cpu_sync,
 };
 
 static lx_status start(lx_cpu *c, lx_error *err)
 {
     c->groups = calloc((size_t)c->n_threads * LX_CPU_ROUNDS, sizeof *c->groups);
     c->claims = aligned_alloc(64, (size_t)c->n_threads * sizeof *c->claims);
-    c->has_gate = lx_cpu_gate_init(&c->finished) == 0;
-    if (c->groups == NULL || c->claims == NULL || !c->has_gate)
+    c->has_count = lx_event_count_init(&c->finished) == 0;
+    if (c->groups == NULL || c->claims == NULL || !c->has_count)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the cpu back end");
     for (int32_t i = 0; i < c->n_threads; i++)
         atomic_init(&c->claims[i].taken, UINT64_MAX); /* of the phase before the first */
@@ -111,7 +78,7 @@ lx_status lx_cpu_open(const lx_backend_options *options, lx_backend **out, lx_er
     lx_status st = lx_cpu_choose(options, &isa, err);
     if (st != LX_OK)
         return st;
-    lx_cpu *c = aligned_alloc(64, sizeof *c); /* it holds a gate */
+    lx_cpu *c = aligned_alloc(64, sizeof *c); /* it holds an event count */
     if (c == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the cpu back end");
     *c = (lx_cpu){0};
@@ -122,15 +89,16 @@ lx_status lx_cpu_open(const lx_backend_options *options, lx_backend **out, lx_er
         free(c);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
     }
-    c->base.ops = &table;
+    c->host.base.ops = &table;
+    c->host.base.precision = options->precision;
+    c->host.base.isa = isa->name;
     c->isa = isa;
-    c->precision = options->precision;
     c->n_threads = options->n_threads;
     st = start(c, err);
     if (st != LX_OK) {
-        cpu_close(&c->base);
+        cpu_close(&c->host.base);
         return st;
     }
-    *out = &c->base;
+    *out = &c->host.base;
     return LX_OK;
 }

@@ -1,7 +1,7 @@
 /*
- * The inner loops of the cpu back end, written once over sixteen lanes (v16_*.h), in
- * kernels/ops/NAME/cpu.h. isa_*.c includes
- * this after choosing the lanes; each inclusion defines one table `BODY_TABLE`.
+ * The inner loops of the cpu back end, written once over sixteen lanes (v16_*.h) in
+ * kernels/ops/NAME/cpu.h. An isa_*.c chooses the lanes and then includes this file, which defines
+ * one table `BODY_TABLE`.
  *
  * One rule makes results independent of batch, split, thread count and instruction set: what is
  * added to what, and in which order, depends only on the sizes of the model. An output of `linear`
@@ -41,53 +41,11 @@ V16_FN void body_store(float *p, v16 v, const int n)
         v16_store_n(p, v, n);
 }
 
-#include "kernels/ops/linear/cpu.h"
-
-#include "kernels/ops/attend_both/cpu.h"
-#include "kernels/ops/attend_compressed/cpu.h"
-#include "kernels/ops/attend_linear/cpu.h"
-#include "kernels/ops/attend_lsh/cpu.h"
-#include "kernels/ops/attend_rows/cpu.h"
-#include "kernels/ops/attend_whole/cpu.h"
-#include "kernels/ops/bonus/cpu.h"
-#include "kernels/ops/chunk_sums/cpu.h"
-#include "kernels/ops/embed/cpu.h"
-#include "kernels/ops/gate/cpu.h"
-#include "kernels/ops/head_norm/cpu.h"
-#include "kernels/ops/lstm_both/cpu.h"
-#include "kernels/ops/norm/cpu.h"
-#include "kernels/ops/recurrence/cpu.h"
-#include "kernels/ops/rotary/cpu.h"
-#include "kernels/ops/sample/cpu.h"
-#include "kernels/ops/sample_mixture/cpu.h"
-#include "kernels/ops/short_conv/cpu.h"
-#include "kernels/ops/token_shift/cpu.h"
+#define LX_OP_FILE cpu.h
+#include "kernels/ops.def"
 
 const lx_cpu_isa BODY_TABLE = {
     .name = BODY_NAME,
-    .linear = linear,
-    .add_row = add_row,
-    .norm = norm,
-    .attend = attend,
-    .attend_both = attend_both,
-    .attend_whole = attend_whole,
-    .lstm = lstm,
-    .recurrence = recurrence,
-    .attend_kept = attend_kept,
-    .lsh = lsh,
-    .compressed = compressed,
-    .chunk_sums = chunk_sums,
-    .gate = gate,
-    .head_norm = head_norm,
-    .short_conv = short_conv,
-    .token_shift = token_shift,
-    .bonus = bonus,
-    .rotary = rotary,
-    .scan = scan,
-    .range = range,
-    .add = add,
-    .weights = weights,
-    .sum = sum_block,
-    .above = above,
-    .mixture = mixture,
+#define LX_OP(name) .name = &name,
+#include "kernels/ops.def"
 };

@@ -4,7 +4,6 @@
  */
 #include <stdint.h>
 
-#include "kernels/backends.h"
 #include "kernels/cpu/cpu.h"
 
 #if defined(__x86_64__)
@@ -81,6 +80,14 @@ static bool has_plain(void)
     return true;
 }
 
+const char *lx_isa_name(lx_isa isa)
+{
+    static const char *const names[] = {"auto",       "plain",      "avx2",     "avx512",
+                                        "avx512bf16", "avx512vnni", "amx",      "amxplain",
+                                        "neon",       "neondot",    "neonbf16", "neonbf16plain"};
+    return (size_t)isa < sizeof names / sizeof names[0] ? names[isa] : NULL;
+}
+
 #define BIT(precision) (1u << (precision))
 #define ROUNDED (BIT(LX_PRECISION_AUTO) | BIT(LX_PRECISION_INT8))
 #define ANY (BIT(LX_PRECISION_F32) | ROUNDED)
@@ -96,7 +103,7 @@ typedef struct choice {
     const lx_cpu_isa *table;
 } choice;
 
-/* Best first; plain C is always there, so what comes behind it is taken only when asked for. */
+/* Best first; plain C is always there, so an entry after it is taken only when asked for. */
 static const choice choices[] = {
 #if defined(__x86_64__)
     {LX_ISA_AMX, ROUNDED, has_amx, &lx_cpu_amx},

@@ -2,10 +2,11 @@
 #ifndef LINNET_KERNELS_CPU_CPU_H
 #define LINNET_KERNELS_CPU_CPU_H
 
-#include "kernels/cpu/gate.h"
+#include "kernels/cpu/event_count.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/cpu/weights.h"
+#include "kernels/host.h"
 #include "kernels/op.h"
 
 typedef struct lx_cpu lx_cpu;
@@ -66,17 +67,46 @@ typedef struct lx_cpu_heads {
                 float *scratch);
 } lx_cpu_heads;
 
+/* Unit i of the n units of sequence seq, in a piece that ends before sequence seq1. */
+typedef struct lx_cpu_unit {
+    int32_t seq, seq1;
+    int64_t i, n;
+} lx_cpu_unit;
+
+/* The unit that a piece takes k units later, to prefetch its state; with seq = seq1 there is none.
+ */
+static inline lx_cpu_unit lx_cpu_unit_after(const lx_cpu_unit *u, int64_t k)
+{
+    int64_t seq = u->seq + (u->i + k) / u->n;
+    return (lx_cpu_unit){seq < u->seq1 ? (int32_t)seq : u->seq1, u->seq1, (u->i + k) % u->n, u->n};
+}
+
+/* Columns of a state that make a unit, and those of them that a row of d has from `column` on. */
+#define LX_CPU_COLUMNS 64
+static inline int64_t lx_cpu_tiles(int64_t d)
+{
+    return (d + LX_CPU_COLUMNS - 1) / LX_CPU_COLUMNS;
+}
+static inline int32_t lx_cpu_columns_from(int64_t d, int64_t column)
+{
+    return (int32_t)(d - column < LX_CPU_COLUMNS ? d - column : LX_CPU_COLUMNS);
+}
+
 /* How the cpu back end carries out an operation. */
 typedef struct lx_cpu_kind {
     const lx_op *op;
     /* Floats of scratch that a thread needs. NULL: none. */
-    int64_t (*scratch)(const lx_cpu *c, const void *args);
+    int64_t (*scratch)(const void *args);
     /* Into how many pieces it is worth cutting, at most pieces_a_thread for each thread; a piece
        should take half a microsecond. */
     int64_t (*pieces)(const lx_cpu *c, const void *args);
     int32_t pieces_a_thread;
     /* The part's rows, of these its share. */
     void (*run)(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch);
+    /* In place of `run`, for an operation that carries a state through a sequence's tokens: how
+       many units (heads, some columns) a sequence has, and one of them. */
+    int64_t (*units)(const void *args);
+    void (*run_unit)(const lx_cpu *c, const void *args, const lx_cpu_unit *unit, float *scratch);
 
     /* Offers, each NULL where it makes no sense. run_rows: some rows of the output go to y, laid
        out as the output is from row 0 on, instead of its own array. */
@@ -84,6 +114,9 @@ typedef struct lx_cpu_kind {
     const lx_cpu_columns *columns;
     const lx_cpu_heads *heads;
 } lx_cpu_kind;
+
+#define LX_DEFINE_CPU(NAME, ...)                                                                   \
+    const lx_cpu_kind lx_cpu_op_##NAME = {.op = &lx_op_##NAME, __VA_ARGS__}
 
 #define LX_OP(name) extern const lx_cpu_kind lx_cpu_op_##name;
 #include "kernels/ops.def"
@@ -129,16 +162,15 @@ typedef struct lx_cpu_claims {
 #define LX_CPU_OWN_ROWS 4 /* that every piece may compute for itself, at most */
 
 struct lx_cpu {
-    lx_backend base;
+    lx_host_backend host;
     const lx_cpu_isa *isa;
-    lx_precision precision;
     int32_t n_threads;
     lx_cpu_pool *pool;
     lx_turn turn; /* held from begin to end */
     lx_cpu_weights weights;
 
     /* the step that is being recorded or run */
-    lx_host_seen seen;
+    lx_batch_seen seen;
     const lx_batch *batch;
     uint64_t step;
     lx_status failed; /* the first error; end() returns it and nothing of the step runs */
@@ -146,14 +178,13 @@ struct lx_cpu {
     lx_cpu_op *ops;
     int32_t n_ops, ops_capacity;
     int32_t n_known;      /* ops of the step before that are as they were: no object was freed */
-    atomic_uint n_freed;  /* objects */
-    unsigned freed_known; /* n_freed when the step began */
+    unsigned freed_known; /* host.n_freed when the step began */
     lx_cpu_phase *phases; /* [ops_capacity] */
     int32_t n_phases;
-    lx_cpu_claims *claims; /* [n_threads] */
-    lx_cpu_part *groups;   /* [LX_CPU_ROUNDS * n_threads] */
-    lx_cpu_gate finished;  /* steps once a phase */
-    bool has_gate;
+    lx_cpu_claims *claims;   /* [n_threads] */
+    lx_cpu_part *groups;     /* [LX_CPU_ROUNDS * n_threads] */
+    lx_event_count finished; /* steps once a phase */
+    bool has_count;
     unsigned finished_before; /* its value when the step began */
 
     float *scratch; /* [n_threads, scratch_floats] */
@@ -163,24 +194,13 @@ struct lx_cpu {
 };
 
 /* begin .. end of lx_kernels (program.c) */
-lx_status lx_cpu_begin(lx_backend *be, const lx_batch *batch, lx_error *err);
+LX_DECLARE(lx_cpu, begin)
+LX_DECLARE(lx_cpu, end)
 void lx_cpu_record(lx_cpu *c, const lx_cpu_kind *kind, const void *args);
-lx_status lx_cpu_end(lx_backend *be, uint64_t *step, lx_error *err);
-lx_status lx_cpu_sync(lx_backend *be, uint64_t step, lx_error *err);
 
 /* Cuts the recorded step into phases and pieces (plan.c). */
 void lx_cpu_plan(lx_cpu *c);
 lx_cpu_part lx_cpu_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece);
-
-/*
- * For `run` of operations that carry a state through a sequence's tokens. The work is laid out as
- * sequence after sequence, of each n units (heads, some columns) one after the other, each as long
- * as its tokens; a piece has what begins in its share of that line (run.c).
- */
-typedef void lx_cpu_unit(const lx_cpu *c, const void *args, int32_t seq, int64_t unit,
-                         float *scratch);
-void lx_cpu_run_units(const lx_cpu *c, const void *args, const lx_cpu_part *part, int64_t n,
-                      lx_cpu_unit *run, float *scratch);
 
 /* Carries out a piece of a phase, with scratch of this thread (run.c). */
 void lx_cpu_run_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece, float *scratch);
@@ -195,9 +215,13 @@ static inline int64_t lx_cpu_own_scratch(int64_t width)
 /* The inner loops for these options (choose.c). */
 lx_status lx_cpu_choose(const lx_backend_options *options, const lx_cpu_isa **out, lx_error *err);
 
-/* Weights in the order described in isa.h (ops/linear/cpu_pack.c). */
-lx_status lx_cpu_matrix_new(lx_backend *be, const lx_host_tensor *t, const float *bias,
-                            lx_matrix **out, lx_error *err);
-void lx_cpu_matrix_free(lx_backend *be, lx_matrix *w);
+/* Weights in the order described in ops/linear/cpu_job.h (ops/linear/cpu_pack.c). */
+LX_DECLARE(lx_cpu, matrix_new)
+LX_DECLARE(lx_cpu, matrix_free)
+
+/* For lx_cpu_heads.columns of an operation whose input has the queries of all n heads, then the
+   keys of `keys` heads, then their values: the groups that some heads of keys read. */
+int32_t lx_cpu_qkv_columns(int64_t n, int64_t keys, int64_t d_key, int64_t d_value,
+                           lx_cpu_range heads, lx_cpu_range *groups);
 
 #endif

@@ -4,24 +4,9 @@
  * own, with int8 those of every instruction set. A process must have asked for the tiles
  * (choose.c).
  */
-#if defined(__x86_64__)
-
-#include <immintrin.h>
-#include <math.h>
-#include <string.h>
-
-#include "kernels/cpu/isa.h"
-
-#ifdef __clang__
-#pragma clang attribute push(                                                                      \
-    __attribute__((target(                                                                         \
-        "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,amx-int8,avx2,fma"))),    \
-    apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target(                                                                                \
-    "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,amx-int8,avx2,fma")
-#endif
+#define BODY_TARGET                                                                                \
+    "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,amx-int8,avx2,fma"
+#include "kernels/cpu/target_begin.h"
 
 #include "kernels/cpu/v16_avx512.h"
 #include "kernels/cpu/v16_avx512bf16.h"
@@ -36,11 +21,4 @@
 
 #include "kernels/cpu/body.h"
 
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
-#else
-typedef int lx_no_such_isa; /* a file may not be empty */
-#endif
+#include "kernels/cpu/target_end.h"

@@ -3,22 +3,8 @@
  * bf16 weights are rounded to bf16, sums are f32. Twice the rate of f32, other bits than the exact
  * tables; everything else is as in isa_avx512.c.
  */
-#if defined(__x86_64__)
-
-#include <immintrin.h>
-#include <math.h>
-#include <string.h>
-
-#include "kernels/cpu/isa.h"
-
-#ifdef __clang__
-#pragma clang attribute push(                                                                      \
-    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma"))),             \
-    apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")
-#endif
+#define BODY_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma"
+#include "kernels/cpu/target_begin.h"
 
 #include "kernels/cpu/v16_avx512.h"
 #include "kernels/cpu/v16_avx512bf16.h"
@@ -37,11 +23,4 @@ V16_FN v16 v16_dot(v16 sum, v16u w, uint32_t x)
 
 #include "kernels/cpu/body.h"
 
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
-#else
-typedef int lx_no_such_isa; /* a file may not be empty */
-#endif
+#include "kernels/cpu/target_end.h"

@@ -4,8 +4,6 @@
  * the rate of f32 (one row alone: twice), bits of its own, which isa_neonbf16plain.c has too. In
  * int8: the bits of every other set. Everything else is as in isa_neon.c.
  */
-#if defined(__aarch64__)
-
 #include <arm_neon.h>
 #include <math.h>
 #include <string.h>
@@ -21,7 +19,3 @@
 #include "kernels/cpu/shapes_neon.h"
 
 #include "kernels/cpu/body.h"
-
-#else
-typedef int lx_no_such_isa; /* a file may not be empty */
-#endif

@@ -2,8 +2,6 @@
  * NEON with products of signed bytes (Cortex-A76, Neoverse N1, Apple M1 and later), for precision
  * int8: the same bits as every other instruction set gives it. Everything else is as in isa_neon.c.
  */
-#if defined(__aarch64__)
-
 #include <arm_neon.h>
 #include <math.h>
 #include <string.h>
@@ -18,7 +16,3 @@
 #include "kernels/cpu/shapes_neon.h"
 
 #include "kernels/cpu/body.h"
-
-#else
-typedef int lx_no_such_isa; /* a file may not be empty */
-#endif

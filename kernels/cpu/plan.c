@@ -159,7 +159,7 @@ static bool is_own_rows(const lx_cpu *c, int32_t i)
     const lx_array *y = made_by(op);
     return !reads(op, y) && !reads(op, made_by(next)) && (beside == NULL || beside->array != y) &&
            !(is_by_heads(c, i + 1) && reads(op, made_by(next + 1))) && pieces_of(c, next) > 1 &&
-           lx_host_row_count(c->batch, in->rows) <= LX_CPU_OWN_ROWS;
+           lx_batch_rows(c->batch, in->rows) <= LX_CPU_OWN_ROWS;
 }
 
 /* The phase that begins with operation i. */

@@ -1,8 +1,8 @@
 /*
- * Workers wait at the gate `start`. Whether they may join is said by `door`: a flag that it is
- * open, and the number of workers inside. The caller opens it, does its part, shuts it and waits
- * for those inside; a worker that comes too late finds it shut, or open for the next job, which it
- * may join.
+ * Workers wait for the event count `start`. `door` says whether they may join: a flag that it is
+ * open, and the number of workers inside. The caller opens the door, does its part, shuts the door
+ * and waits for the workers inside. A worker that comes too late finds the door shut, or open for
+ * the next job, which it may join.
  */
 #include "kernels/cpu/pool.h"
 
@@ -11,13 +11,13 @@
 #include <stdlib.h>
 
 #include "common/compute_thread.h"
-#include "kernels/cpu/gate.h"
+#include "kernels/cpu/event_count.h"
 
 #define OPEN 0x10000u
 
 struct lx_cpu_pool {
-    lx_cpu_gate start; /* steps once a job, and to stop */
-    lx_cpu_gate empty; /* steps when the last worker leaves a job behind a shut door */
+    lx_event_count start; /* steps once a job, and to stop */
+    lx_event_count empty; /* steps when the last worker leaves a job behind a shut door */
     _Alignas(64) atomic_uint door;
     atomic_bool stop;
     int n;
@@ -44,7 +44,7 @@ static bool enter(lx_cpu_pool *pool)
 static void leave(lx_cpu_pool *pool)
 {
     if (atomic_fetch_sub(&pool->door, 1) == 1) /* shut, and this was the last inside */
-        lx_cpu_gate_step(&pool->empty);
+        lx_event_count_step(&pool->empty);
 }
 
 static void *work(void *argument)
@@ -53,8 +53,8 @@ static void *work(void *argument)
     lx_cpu_pool *pool = w->pool;
     lx_compute_thread();
     for (unsigned seen = 0;;) {
-        lx_cpu_gate_wait(&pool->start, seen);
-        seen = lx_cpu_gate_value(&pool->start);
+        lx_event_count_wait(&pool->start, seen);
+        seen = lx_event_count_value(&pool->start);
         if (atomic_load(&pool->stop))
             return NULL;
         if (enter(pool)) {
@@ -73,11 +73,11 @@ void lx_cpu_pool_run(lx_cpu_pool *pool, void (*fn)(void *context, int thread), v
     pool->fn = fn;
     pool->context = context;
     atomic_store(&pool->door, OPEN);
-    lx_cpu_gate_step(&pool->start);
+    lx_event_count_step(&pool->start);
     fn(context, 0);
-    unsigned seen = lx_cpu_gate_value(&pool->empty);
+    unsigned seen = lx_event_count_value(&pool->empty);
     if (atomic_fetch_and(&pool->door, ~OPEN) != OPEN)
-        lx_cpu_gate_wait(&pool->empty, seen);
+        lx_event_count_wait(&pool->empty, seen);
 }
 
 /* Signals are for the program's own threads: workers take none. */
@@ -110,9 +110,9 @@ lx_status lx_cpu_pool_new(int n_threads, lx_cpu_pool **out, lx_error *err)
     *pool = (lx_cpu_pool){.n = n_threads};
     atomic_init(&pool->door, 0);
     atomic_init(&pool->stop, false);
-    if (lx_cpu_gate_init(&pool->start) != 0)
+    if (lx_event_count_init(&pool->start) != 0)
         goto no_start;
-    if (lx_cpu_gate_init(&pool->empty) != 0)
+    if (lx_event_count_init(&pool->empty) != 0)
         goto no_empty;
     lx_status st = start_workers(pool, err);
     if (st != LX_OK) {
@@ -122,7 +122,7 @@ lx_status lx_cpu_pool_new(int n_threads, lx_cpu_pool **out, lx_error *err)
     *out = pool;
     return LX_OK;
 no_empty:
-    lx_cpu_gate_fini(&pool->start);
+    lx_event_count_fini(&pool->start);
 no_start:
     free(pool);
     return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
@@ -133,10 +133,10 @@ void lx_cpu_pool_free(lx_cpu_pool *pool)
     if (pool == NULL)
         return;
     atomic_store(&pool->stop, true);
-    lx_cpu_gate_step(&pool->start);
+    lx_event_count_step(&pool->start);
     for (int i = 1; i <= pool->n_started; i++)
         (void)pthread_join(pool->workers[i].thread, NULL);
-    lx_cpu_gate_fini(&pool->empty);
-    lx_cpu_gate_fini(&pool->start);
+    lx_event_count_fini(&pool->empty);
+    lx_event_count_fini(&pool->start);
     free(pool);
 }

@@ -28,14 +28,14 @@ lx_status lx_cpu_begin(lx_backend *be, const lx_batch *batch, lx_error *err)
 {
     lx_cpu *c = (lx_cpu *)be;
     lx_turn_take(&c->turn);
-    lx_status st = lx_host_batch_check(batch, &c->seen, err);
+    lx_status st = lx_batch_check(batch, &c->seen, err);
     if (st != LX_OK) {
         lx_turn_give(&c->turn);
         return st;
     }
     c->batch = batch;
     c->failed = LX_OK;
-    unsigned freed = atomic_load(&c->n_freed);
+    unsigned freed = atomic_load(&c->host.n_freed);
     c->n_known = freed == c->freed_known ? c->n_ops : 0;
     c->freed_known = freed;
     c->n_ops = 0;
@@ -72,7 +72,7 @@ static bool note_uses(const lx_cpu *c, const lx_cpu_op *op)
     bool fence = false;
     for (int32_t i = 0; i < op->uses.n; i++) {
         const lx_use *u = &op->uses.arrays[i];
-        lx_array_use *use = u->array->use;
+        lx_array_use *use = ((const lx_host_array *)u->array)->use;
         if (u->role == LX_USE_PARAMETER)
             continue;
         if (use->step == c->step && (use->width != u->width || use->rows != u->rows))
@@ -89,7 +89,7 @@ static int64_t most(int64_t a, int64_t b)
 
 static void want_scratch(lx_cpu *c, const lx_cpu_op *op)
 {
-    int64_t n = op->kind->scratch != NULL ? op->kind->scratch(c, &op->args) : 0;
+    int64_t n = op->kind->scratch != NULL ? op->kind->scratch(&op->args) : 0;
     c->scratch_wanted = most(c->scratch_wanted, (n + 15) / 16 * 16);
     if (op->kind->columns != NULL) /* see plan.c: the rows before it may be its own */
         c->own_wanted =
@@ -194,7 +194,7 @@ static void run_range(lx_cpu *c, lx_cpu_phase *phase, unsigned number, int owner
     for (int32_t piece; (piece = take_piece(c, phase, number, owner)) >= 0; n++)
         lx_cpu_run_piece(c, phase, piece, scratch);
     if (n > 0 && atomic_fetch_add(&phase->n_done, n) + n == n_pieces)
-        lx_cpu_gate_step(&c->finished);
+        lx_event_count_step(&c->finished);
 }
 
 static void run_ranges_of_others(lx_cpu *c, lx_cpu_phase *phase, unsigned number, int thread)
@@ -217,24 +217,24 @@ static void run_step(void *context, int thread)
 {
     lx_cpu *c = context;
     for (;;) {
-        unsigned value = lx_cpu_gate_value(&c->finished);
+        unsigned value = lx_event_count_value(&c->finished);
         unsigned n_finished = value - c->finished_before;
         if (n_finished >= (unsigned)c->n_phases)
             return;
         lx_cpu_phase *phase = &c->phases[n_finished];
         run_range(c, phase, value, thread, thread);
-        if (lx_cpu_gate_value(&c->finished) == value && n_finished + 1 < (unsigned)c->n_phases)
+        if (lx_event_count_value(&c->finished) == value && n_finished + 1 < (unsigned)c->n_phases)
             ask_ahead(c, phase + 1, thread);
-        if (!lx_cpu_gate_soon(&c->finished, value))
+        if (!lx_event_count_soon(&c->finished, value))
             run_ranges_of_others(c, phase, value, thread);
-        lx_cpu_gate_wait(&c->finished, value);
+        lx_event_count_wait(&c->finished, value);
     }
 }
 
 static void run_program(lx_cpu *c)
 {
     lx_cpu_plan(c);
-    c->finished_before = lx_cpu_gate_value(&c->finished);
+    c->finished_before = lx_event_count_value(&c->finished);
     lx_cpu_pool_run(c->pool, run_step, c);
 }
 
@@ -266,12 +266,4 @@ lx_status lx_cpu_end(lx_backend *be, uint64_t *step, lx_error *err)
     c->batch = NULL;
     lx_turn_give(&c->turn);
     return st;
-}
-
-lx_status lx_cpu_sync(lx_backend *be, uint64_t step, lx_error *err)
-{
-    (void)be;
-    (void)step;
-    (void)err;
-    return LX_OK;
 }

@@ -6,19 +6,31 @@
 
 #include "kernels/cpu/cpu.h"
 
-void lx_cpu_run_units(const lx_cpu *c, const void *args, const lx_cpu_part *part, int64_t n,
-                      lx_cpu_unit *run, float *scratch)
+/*
+ * The work is laid out as sequence after sequence, of each n units one after the other, each as
+ * long as its tokens; a piece has the units that begin in its share of that line.
+ */
+static void run_units(const lx_cpu *c, const lx_cpu_op *op, const lx_cpu_part *part, float *scratch)
 {
     const int32_t *start = c->batch->seq_start;
+    int64_t n = op->kind->units(&op->args);
     lx_cpu_range mine = lx_cpu_share(part->row0 * n, part->row1 * n, part);
     for (int32_t seq = part->seq0; seq < part->seq1; seq++) {
         int64_t tokens = start[seq + 1] - start[seq];
-        for (int64_t unit = 0; unit < n; unit++) {
-            int64_t at = start[seq] * n + unit * tokens;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t at = start[seq] * n + i * tokens;
             if (at >= mine.from && at < mine.to)
-                run(c, args, seq, unit, scratch);
+                op->kind->run_unit(c, &op->args, &(lx_cpu_unit){seq, part->seq1, i, n}, scratch);
         }
     }
+}
+
+static void run_op(const lx_cpu *c, const lx_cpu_op *op, const lx_cpu_part *part, float *scratch)
+{
+    if (op->kind->run_unit != NULL)
+        run_units(c, op, part, scratch);
+    else
+        op->kind->run(c, &op->args, part, scratch);
 }
 
 /* All rows of an operation, into scratch; the first piece also writes them where they belong. */
@@ -31,6 +43,17 @@ static const float *run_own_rows(const lx_cpu *c, const lx_cpu_op *op, const lx_
     if (part->share == 0)
         memcpy(out->array->data, scratch, (size_t)(rows.to * out->width) * sizeof(float));
     return scratch;
+}
+
+int32_t lx_cpu_qkv_columns(int64_t n, int64_t keys, int64_t d_key, int64_t d_value,
+                           lx_cpu_range heads, lx_cpu_range *groups)
+{
+    int64_t key = d_key / LX_CPU_GROUP, value = d_value / LX_CPU_GROUP;
+    const int64_t first[] = {0, n * key, (n + keys) * key}, width[] = {n / keys * key, key, value};
+    for (int i = 0; i < 3; i++)
+        groups[i] =
+            (lx_cpu_range){first[i] + heads.from * width[i], first[i] + heads.to * width[i]};
+    return 3;
 }
 
 /* The columns that some heads read, of input x, then these heads. */
@@ -73,7 +96,7 @@ void lx_cpu_run_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece,
         run_columns(c, op, x, &part, scratch);
     } else {
         for (; op < end; op++)
-            op->kind->run(c, &op->args, &part, scratch);
+            run_op(c, op, &part, scratch);
     }
 }
 

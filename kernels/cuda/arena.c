@@ -28,23 +28,6 @@ static size_t grown(size_t capacity, size_t wanted)
     return capacity;
 }
 
-/* Memory that starts as zeros: results are copied with the gaps between them, and the library reads
-   rows to spare. It waits, because the memory may be freed before anything else is queued. */
-static cudaError_t new_zeros(const lx_cuda *c, void **out, size_t n_bytes)
-{
-    cudaError_t e = cudaMalloc(out, n_bytes);
-    if (e != cudaSuccess)
-        return e;
-    e = cudaMemsetAsync(*out, 0, n_bytes, c->stream);
-    if (e == cudaSuccess)
-        e = cudaStreamSynchronize(c->stream);
-    if (e != cudaSuccess) {
-        (void)cudaFree(*out);
-        *out = NULL;
-    }
-    return e;
-}
-
 static lx_status grow(lx_cuda *c, lx_cuda_arena *a, size_t wanted)
 {
     lx_cuda_arena larger = {.used = a->used, .capacity = grown(a->capacity, wanted)};
@@ -54,7 +37,7 @@ static lx_status grow(lx_cuda *c, lx_cuda_arena *a, size_t wanted)
     cudaError_t e = cudaMallocHost((void **)&larger.all, larger.capacity * LX_CUDA_STEPS);
     if (e != cudaSuccess)
         return no_memory(c, larger.capacity * LX_CUDA_STEPS, e);
-    e = new_zeros(c, (void **)&larger.device, larger.capacity);
+    e = lx_cuda_zeros(c, larger.capacity, (void **)&larger.device);
     if (e != cudaSuccess) {
         (void)cudaFreeHost(larger.all);
         return no_memory(c, larger.capacity, e);
@@ -64,7 +47,7 @@ static lx_status grow(lx_cuda *c, lx_cuda_arena *a, size_t wanted)
     if (a->used > 0)
         memcpy(larger.host, a->host, a->used);
     if (a->device != NULL)
-        lx_cuda_graphs_forget(c, a->device);
+        lx_cuda_freed_add(c, a->device);
     lx_cuda_arena_fini(a);
     *a = larger;
     return LX_OK;
@@ -115,12 +98,12 @@ lx_status lx_cuda_scratch_grow(lx_cuda *c, lx_cuda_scratch *s)
     if (st != LX_OK)
         return st;
     if (s->data != NULL) {
-        lx_cuda_graphs_forget(c, s->data);
+        lx_cuda_freed_add(c, s->data);
         (void)cudaFree(s->data);
     }
     s->data = NULL;
     s->capacity = 0;
-    cudaError_t e = new_zeros(c, &s->data, capacity);
+    cudaError_t e = lx_cuda_zeros(c, capacity, &s->data);
     if (e != cudaSuccess)
         return no_memory(c, capacity, e);
     s->capacity = capacity;

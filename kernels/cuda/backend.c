@@ -1,18 +1,17 @@
 /*
  * The cuda back end: states, weights and activations in the GPU's memory, one stream.
  *
- *   objects.c  arrays, weights               program.c  records a step, runs it, hands out results
+ *   device.c   the device and its memory     program.c  records a step and starts it
+ *   objects.c  arrays, weights               steps.c    waits for steps and hands out results
  *   states.c   states                        arena.c    pinned inputs and results, scratch
  *   run.c      one operation as kernels      graph.c    a step captured and replayed
+ *   draws.c    what sampling is given        freed.c    addresses that no graph may name
  *   product.c  cuBLASLt                      *.cu       the kernels; launch.h is their interface
  *
  * A matrix stored in bf16 is multiplied by the library, or if that is asked for by a kernel of our
  * own for the tensor cores, with inputs rounded to bf16 and f32 sums;
  * every other one, and with precision f32 all of them, by a kernel of our own, which sums in the
  * order of the cpu back end. So with precision f32 both give the same bits.
- *
- * The first call of the runtime that fails loses the device: from then on every step and every
- * call that needs it returns LX_ERR_DEVICE with that first error's text.
  *
  * This is a library of its own (kernels/plugin.h): it needs the CUDA runtime, the program does not.
  */
@@ -23,36 +22,6 @@
 #include "kernels/plugin.h"
 
 #define LEAST_MAJOR 8 /* compute capability; bf16 products */
-
-lx_status lx_cuda_lose(lx_cuda *c, cudaError_t error, const char *what, lx_error *err)
-{
-    (void)pthread_mutex_lock(&c->lost_lock);
-    if (!c->lost) {
-        if (what != NULL)
-            (void)lx_fail(&c->lost_error, LX_ERR_DEVICE, NULL, "cuda: %s: %s", what,
-                          cudaGetErrorString(error));
-        else /* the error is there already */
-            c->lost_error = c->error;
-        c->lost = true;
-    }
-    if (err != NULL)
-        *err = c->lost_error;
-    (void)pthread_mutex_unlock(&c->lost_lock);
-    return LX_ERR_DEVICE;
-}
-
-lx_status lx_cuda_use(lx_cuda *c, lx_error *err)
-{
-    (void)pthread_mutex_lock(&c->lost_lock);
-    bool lost = c->lost;
-    if (lost && err != NULL)
-        *err = c->lost_error;
-    (void)pthread_mutex_unlock(&c->lost_lock);
-    if (lost)
-        return LX_ERR_DEVICE;
-    cudaError_t e = cudaSetDevice(c->device);
-    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "choosing the device", err);
-}
 
 static void cuda_close(lx_backend *be)
 {
@@ -126,38 +95,18 @@ static lx_status cuda_memory(lx_backend *be, int64_t *free_bytes, lx_error *err)
     }
 #include "kernels/ops.def"
 
-static const lx_kernels table = {
-    .name = "cuda",
-    .close = cuda_close,
-    .describe = cuda_describe,
-    .is_device = true,
-    .memory = cuda_memory,
-    .array_new = lx_cuda_array_new,
-    .rows_new = lx_cuda_rows_new,
-    .array_free = lx_cuda_array_free,
-    .array_upload = lx_cuda_array_upload,
-    .array_download = lx_cuda_array_download,
-    .matrix_new = lx_cuda_matrix_new,
-    .matrix_free = lx_cuda_matrix_free,
-    .table_new = lx_cuda_table_new,
-    .table_free = lx_cuda_table_free,
-    .mask_new = lx_cuda_mask_new,
-    .mask_free = lx_cuda_mask_free,
-    .states_new = lx_cuda_states_new,
-    .states_free = lx_cuda_states_free,
-    .state_map = lx_cuda_state_map,
-    .state_zero = lx_cuda_state_zero,
-    .state_copy = lx_cuda_state_copy,
-    .state_export = lx_cuda_state_export,
-    .state_import = lx_cuda_state_import,
-    .begin = lx_cuda_begin,
+static const lx_kernels table = {.name = "cuda",
+                                 .close = cuda_close,
+                                 .describe = cuda_describe,
+                                 .is_device = true,
+                                 .memory = cuda_memory,
+                                 LX_OBJECTS(LX_ENTRY, lx_cuda) LX_ENTRY(lx_cuda, matrix_new)
+                                     LX_ENTRY(lx_cuda, matrix_free) LX_ENTRY(lx_cuda, begin)
+                                         LX_ENTRY(lx_cuda, end) LX_ENTRY(lx_cuda, sync)
+                                             LX_ENTRY(lx_cuda, prepare) LX_ENTRY(lx_cuda, step_size)
 #define LX_OP_HOST(name)
 #define LX_OP(name) .name = queue_##name,
 #include "kernels/ops.def"
-    .end = lx_cuda_end,
-    .sync = lx_cuda_sync,
-    .prepare = lx_cuda_prepare,
-    .step_size = lx_cuda_step_size,
 };
 
 /* --- opening --- */
@@ -232,6 +181,7 @@ static lx_status cuda_open(const lx_backend_options *options, int32_t device, lx
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the cuda back end");
     }
     c->base.ops = &table;
+    c->base.precision = options->precision;
     c->device = device;
     c->exact = options->precision == LX_PRECISION_F32;
     c->own = options->cuda_products == LX_CUDA_PRODUCTS_OWN;

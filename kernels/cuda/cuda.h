@@ -45,14 +45,16 @@ typedef struct lx_cuda_kind {
     lx_status (*record)(lx_cuda *c, lx_cuda_op *op);
     /* All that `run` makes launches of, as LX_CUDA_KEY_WORDS - 1 numbers at most (graph.c). */
     void (*key)(const lx_cuda_op *op, uint64_t *words);
-    /* Queues it on c->target; nothing there allocates or waits. `ready`: its main input is there
-       rounded to bf16, see lx_cuda_rounded_input. */
-    lx_status (*run)(lx_cuda *c, const lx_cuda_op *op, bool ready);
+    /* Queues it on c->target; nothing there allocates or waits. */
+    lx_status (*run)(lx_cuda *c, const lx_cuda_op *op);
     /* NULL: LX_CUDA_SOME. */
     lx_cuda_writing (*writes)(const void *args);
     /* Whether it takes its main input so, without padding. NULL: no. */
     bool (*takes_rounded)(const void *args);
 } lx_cuda_kind;
+
+#define LX_DEFINE_CUDA(NAME, ...)                                                                  \
+    const lx_cuda_kind lx_cuda_op_##NAME = {.op = &lx_op_##NAME, __VA_ARGS__}
 
 #define LX_OP_HOST(name)
 #define LX_OP(name) extern const lx_cuda_kind lx_cuda_op_##name;
@@ -123,6 +125,7 @@ struct lx_cuda {
     cudaEvent_t settled;     /* in `stream`: all states that were zeroed, mapped or copied are so */
     cudaStream_t target;     /* where run.c queues: one of these two */
     const lx_cuda_op *ready; /* run.c: the product whose inputs lie in `rounded` already */
+    bool is_ready;           /* run.c: the main input of the operation that runs lies rounded */
     lx_cuda_blas *blas;      /* NULL: exact or own */
     lx_turn turn;            /* held from begin to end, and while results are handed out */
     char about[64];
@@ -138,7 +141,7 @@ struct lx_cuda {
 
     /* the step that is being recorded */
     lx_cuda_frame *frame;
-    lx_host_seen seen;
+    lx_batch_seen seen;
     const lx_batch *batch;
     int32_t n_tokens, n_seqs, n_outputs;
     lx_cuda_live bucket; /* what launches cover; the same numbers where nothing is captured */
@@ -160,6 +163,30 @@ struct lx_cuda {
     size_t n_key, key_capacity;
 };
 
+/* lx_array with what launches need to know of it. */
+typedef struct lx_cuda_array {
+    lx_array base;
+    int64_t room; /* floats that may be written whatever rows there are; 0 but of rows_new */
+} lx_cuda_array;
+
+static inline int64_t lx_cuda_room(const lx_array *a)
+{
+    return ((const lx_cuda_array *)a)->room;
+}
+
+/* lx_states with what moves and launches need to know of them. */
+typedef struct lx_cuda_states {
+    lx_states base;
+    int32_t *pages;      /* the device's copy of base.pages */
+    uint64_t *last_step; /* [n_slots] that had a row of the slot */
+    bool *changed;       /* [n_slots] the slot was zeroed, mapped or copied since then */
+} lx_cuda_states;
+
+static inline const lx_cuda_states *lx_cuda_states_of(const lx_states *s)
+{
+    return (const lx_cuda_states *)s;
+}
+
 /* A matrix is packed for one of two products. */
 struct lx_matrix {
     lx_matrix_shape shape;
@@ -170,76 +197,72 @@ struct lx_matrix {
     lx_cuda_product *plan; /* NULL: exact, or of our own kernel */
 };
 
+/* device.c */
 /* A failed call of the runtime: the device counts as lost from then on. Returns LX_ERR_DEVICE. */
 lx_status lx_cuda_lose(lx_cuda *c, cudaError_t error, const char *what, lx_error *err);
 /* LX_OK, or why the device is lost; and makes it this thread's device. */
 lx_status lx_cuda_use(lx_cuda *c, lx_error *err);
-
-/* objects.c */
 static inline size_t lx_cuda_floats(int64_t n) /* their bytes */
 {
     return (size_t)n * sizeof(float);
 }
-/* Zeroed memory of the device, for `what`. */
+/* Memory of the device that starts as zeros: results are copied with the gaps between them, and the
+   library reads rows to spare. Waits, because the memory may be freed before anything else is
+   queued. The second says what the memory is for. */
+cudaError_t lx_cuda_zeros(const lx_cuda *c, size_t n_bytes, void **out);
 lx_status lx_cuda_device_new(lx_cuda *c, size_t n_bytes, const char *what, void **out,
                              lx_error *err);
 void lx_cuda_device_free(lx_cuda *c, void *p); /* NULL is allowed */
 /* Waits until the copy is done. */
 lx_status lx_cuda_copy(lx_cuda *c, void *to, const void *from, size_t n_bytes,
                        enum cudaMemcpyKind kind, lx_error *err);
-lx_status lx_cuda_array_new(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err);
-lx_status lx_cuda_rows_new(lx_backend *be, int64_t rows, int64_t width, lx_array **out,
-                           lx_error *err);
-void lx_cuda_array_free(lx_backend *be, lx_array *a);
-lx_status lx_cuda_array_upload(lx_backend *be, lx_array *a, int64_t offset, const float *src,
-                               int64_t n);
-lx_status lx_cuda_array_download(lx_backend *be, const lx_array *a, int64_t offset, float *dst,
-                                 int64_t n);
-lx_status lx_cuda_matrix_new(lx_backend *be, const lx_host_tensor *t, const float *bias,
-                             lx_matrix **out, lx_error *err);
-void lx_cuda_matrix_free(lx_backend *be, lx_matrix *w);
-lx_status lx_cuda_table_new(lx_backend *be, const lx_host_tensor *t, lx_table **out, lx_error *err);
-void lx_cuda_table_free(lx_backend *be, lx_table *t);
-lx_status lx_cuda_mask_new(lx_backend *be, const uint8_t *banned, int32_t n_ids, lx_mask **out,
-                           lx_error *err);
-void lx_cuda_mask_free(lx_backend *be, lx_mask *m);
+
+/* freed.c */
+/* What lies there is freed now, and something else may come there: called by any thread, before it
+   is. The graphs whose keys name it are dropped when the next one is asked for. */
+void lx_cuda_freed_add(lx_cuda *c, const void *p);
+/* Whether there are addresses; until end(), which forgets them, no other thread adds one. */
+bool lx_cuda_freed_begin(lx_cuda_freed *f);
+bool lx_cuda_freed_has(const lx_cuda_freed *f, const uint64_t *words, size_t n);
+void lx_cuda_freed_end(lx_cuda_freed *f);
+
+/* objects.c */
+LX_OBJECTS(LX_DECLARE, lx_cuda) /* those of states: states.c */
+LX_DECLARE(lx_cuda, matrix_new)
+LX_DECLARE(lx_cuda, matrix_free)
 
 /* states.c */
 /* The step of this number has a row of each of the batch's slots, and is queued. */
 void lx_cuda_states_note(const lx_states *s, const lx_batch *b, uint64_t step);
-lx_status lx_cuda_states_new(lx_backend *be, const lx_state_layout *layout, int32_t n_slots,
-                             lx_states **out, lx_error *err);
-void lx_cuda_states_free(lx_backend *be, lx_states *s);
-lx_status lx_cuda_state_zero(lx_backend *be, lx_states *s, int32_t slot);
-lx_status lx_cuda_state_map(lx_backend *be, lx_states *s, int32_t slot, int32_t first, int32_t n,
-                            const int32_t *pages);
-lx_status lx_cuda_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t from,
-                             int32_t n_pages);
-lx_status lx_cuda_state_export(lx_backend *be, const lx_states *s, int32_t slot, float *dst,
-                               int32_t n_pages);
-lx_status lx_cuda_state_import(lx_backend *be, lx_states *s, int32_t slot, const float *src,
-                               int32_t n_pages);
 
-/* program.c: begin .. sync of lx_kernels */
-lx_status lx_cuda_begin(lx_backend *be, const lx_batch *batch, lx_error *err);
+/* program.c: begin .. prepare of lx_kernels */
+LX_DECLARE(lx_cuda, begin)
 void lx_cuda_record(lx_cuda *c, const lx_cuda_kind *kind, const void *args);
-lx_status lx_cuda_end(lx_backend *be, uint64_t *step, lx_error *err);
-lx_status lx_cuda_sync(lx_backend *be, uint64_t step, lx_error *err);
-lx_status lx_cuda_prepare(lx_backend *be, lx_error *err);
-/* Waits for all steps under way and hands their results out: what they use may be replaced. */
+LX_DECLARE(lx_cuda, end)
+LX_DECLARE(lx_cuda, prepare)
+
+/* steps.c */
+LX_DECLARE(lx_cuda, sync)
+/* Waits for the steps up to that one and hands out their results. */
+lx_status lx_cuda_finish_step(lx_cuda *c, uint64_t step, lx_error *err);
+/* The same of all steps under way: what they use may be replaced. */
 lx_status lx_cuda_finish_all(lx_cuda *c, lx_error *err);
 
 /* graph.c */
-int32_t lx_cuda_bucket(int32_t n); /* the smallest of 1, 2, 3, 4, 6, 8, 12, 16, .. that holds n */
+/* The smallest of 1, 2, 3, 4, 6, 8, 12, 16, .. that holds n. */
+static inline int32_t lx_cuda_bucket(int32_t n)
+{
+    int32_t power = 1;
+    while (power < n && power < 1 << 30)
+        power *= 2;
+    return power >= 4 && power / 4 * 3 >= n ? power / 4 * 3 : power;
+}
 /* How many sequences the steps have at most that run as the graph of those of n. */
-int32_t lx_cuda_step_size(int32_t n);
+LX_DECLARE(lx_cuda, step_size)
 /* The graph of the recorded operations, captured when they are new; the newest 256 are kept. */
 lx_status lx_cuda_graph_get(lx_cuda *c, lx_cuda_graph **out);
 lx_status lx_cuda_graph_run(lx_cuda *c);
 void lx_cuda_graphs_drop(lx_cuda *c);
-/* What lies there is freed now, and something else may come there: called by any thread, before it
-   is. The graphs whose keys name it are dropped when the next one is asked for. */
-void lx_cuda_graphs_forget(lx_cuda *c, const void *p);
 
 /* Numbers of a key (graph.c). */
 static inline uint64_t lx_cuda_key_address(const void *p)
@@ -251,6 +274,8 @@ static inline uint64_t lx_cuda_key_pair(int64_t a, int64_t b) /* two that are no
     return (uint64_t)a << 32 | (uint64_t)b;
 }
 uint64_t lx_cuda_key_float(float f);
+/* The numbers of columns; returns where the next ones go. */
+uint64_t *lx_cuda_key_columns(uint64_t *w, const lx_columns *c);
 
 /* run.c: queues the recorded operations on a stream; below, what operations' `run` is made of. */
 lx_status lx_cuda_run_ops(lx_cuda *c, cudaStream_t target);
@@ -263,6 +288,12 @@ lx_cuda_branches lx_cuda_branches_of(const lx_cuda *c);
 /* How many rows launches cover, and where the device finds how many of them there are. */
 int32_t lx_cuda_row_count(const lx_cuda *c, lx_rows rows);
 const int32_t *lx_cuda_live_rows(const lx_cuda *c, lx_rows rows);
+/* What launches that go over sequences are given of them. */
+#define LX_CUDA_SEQUENCES(c)                                                                       \
+    .seq_start = lx_cuda_input(c, (c)->seq_start), .slot = lx_cuda_input(c, (c)->slot),            \
+    .live = &((const lx_cuda_live *)lx_cuda_input(c, 0))->seqs, .n_seqs = (c)->bucket.seqs
+/* And of the layer's part of their states. */
+#define LX_CUDA_STATES(a) .states = (a)->states->data + (a)->offset, .stride = (a)->states->stride
 /* Where an operation writes its results: in f32 (NULL: no), and rounded (NULL: no); see the
    planner's rules there. Both are of all columns. */
 typedef struct lx_cuda_results {
@@ -270,8 +301,10 @@ typedef struct lx_cuda_results {
     uint16_t *rounded;
 } lx_cuda_results;
 lx_cuda_results lx_cuda_results_of(lx_cuda *c, const lx_cuda_op *op);
-/* Where the main input of an operation that is `ready` lies rounded. */
+/* Where the main input of the operation that runs lies rounded; NULL: it does not yet. */
 const uint16_t *lx_cuda_rounded_input(const lx_cuda *c, const lx_cuda_op *op);
+/* For `writes`, of an operation that can always round: LX_CUDA_ROUNDED. */
+lx_cuda_writing lx_cuda_writes_rounded(const void *args);
 /* LX_OK, or the device is lost; `what` was launched. */
 lx_status lx_cuda_launched(lx_cuda *c, cudaError_t e, const char *what);
 

@@ -48,7 +48,7 @@ lx_status lx_cuda_put_rows(lx_cuda *c, lx_cuda_op *op, lx_cuda_lists *lists)
     int32_t seq = 0;
     for (size_t i = 0; i < n; i++) {
         const lx_sampling *s = &d.rows[i];
-        int32_t slot = d.states != NULL ? lx_host_keeper(c->batch, (int32_t)i, &seq) : -1;
+        int32_t slot = d.states != NULL ? lx_batch_keeper(c->batch, (int32_t)i, &seq) : -1;
         put_row(&to[i], s, slot >= 0 ? lx_drawn_place(slot, s->step) : -1);
         all.banned += (size_t)to[i].n_banned;
         all.biases += (size_t)to[i].n_biases;

@@ -20,16 +20,6 @@
 
 #include "kernels/cuda/cuda.h"
 
-#define MOST_BUCKET (1 << 30)
-
-int32_t lx_cuda_bucket(int32_t n)
-{
-    int32_t power = 1;
-    while (power < n && power < MOST_BUCKET)
-        power *= 2;
-    return power >= 4 && power / 4 * 3 >= n ? power / 4 * 3 : power;
-}
-
 /* A full bucket is apart, see make_key. */
 int32_t lx_cuda_step_size(int32_t n)
 {
@@ -52,59 +42,20 @@ void lx_cuda_graphs_drop(lx_cuda *c)
     c->n_graphs = 0;
 }
 
-/* --- what is freed --- */
-
-static int compare(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* Whether it was freed; most numbers of a key are smaller than any address. */
-static bool is_among(const lx_cuda_freed *f, uint64_t word)
-{
-    return f->n > 0 && word >= f->at[0] && word <= f->at[f->n - 1] &&
-           bsearch(&word, f->at, (size_t)f->n, sizeof word, compare) != NULL;
-}
-
-static bool names_freed(const lx_cuda_graph *g, const lx_cuda_freed *f)
-{
-    for (size_t i = 0; i < g->n_key; i++) {
-        if (is_among(f, g->key[i]))
-            return true;
-    }
-    return false;
-}
-
-void lx_cuda_graphs_forget(lx_cuda *c, const void *p)
-{
-    lx_cuda_freed *f = &c->freed;
-    (void)pthread_mutex_lock(&f->lock);
-    if (f->n < LX_CUDA_MOST_FREED)
-        f->at[f->n++] = lx_cuda_key_address(p);
-    else
-        f->too_many = true;
-    (void)pthread_mutex_unlock(&f->lock);
-}
-
+/* Objects that were freed since the last step. */
 static void drop_freed(lx_cuda *c)
 {
-    lx_cuda_freed *f = &c->freed;
-    (void)pthread_mutex_lock(&f->lock);
-    if (f->n > 0) {
-        qsort(f->at, (size_t)f->n, sizeof f->at[0], compare);
-        int32_t n = 0;
+    int32_t n = 0;
+    if (lx_cuda_freed_begin(&c->freed)) {
         for (int32_t i = 0; i < c->n_graphs; i++) {
-            if (f->too_many || names_freed(&c->graphs[i], f))
+            if (lx_cuda_freed_has(&c->freed, c->graphs[i].key, c->graphs[i].n_key))
                 drop(&c->graphs[i]);
             else
                 c->graphs[n++] = c->graphs[i];
         }
         c->n_graphs = n;
     }
-    f->n = 0;
-    f->too_many = false;
-    (void)pthread_mutex_unlock(&f->lock);
+    lx_cuda_freed_end(&c->freed);
 }
 
 /* --- keys --- */
@@ -114,6 +65,13 @@ uint64_t lx_cuda_key_float(float f)
     uint32_t bits = 0;
     memcpy(&bits, &f, sizeof bits);
     return bits;
+}
+
+uint64_t *lx_cuda_key_columns(uint64_t *w, const lx_columns *c)
+{
+    w[0] = lx_cuda_key_address(c->array);
+    w[1] = lx_cuda_key_pair(c->width, c->first);
+    return w + 2;
 }
 
 /* Everything that the operation makes launches of. */

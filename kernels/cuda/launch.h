@@ -1,6 +1,6 @@
 /*
- * What the host part of the cuda back end and its kernels say to each other. The kernels'
- * arguments, and one launcher for each, are in kernels/ops/NAME/cuda.h. Pointers are the device's.
+ * What the host part of the cuda back end and its kernels say to each other. Pointers are the
+ * device's.
  * A launcher queues one kernel on the stream and returns what the launch reported; it allocates
  * nothing and waits for nothing, so a step can be captured into a graph.
  *
@@ -47,6 +47,13 @@ typedef struct lx_cuda_row {
     int64_t bias_at; /* in bytes, as their size divides no power of 2 */
     int32_t n_banned, n_biases, n_top;
 } lx_cuda_row;
+
+/* Queues the kernels of an operation; its arguments are in kernels/ops/NAME/cuda.h. */
+#define LX_OP_HOST(name)
+#define LX_OP(name)                                                                                \
+    struct lx_cuda_##name;                                                                         \
+    cudaError_t lx_cuda_launch_##name(const struct lx_cuda_##name *a, cudaStream_t stream);
+#include "kernels/ops.def"
 
 /* What lies in memory for both: the host's compiler and the device's must lay it out alike. */
 static_assert(sizeof(lx_cuda_live) == 12, "three numbers");

@@ -1,7 +1,7 @@
 /*
- * The objects of the cuda back end but states (states.c): the structures of host.h with pointers to
- * the device's memory, so that the checks of host_checks.c serve here too. Memory is zero at first.
- * Copies run on the back end's stream and are waited for.
+ * The objects of the cuda back end but states (states.c): the structures of kernels/objects.h with
+ * pointers to the device's memory. Memory is zero at first. Copies run on the back end's stream,
+ * and the calls wait for them.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -9,49 +9,19 @@
 
 #include "kernels/cuda/cuda.h"
 
-lx_status lx_cuda_device_new(lx_cuda *c, size_t n_bytes, const char *what, void **out,
-                             lx_error *err)
-{
-    void *p = NULL;
-    cudaError_t e = cudaMalloc(&p, n_bytes);
-    if (e == cudaErrorMemoryAllocation) {
-        (void)cudaGetLastError(); /* the next launch shall not report it */
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "cuda: no memory for %s (%.1f MiB)", what,
-                       (double)n_bytes / 1048576.0);
-    }
-    if (e == cudaSuccess)
-        e = cudaMemsetAsync(p, 0, n_bytes, c->stream);
-    if (e == cudaSuccess)
-        e = cudaStreamSynchronize(c->stream);
-    if (e != cudaSuccess) {
-        if (p != NULL)
-            (void)cudaFree(p);
-        return lx_cuda_lose(c, e, what, err);
-    }
-    *out = p;
-    return LX_OK;
-}
-
-void lx_cuda_device_free(lx_cuda *c, void *p)
-{
-    if (p == NULL)
-        return;
-    (void)cudaSetDevice(c->device);
-    (void)cudaFree(p);
-}
-
-lx_status lx_cuda_copy(lx_cuda *c, void *to, const void *from, size_t n_bytes,
-                       enum cudaMemcpyKind kind, lx_error *err)
-{
-    cudaError_t e = cudaMemcpyAsync(to, from, n_bytes, kind, c->stream);
-    if (e == cudaSuccess)
-        e = cudaStreamSynchronize(c->stream);
-    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "a copy", err);
-}
-
 static lx_status no_memory(lx_error *err, const char *what)
 {
     return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %s", what);
+}
+
+/* Zeroed memory on the host for an object, if the device answers. */
+static lx_status object_new(lx_cuda *c, size_t n_bytes, const char *what, void **out, lx_error *err)
+{
+    lx_status st = lx_cuda_use(c, err);
+    if (st != LX_OK)
+        return st;
+    *out = calloc(1, n_bytes);
+    return *out != NULL ? LX_OK : no_memory(err, what);
 }
 
 /* --- arrays --- */
@@ -59,38 +29,35 @@ static lx_status no_memory(lx_error *err, const char *what)
 /* n floats, and memory for as many as fit in `room`. */
 static lx_status array_new(lx_cuda *c, int64_t n, int64_t room, lx_array **out, lx_error *err)
 {
-    lx_status st = lx_cuda_use(c, err);
+    lx_cuda_array *a = NULL;
+    lx_status st = object_new(c, sizeof *a, "an array", (void **)&a, err);
     if (st != LX_OK)
         return st;
-    lx_array *a = calloc(1, sizeof *a);
-    if (a == NULL)
-        return no_memory(err, "an array");
-    a->n = n;
+    a->base.n = n;
     a->room = room;
-    st = lx_cuda_device_new(c, lx_cuda_floats(n > room ? n : room), "an array", (void **)&a->data,
-                            err);
+    st = lx_cuda_device_new(c, lx_cuda_floats(n > room ? n : room), "an array",
+                            (void **)&a->base.data, err);
     if (st != LX_OK) {
         free(a);
         return st;
     }
-    *out = a;
+    *out = &a->base;
     return LX_OK;
 }
 
 lx_status lx_cuda_array_new(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err)
 {
-    if (n_floats < 1 || n_floats > LX_HOST_MAX_FLOATS)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "an array of %lld floats", (long long)n_floats);
-    return array_new((lx_cuda *)be, n_floats, 0, out, err);
+    lx_status st = lx_floats_check(n_floats, "an array", err);
+    return st == LX_OK ? array_new((lx_cuda *)be, n_floats, 0, out, err) : st;
 }
 
 /* With the rows that the launches of a captured step cover. */
 lx_status lx_cuda_rows_new(lx_backend *be, int64_t rows, int64_t width, lx_array **out,
                            lx_error *err)
 {
-    if (rows < 1 || width < 1 || rows > LX_HOST_MAX_FLOATS / width)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "an array of %lld rows of %lld floats",
-                       (long long)rows, (long long)width);
+    lx_status st = lx_rows_check(rows, width, err);
+    if (st != LX_OK)
+        return st;
     int64_t covered = rows > LX_CUDA_MOST_CAPTURED ? rows : lx_cuda_bucket((int32_t)rows);
     return array_new((lx_cuda *)be, rows * width, covered * width, out, err);
 }
@@ -99,38 +66,35 @@ void lx_cuda_array_free(lx_backend *be, lx_array *a)
 {
     if (a == NULL)
         return;
-    lx_cuda_graphs_forget((lx_cuda *)be, a);
+    lx_cuda_freed_add((lx_cuda *)be, a);
     lx_cuda_device_free((lx_cuda *)be, a->data);
     free(a);
 }
 
-static bool inside(const lx_array *a, int64_t offset, int64_t n)
+/* Between the host and n elements of the array from `offset` on: to `dst`, or from `src`. */
+static lx_status move(lx_cuda *c, const lx_array *a, int64_t offset, int64_t n, float *dst,
+                      const float *src)
 {
-    return offset >= 0 && n >= 0 && offset <= a->n && n <= a->n - offset;
+    if (!lx_array_has(a, offset, n))
+        return LX_ERR_INVALID;
+    lx_status st = lx_cuda_use(c, NULL);
+    if (st != LX_OK || n == 0)
+        return st;
+    float *at = a->data + offset;
+    return dst != NULL ? lx_cuda_copy(c, dst, at, lx_cuda_floats(n), cudaMemcpyDeviceToHost, NULL)
+                       : lx_cuda_copy(c, at, src, lx_cuda_floats(n), cudaMemcpyHostToDevice, NULL);
 }
 
 lx_status lx_cuda_array_upload(lx_backend *be, lx_array *a, int64_t offset, const float *src,
                                int64_t n)
 {
-    lx_cuda *c = (lx_cuda *)be;
-    if (!inside(a, offset, n))
-        return LX_ERR_INVALID;
-    lx_status st = lx_cuda_use(c, NULL);
-    if (st != LX_OK || n == 0)
-        return st;
-    return lx_cuda_copy(c, a->data + offset, src, lx_cuda_floats(n), cudaMemcpyHostToDevice, NULL);
+    return move((lx_cuda *)be, a, offset, n, NULL, src);
 }
 
 lx_status lx_cuda_array_download(lx_backend *be, const lx_array *a, int64_t offset, float *dst,
                                  int64_t n)
 {
-    lx_cuda *c = (lx_cuda *)be;
-    if (!inside(a, offset, n))
-        return LX_ERR_INVALID;
-    lx_status st = lx_cuda_use(c, NULL);
-    if (st != LX_OK || n == 0)
-        return st;
-    return lx_cuda_copy(c, dst, a->data + offset, lx_cuda_floats(n), cudaMemcpyDeviceToHost, NULL);
+    return move((lx_cuda *)be, a, offset, n, dst, NULL);
 }
 
 /* --- matrices --- */
@@ -256,7 +220,7 @@ void lx_cuda_matrix_free(lx_backend *be, lx_matrix *w)
     lx_cuda *c = (lx_cuda *)be;
     if (w == NULL)
         return;
-    lx_cuda_graphs_forget(c, w);
+    lx_cuda_freed_add(c, w);
     lx_cuda_device_free(c, w->bias);
     lx_cuda_device_free(c, w->w);
     lx_cuda_device_free(c, w->w16);
@@ -269,14 +233,12 @@ void lx_cuda_matrix_free(lx_backend *be, lx_matrix *w)
 lx_status lx_cuda_table_new(lx_backend *be, const lx_host_tensor *t, lx_table **out, lx_error *err)
 {
     lx_cuda *c = (lx_cuda *)be;
+    lx_table *table = NULL;
     lx_status st = lx_host_tensor_check(t, "an embedding table", err);
     if (st == LX_OK)
-        st = lx_cuda_use(c, err);
+        st = object_new(c, sizeof *table, "an embedding table", (void **)&table, err);
     if (st != LX_OK)
         return st;
-    lx_table *table = calloc(1, sizeof *table);
-    if (table == NULL)
-        return no_memory(err, "an embedding table");
     size_t n_bytes = (size_t)t->rows * (size_t)t->cols * (size_t)lx_dtype_bytes(t->dtype);
     *table = (lx_table){t->dtype, t->rows, t->cols, NULL, n_bytes};
     st = lx_cuda_device_new(c, n_bytes, "an embedding table", &table->data, err);
@@ -319,12 +281,10 @@ lx_status lx_cuda_mask_new(lx_backend *be, const uint8_t *banned, int32_t n_ids,
     lx_cuda *c = (lx_cuda *)be;
     if (n_ids < 1)
         return lx_fail(err, LX_ERR_INVALID, NULL, "a mask of %d ids", n_ids);
-    lx_status st = lx_cuda_use(c, err);
+    lx_mask *m = NULL;
+    lx_status st = object_new(c, sizeof *m, "a mask", (void **)&m, err);
     if (st != LX_OK)
         return st;
-    lx_mask *m = calloc(1, sizeof *m);
-    if (m == NULL)
-        return no_memory(err, "a mask");
     m->n_ids = n_ids;
     st = put_mask(c, m, banned, err);
     if (st != LX_OK) {

@@ -23,39 +23,6 @@
 
 #define MAX_OPS 65536
 
-static void hand_out(const lx_cuda_frame *f, const lx_cuda_draw *d)
-{
-    if (f->n_outputs > 0)
-        memcpy(d->out, f->results + d->at, (size_t)f->n_outputs * sizeof *d->out);
-    const lx_sample *top = (const void *)(f->results + d->top);
-    for (int32_t i = 0; d->rows != NULL && i < f->n_outputs; i++) {
-        const lx_sampling *s = &d->rows[i];
-        if (s->n_top > 0)
-            memcpy(s->top, top, (size_t)s->n_top * sizeof *top);
-        top += s->n_top;
-    }
-}
-
-/* Waits for the steps up to that one and hands out their results. */
-static lx_status finish(lx_cuda *c, uint64_t step, lx_error *err)
-{
-    while (c->n_finished < step) {
-        const lx_cuda_frame *f = &c->frames[(c->n_finished + 1) % LX_CUDA_STEPS];
-        cudaError_t e = cudaEventSynchronize(f->done);
-        if (e != cudaSuccess)
-            return lx_cuda_lose(c, e, "a step", err);
-        for (int32_t i = 0; i < f->n_draws; i++)
-            hand_out(f, &f->draws[i]);
-        c->n_finished++;
-    }
-    return LX_OK;
-}
-
-lx_status lx_cuda_finish_all(lx_cuda *c, lx_error *err)
-{
-    return finish(c, c->n_ended, err);
-}
-
 /* Every sequence has one row, and every row an output: decoding. */
 static bool is_single_rows(const lx_batch *b)
 {
@@ -105,9 +72,9 @@ lx_status lx_cuda_begin(lx_backend *be, const lx_batch *batch, lx_error *err)
     lx_turn_take(&c->turn);
     lx_status st = lx_cuda_use(c, err);
     if (st == LX_OK && c->n_ended - c->n_finished == LX_CUDA_STEPS)
-        st = finish(c, c->n_finished + 1, err);
+        st = lx_cuda_finish_step(c, c->n_finished + 1, err);
     if (st == LX_OK)
-        st = lx_host_batch_check(batch, &c->seen, err);
+        st = lx_batch_check(batch, &c->seen, err);
     if (st != LX_OK) {
         lx_turn_give(&c->turn);
         return st;
@@ -236,21 +203,6 @@ lx_status lx_cuda_end(lx_backend *be, uint64_t *step, lx_error *err)
         note_slots(c);
     *step = c->n_ended;
     c->batch = NULL;
-    lx_turn_give(&c->turn);
-    return st;
-}
-
-lx_status lx_cuda_sync(lx_backend *be, uint64_t step, lx_error *err)
-{
-    lx_cuda *c = (lx_cuda *)be;
-    lx_status st = lx_cuda_use(c, err);
-    if (st != LX_OK)
-        return st;
-    /* Without the turn, so that another engine can start its step meanwhile. Should the event stand
-       for a later step by now, this one has been handed out. */
-    cudaError_t e = cudaEventSynchronize(c->frames[step % LX_CUDA_STEPS].done);
-    lx_turn_take(&c->turn);
-    st = e == cudaSuccess ? finish(c, step, err) : lx_cuda_lose(c, e, "a step", err);
     lx_turn_give(&c->turn);
     return st;
 }

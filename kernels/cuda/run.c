@@ -72,7 +72,8 @@ static lx_cuda_op *readers_end(const lx_cuda *c, lx_cuda_op *op)
 {
     lx_cuda_op *end = NULL;
     const lx_use *y = lx_uses_find(&op->uses, LX_USE_OUT);
-    if (writing_of(op) != LX_CUDA_ROUNDED || y->array->room == 0 || times_named(op, y->array) != 1)
+    if (writing_of(op) != LX_CUDA_ROUNDED || lx_cuda_room(y->array) == 0 ||
+        times_named(op, y->array) != 1)
         return NULL;
     for (lx_cuda_op *o = op + 1; o < c->ops + c->n_ops; o++) {
         int32_t n = times_named(o, y->array);
@@ -123,8 +124,16 @@ lx_cuda_results lx_cuda_results_of(lx_cuda *c, const lx_cuda_op *op)
     return (lx_cuda_results){y, twin(c, op)};
 }
 
+lx_cuda_writing lx_cuda_writes_rounded(const void *args)
+{
+    (void)args;
+    return LX_CUDA_ROUNDED;
+}
+
 const uint16_t *lx_cuda_rounded_input(const lx_cuda *c, const lx_cuda_op *op)
 {
+    if (!c->is_ready)
+        return NULL;
     if (op->takes)
         return (const uint16_t *)lx_uses_find(&op->uses, LX_USE_IN)->array->data;
     return c->rounded.data;
@@ -132,9 +141,9 @@ const uint16_t *lx_cuda_rounded_input(const lx_cuda *c, const lx_cuda_op *op)
 
 static lx_status run_op(lx_cuda *c, const lx_cuda_op *op)
 {
-    bool ready = c->ready == op || op->takes;
+    c->is_ready = c->ready == op || op->takes;
     c->ready = NULL;
-    return op->kind->run(c, op, ready);
+    return op->kind->run(c, op);
 }
 
 lx_status lx_cuda_run_ops(lx_cuda *c, cudaStream_t target)

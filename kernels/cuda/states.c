@@ -7,17 +7,18 @@
 
 #include "kernels/cuda/cuda.h"
 
-static lx_status allocate_notes(lx_states *s, lx_error *err)
+static lx_status allocate_notes(lx_cuda_states *s, lx_error *err)
 {
-    s->last_step = calloc((size_t)s->n_slots, sizeof *s->last_step);
-    s->changed = calloc((size_t)s->n_slots, sizeof *s->changed);
+    s->last_step = calloc((size_t)s->base.n_slots, sizeof *s->last_step);
+    s->changed = calloc((size_t)s->base.n_slots, sizeof *s->changed);
     return s->last_step != NULL && s->changed != NULL
                ? LX_OK
                : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for states");
 }
 
-static lx_status allocate_states(lx_cuda *c, lx_states *s, lx_error *err)
+static lx_status allocate_states(lx_cuda *c, lx_cuda_states *all, lx_error *err)
 {
+    lx_states *s = &all->base;
     size_t fixed = lx_cuda_floats(s->stride) * (size_t)s->n_slots;
     size_t pool = lx_cuda_floats(s->page_stride) * (size_t)s->n_pages;
     size_t places = (size_t)s->n_slots * (size_t)s->slot_pages;
@@ -25,10 +26,10 @@ static lx_status allocate_states(lx_cuda *c, lx_states *s, lx_error *err)
     if (st == LX_OK && pool > 0)
         st = lx_cuda_device_new(c, pool, "pages of states", (void **)&s->pool, err);
     if (st == LX_OK && places > 0) {
-        st = lx_cuda_device_new(c, places * sizeof *s->pages, "maps of pages",
-                                (void **)&s->device_pages, err);
+        st = lx_cuda_device_new(c, places * sizeof *s->pages, "maps of pages", (void **)&all->pages,
+                                err);
         if (st == LX_OK)
-            st = lx_cuda_copy(c, s->device_pages, s->pages, places * sizeof *s->pages,
+            st = lx_cuda_copy(c, all->pages, s->pages, places * sizeof *s->pages,
                               cudaMemcpyHostToDevice, err);
     }
     if (st == LX_OK)
@@ -41,10 +42,10 @@ lx_status lx_cuda_states_new(lx_backend *be, const lx_state_layout *layout, int3
                              lx_states **out, lx_error *err)
 {
     lx_cuda *c = (lx_cuda *)be;
-    lx_states *s = calloc(1, sizeof *s);
+    lx_cuda_states *s = calloc(1, sizeof *s);
     if (s == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for states");
-    lx_status st = lx_host_states_init(s, layout, n_slots, err);
+    lx_status st = lx_states_init(&s->base, layout, n_slots, err);
     if (st == LX_OK)
         st = allocate_notes(s, err);
     if (st == LX_OK)
@@ -52,10 +53,10 @@ lx_status lx_cuda_states_new(lx_backend *be, const lx_state_layout *layout, int3
     if (st == LX_OK)
         st = allocate_states(c, s, err);
     if (st != LX_OK) {
-        lx_cuda_states_free(be, s);
+        lx_cuda_states_free(be, &s->base);
         return st;
     }
-    *out = s;
+    *out = &s->base;
     return LX_OK;
 }
 
@@ -64,17 +65,17 @@ void lx_cuda_states_free(lx_backend *be, lx_states *s)
     lx_cuda *c = (lx_cuda *)be;
     if (s == NULL)
         return;
-    lx_cuda_graphs_forget(c, s);
+    lx_cuda_freed_add(c, s);
     (void)cudaSetDevice(c->device);
     (void)cudaStreamSynchronize(c->stream); /* what was zeroed, mapped or copied was only queued */
     lx_cuda_device_free(c, s->data);
     lx_cuda_device_free(c, s->pool);
-    lx_cuda_device_free(c, s->device_pages);
+    lx_cuda_device_free(c, lx_cuda_states_of(s)->pages);
     lx_cuda_device_free(c, s->drawn);
     free(s->pages);
     free(s->mapped);
-    free(s->last_step);
-    free(s->changed);
+    free(lx_cuda_states_of(s)->last_step);
+    free(lx_cuda_states_of(s)->changed);
     free(s);
 }
 
@@ -84,8 +85,8 @@ void lx_cuda_states_note(const lx_states *s, const lx_batch *b, uint64_t step)
         for (int32_t of = 0; of < 2; of++) {
             int32_t slot = of == 0 ? b->slot[i] : b->branch != NULL ? b->branch[i] : -1;
             if (slot >= 0) {
-                s->last_step[slot] = step;
-                s->changed[slot] = false;
+                lx_cuda_states_of(s)->last_step[slot] = step;
+                lx_cuda_states_of(s)->changed[slot] = false;
             }
         }
     }
@@ -93,7 +94,7 @@ void lx_cuda_states_note(const lx_states *s, const lx_batch *b, uint64_t step)
 
 static lx_status check_pages(lx_cuda *c, const lx_states *s, int32_t slot, int32_t n_pages)
 {
-    return lx_host_has_pages(s, slot, n_pages) ? lx_cuda_use(c, NULL) : LX_ERR_INVALID;
+    return lx_states_have(s, slot, n_pages) ? lx_cuda_use(c, NULL) : LX_ERR_INVALID;
 }
 
 static lx_status check_copy(lx_cuda *c, cudaError_t e)
@@ -111,7 +112,7 @@ static lx_status queue_copy(lx_cuda *c, void *to, const void *from, size_t n_byt
 /* What was queued for the slot since its last step comes before what is moved from there. */
 static lx_status settle(lx_cuda *c, const lx_states *s, int32_t slot)
 {
-    s->changed[slot] = true;
+    lx_cuda_states_of(s)->changed[slot] = true;
     return check_copy(c, cudaEventRecord(c->settled, c->stream));
 }
 
@@ -120,11 +121,11 @@ static lx_status settle(lx_cuda *c, const lx_states *s, int32_t slot)
    anew before it is waited for here: then this only comes later. */
 static lx_status begin_moves(lx_cuda *c, const lx_states *s, int32_t slot)
 {
-    uint64_t step = s->last_step[slot];
+    uint64_t step = lx_cuda_states_of(s)->last_step[slot];
     lx_status st = LX_OK;
     if (step > c->n_finished)
         st = check_copy(c, cudaStreamWaitEvent(c->moves, c->frames[step % LX_CUDA_STEPS].done, 0));
-    if (st == LX_OK && (s->changed[slot] || s->pool != NULL))
+    if (st == LX_OK && (lx_cuda_states_of(s)->changed[slot] || s->pool != NULL))
         st = check_copy(c, cudaStreamWaitEvent(c->moves, c->settled, 0));
     return st;
 }
@@ -138,13 +139,13 @@ lx_status lx_cuda_state_map(lx_backend *be, lx_states *s, int32_t slot, int32_t 
                             const int32_t *pages)
 {
     lx_cuda *c = (lx_cuda *)be;
-    lx_status st = lx_host_state_map(be, s, slot, first, n, pages);
+    lx_status st = lx_states_map(s, slot, first, n, pages);
     if (st == LX_OK)
         st = lx_cuda_use(c, NULL);
     if (st != LX_OK)
         return st;
     /* Pageable memory has been read when the call returns. */
-    st = queue_copy(c, s->device_pages + (int64_t)slot * s->slot_pages + first, pages,
+    st = queue_copy(c, lx_cuda_states_of(s)->pages + (int64_t)slot * s->slot_pages + first, pages,
                     (size_t)n * sizeof *pages, cudaMemcpyHostToDevice, c->stream);
     return st == LX_OK ? settle(c, s, slot) : st;
 }
@@ -172,12 +173,12 @@ lx_status lx_cuda_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t f
     st = queue_copy(c, s->data + to * s->stride, s->data + from * s->stride,
                     lx_cuda_floats(s->floats), cudaMemcpyDeviceToDevice, c->stream);
     for (int32_t i = 0; st == LX_OK && i < n_pages; i++) {
-        float *page = lx_host_page(s, to, i);
-        if (page != lx_host_page(s, from, i))
-            st = queue_copy(c, page, lx_host_page(s, from, i), lx_cuda_floats(s->page_floats),
+        float *page = lx_states_page(s, to, i);
+        if (page != lx_states_page(s, from, i))
+            st = queue_copy(c, page, lx_states_page(s, from, i), lx_cuda_floats(s->page_floats),
                             cudaMemcpyDeviceToDevice, c->stream);
     }
-    s->changed[from] = true; /* nothing may come there before it was read */
+    lx_cuda_states_of(s)->changed[from] = true; /* nothing may come there before it was read */
     return st == LX_OK ? settle(c, s, to) : st;
 }
 
@@ -192,7 +193,7 @@ static lx_status move_state(lx_cuda *c, const lx_states *s, int32_t slot, float 
         return st;
     int64_t at = 0;
     for (int32_t i = -1; st == LX_OK && i < n_pages; i++) { /* -1: the fixed part */
-        float *part = i < 0 ? s->data + slot * s->stride : lx_host_page(s, slot, i);
+        float *part = i < 0 ? s->data + slot * s->stride : lx_states_page(s, slot, i);
         int64_t n = i < 0 ? s->floats : s->page_floats;
         size_t bytes = lx_cuda_floats(n);
         st = dst != NULL ? queue_copy(c, dst + at, part, bytes, cudaMemcpyDeviceToHost, c->moves)

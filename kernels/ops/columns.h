@@ -10,6 +10,12 @@ typedef struct lx_columns {
     int32_t width, first;
 } lx_columns;
 
+/* What a sequence reads of its rows, from the first token's on: where an inner loop finds it. */
+typedef struct lx_cpu_inputs {
+    const float *at; /* NULL for none */
+    int64_t stride;  /* floats from one token to the next */
+} lx_cpu_inputs;
+
 static inline bool lx_columns_inside(const lx_columns *c, int64_t n)
 {
     return c->width >= 1 && c->first >= 0 && c->first + n <= c->width;

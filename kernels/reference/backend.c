@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/backends.h"
 #include "kernels/reference/reference.h"
 
 static void reference_close(lx_backend *be)
@@ -68,7 +67,7 @@ static lx_status reference_begin(lx_backend *be, const lx_batch *batch, lx_error
 {
     lx_reference *r = (lx_reference *)be;
     lx_turn_take(&r->turn);
-    lx_status st = lx_host_batch_check(batch, &r->seen, err);
+    lx_status st = lx_batch_check(batch, &r->seen, err);
     if (st != LX_OK) {
         lx_turn_give(&r->turn);
         return st;
@@ -90,14 +89,6 @@ static lx_status reference_end(lx_backend *be, uint64_t *step, lx_error *err)
     return st;
 }
 
-static lx_status reference_sync(lx_backend *be, uint64_t step, lx_error *err)
-{
-    (void)be;
-    (void)step;
-    (void)err;
-    return LX_OK;
-}
-
 /* Checks and runs an operation, unless the step has failed; keeps what it drew. */
 static void run(lx_backend *be, const lx_op *op, lx_reference_run *operate, const void *args)
 {
@@ -105,8 +96,11 @@ static void run(lx_backend *be, const lx_op *op, lx_reference_run *operate, cons
     lx_uses uses;
     if (r->failed == LX_OK)
         r->failed = lx_op_check(op, r->batch, args, &uses, &r->error);
-    if (r->failed == LX_OK)
-        r->failed = operate(r->batch, args, &r->error);
+    if (r->failed != LX_OK)
+        return;
+    r->failed = operate(r->batch, args);
+    if (r->failed != LX_OK)
+        (void)lx_fail(&r->error, r->failed, NULL, "no memory for %s", op->name);
     if (r->failed != LX_OK || op->drawing == NULL)
         return;
     lx_drawing d = op->drawing(args);
@@ -124,29 +118,12 @@ static const lx_kernels table = {
     .name = "reference",
     .close = reference_close,
     .describe = reference_describe,
-    .array_new = lx_host_array_new,
-    .rows_new = lx_host_rows_new,
-    .array_free = lx_host_array_free,
-    .array_upload = lx_host_array_upload,
-    .array_download = lx_host_array_download,
-    .matrix_new = reference_matrix_new,
+    LX_OBJECTS(LX_ENTRY, lx_host) LX_ENTRY(lx_host, sync).matrix_new = reference_matrix_new,
     .matrix_free = reference_matrix_free,
-    .table_new = lx_host_table_new,
-    .table_free = lx_host_table_free,
-    .mask_new = lx_host_mask_new,
-    .mask_free = lx_host_mask_free,
-    .states_new = lx_host_states_new,
-    .states_free = lx_host_states_free,
-    .state_map = lx_host_state_map,
-    .state_zero = lx_host_state_zero,
-    .state_copy = lx_host_state_copy,
-    .state_export = lx_host_state_export,
-    .state_import = lx_host_state_import,
     .begin = reference_begin,
 #define LX_OP(name) .name = queue_##name,
 #include "kernels/ops.def"
     .end = reference_end,
-    .sync = reference_sync,
 };
 
 lx_status lx_reference_open(const lx_backend_options *options, lx_backend **out, lx_error *err)
@@ -160,7 +137,8 @@ lx_status lx_reference_open(const lx_backend_options *options, lx_backend **out,
         free(r);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
     }
-    r->base.ops = &table;
-    *out = &r->base;
+    r->host.base.ops = &table;
+    r->host.base.precision = options->precision;
+    *out = &r->host.base;
     return LX_OK;
 }

@@ -2,12 +2,13 @@
 #ifndef LINNET_KERNELS_REFERENCE_REFERENCE_H
 #define LINNET_KERNELS_REFERENCE_REFERENCE_H
 
+#include "kernels/host.h"
 #include "kernels/op.h"
 
 typedef struct lx_reference {
-    lx_backend base;
+    lx_host_backend host;
     lx_turn turn;
-    lx_host_seen seen;
+    lx_batch_seen seen;
     const lx_batch *batch;
     lx_status failed; /* the first error of this step; the rest of it does nothing */
     lx_error error;
@@ -19,8 +20,9 @@ struct lx_matrix {
     float *bias; /* [rows], zeros when there is none */
 };
 
-/* Carries out an operation whose arguments have been checked, over the whole batch. */
-typedef lx_status lx_reference_run(const lx_batch *b, const void *args, lx_error *err);
+/* Carries out an operation whose arguments have been checked, over the whole batch. LX_OK, or
+   LX_ERR_NO_MEMORY. */
+typedef lx_status lx_reference_run(const lx_batch *b, const void *args);
 
 #define LX_OP(name) lx_reference_run lx_reference_##name;
 #include "kernels/ops.def"

@@ -23,9 +23,9 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "model/characters.h"
 #include "model/formats/idx.h"
 #include "model/tasks/copy.h"
-#include "model/characters.h"
 #include "model/tasks/couplet.h"
 #include "model/tasks/image.h"
 #include "model/tasks/text.h"
@@ -408,7 +408,8 @@ lx_status lx_eval_copies(const lx_eval_options *o, const lx_cli_model *local, lx
     copies c = {.model = local->model,
                 .seed = (uint64_t)o->seed,
                 .n = o->limit > 0 ? (int32_t)o->limit : USUAL_SEQUENCES,
-                .length = o->length > 0 ? (int32_t)o->length : lx_copy_of(&local->model->config)->length};
+                .length =
+                    o->length > 0 ? (int32_t)o->length : lx_copy_of(&local->model->config)->length};
     lx_eval_answers a = {.n = c.n,
                          .sampling = {.has_seed = true, .top_p = 1},
                          .context = &c,
@@ -500,7 +501,8 @@ static lx_status score_all(const lx_idx *x, lx_scorer *scorer, group *g, pixels 
     return st;
 }
 
-static lx_status check_fit(const lx_idx *x, const lx_image_config *c, const char *path, lx_error *err)
+static lx_status check_fit(const lx_idx *x, const lx_image_config *c, const char *path,
+                           lx_error *err)
 {
     if (x->width == c->width && x->height == c->height && x->channels == c->n_channels)
         return LX_OK;

@@ -224,28 +224,13 @@ void lx_served_free(lx_served_model *m)
     free(m);
 }
 
-/* The instruction set in a back end's description, "cpu (avx512, 2 threads)", with "-" before it.
- */
-static void name_isa(const char *text, char *out, size_t size)
-{
-    char pattern[24];
-    out[0] = '\0';
-    for (lx_isa isa = LX_ISA_PLAIN; lx_isa_name(isa) != NULL; isa++) {
-        (void)snprintf(pattern, sizeof pattern, "(%s,", lx_isa_name(isa));
-        if (strstr(text, pattern) != NULL)
-            (void)snprintf(out, size, "-%s", lx_isa_name(isa));
-    }
-}
-
 /* "linnet-0.2.0-1a2b...-cpu-avx512": build, weights, back end. */
 static void name_fingerprint(lx_served_model *m)
 {
-    char isa[24], text[160];
-    m->be->ops->describe(m->be, text, sizeof text);
-    name_isa(text, isa, sizeof isa);
-    (void)snprintf(m->fingerprint, sizeof m->fingerprint, "linnet-%s-%016llx-%s%s%s", LX_VERSION,
-                   (unsigned long long)m->model->hash, m->be->ops->name, isa,
-                   strstr(text, ", int8,") != NULL ? "-int8" : "");
+    const char *isa = m->be->isa;
+    (void)snprintf(m->fingerprint, sizeof m->fingerprint, "linnet-%s-%016llx-%s%s%s%s", LX_VERSION,
+                   (unsigned long long)m->model->hash, m->be->ops->name, isa != NULL ? "-" : "",
+                   isa != NULL ? isa : "", m->be->precision == LX_PRECISION_INT8 ? "-int8" : "");
 }
 
 /* The serving's back end, or the CPU's for a model that a device's lacks the mixer of: the other
@@ -302,7 +287,7 @@ lx_status lx_served_open(lx_serving *s, const char *dir, lx_served_model **out, 
  */
 static int32_t prompt_beside(const lx_backend *be)
 {
-    return strcmp(be->ops->name, "cuda") == 0 ? PROMPT_CHUNK : PROMPT_BESIDE;
+    return be->ops->is_device ? PROMPT_CHUNK : PROMPT_BESIDE;
 }
 
 /* A model of speech: it has no slots, and what it needs was allocated when this returns. */

@@ -404,6 +404,21 @@ static bool unknown_back_ends_are_refused(device *dut, device *oracle)
     return true;
 }
 
+/* A model's fingerprint is made of this. */
+static bool back_ends_say_what_they_compute_with(device *dut, device *oracle)
+{
+    (void)dut;
+    const lx_backend_options bytes = {
+        .n_threads = 1, .isa = LX_ISA_PLAIN, .precision = LX_PRECISION_INT8};
+    lx_backend *be = NULL;
+    CHECK_OK(lx_backend_open("cpu", &bytes, &be, NULL));
+    bool said = strcmp(be->isa, "plain") == 0 && be->precision == LX_PRECISION_INT8;
+    be->ops->close(be);
+    CHECK(said, "plain, int8: the back end says something else");
+    CHECK(oracle->be->isa == NULL, "the oracle has an instruction set");
+    return true;
+}
+
 const test error_tests[] = {
     {"broken_batches_are_refused", broken_batches_are_refused},
     {"broken_linear_is_refused", broken_linear_is_refused},
@@ -417,5 +432,6 @@ const test error_tests[] = {
     {"freed_objects_are_forgotten", freed_objects_are_forgotten},
     {"precisions_without_a_set_are_refused", precisions_without_a_set_are_refused},
     {"unknown_back_ends_are_refused", unknown_back_ends_are_refused},
+    {"back_ends_say_what_they_compute_with", back_ends_say_what_they_compute_with},
     {NULL, NULL},
 };

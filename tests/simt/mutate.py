@@ -56,7 +56,7 @@ HOST = [
     ("wait", re.compile(r"cudaStreamWaitEvent\([^;]*?\)(?=;|\))"), "cudaSuccess"),
     ("event", re.compile(r"cudaEventRecord\([^;]*?\)(?=;|\))"), "cudaSuccess"),
     ("wait", re.compile(r"return wait_for_moves\(c\)|(?<=\? )wait_for_moves\(c\)"), "LX_OK"),
-    ("wait", re.compile(r"(?<== )(lx_cuda_finish_all|finish)\([^;]*\)(?=;)"), "LX_OK"),
+    ("wait", re.compile(r"(?<== )lx_cuda_finish_(all|step)\([^;]*\)(?=;)"), "LX_OK"),
 ]
 # What answers lx_deleted, after tests/simt/simt.cpp.
 SWITCH = """

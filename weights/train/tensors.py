@@ -1,4 +1,4 @@
-"""Files of safetensors, as (name, dtype, shape, bytes) in the order of the file. What the bytes hold is the caller's."""
+"""Files of safetensors, as (name, dtype, shape, bytes) in the order of the file. The caller knows the meaning of the bytes."""
 
 import json
 import pathlib

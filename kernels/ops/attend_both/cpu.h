@@ -1,7 +1,7 @@
 /* One head of one sequence: the sums over all tokens, in their order, then what each reads. */
 
 /* phi of a row of q or k, into scratch; lanes behind d_key are 0. */
-V16_FN void both_map_row(const lx_cpu_attend *a, const float *x, lx_feature_map map)
+V16_FN void both_map_row(const lx_cpu_attend_linear *a, const float *x, lx_feature_map map)
 {
     for (int32_t d = 0; d < a->d_key; d += 16) {
         int n = a->d_key - d < 16 ? a->d_key - d : 16;
@@ -10,7 +10,7 @@ V16_FN void both_map_row(const lx_cpu_attend *a, const float *x, lx_feature_map 
     }
 }
 
-static void both_map(const lx_cpu_attend *a, const float *x)
+static void both_map(const lx_cpu_attend_linear *a, const float *x)
 {
     switch (a->feature_map) {
     case LX_PHI_RELU:
@@ -28,7 +28,7 @@ static void both_map(const lx_cpu_attend *a, const float *x)
 }
 
 /* s += phi(k) v^T, z += phi(k), phi(k) being in scratch. */
-static void both_add(const lx_cpu_attend *a, const float *v)
+static void both_add(const lx_cpu_attend_linear *a, const float *v)
 {
     v16 zero = v16_set1(0.0f);
     for (int32_t d = 0; d < a->d_key; d += 16) {
@@ -45,7 +45,7 @@ static void both_add(const lx_cpu_attend *a, const float *v)
 }
 
 /* y, phi(q) being in scratch. */
-static void both_read(const lx_cpu_attend *a, float *y)
+static void both_read(const lx_cpu_attend_linear *a, float *y)
 {
     v16 zero = v16_set1(0.0f), dot = zero;
     for (int32_t d = 0; d < a->d_key; d += 16) {
@@ -63,7 +63,7 @@ static void both_read(const lx_cpu_attend *a, float *y)
     }
 }
 
-static void attend_both(const lx_cpu_attend *a)
+static void attend_both(const lx_cpu_attend_linear *a)
 {
     for (int64_t i = 0; i < (int64_t)a->d_key * a->d_value; i++)
         a->s[i] = 0;

@@ -1,8 +1,8 @@
 #include "kernels/op.h"
 
-static lx_status check(const void *args, lx_error *err)
+static const char *wrong(const void *args)
 {
-    return lx_attend_linear_check(args, "attend_both", err);
+    return lx_op_attend_linear.wrong(args);
 }
 
 static void uses(const void *args, lx_uses *u)
@@ -11,8 +11,4 @@ static void uses(const void *args, lx_uses *u)
     u->branches = false; /* a sequence is whole */
 }
 
-const lx_op lx_op_attend_both = {.name = "attend_both",
-                                 .args_size = sizeof(lx_attend_both_args),
-                                 .lasting = true,
-                                 .check = check,
-                                 .uses = uses};
+LX_DEFINE_OP(attend_both, .lasting = true, .wrong = wrong, .uses = uses);

@@ -46,11 +46,10 @@ static void attend_head(const head *h, float *s, float *z)
         read_token(h, t, s, z);
 }
 
-lx_status lx_reference_attend_both(const lx_batch *b, const void *args, lx_error *err)
+lx_status lx_reference_attend_both(const lx_batch *b, const void *args)
 {
     const lx_attend_both_args *a = args;
     int64_t n = a->n_heads, dk = a->d_key, dv = a->d_value, width = n * (2 * dk + dv);
-    (void)err;
     for (int32_t i = 0; i < b->n_seqs; i++) {
         float *sums = a->states->data + b->slot[i] * a->states->stride + a->offset;
         const float *x = a->qkv->data + b->seq_start[i] * width;

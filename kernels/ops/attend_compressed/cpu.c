@@ -1,8 +1,9 @@
 #include "kernels/cpu/cpu.h"
 
-static void run_head(const lx_cpu *c, const void *args, int32_t seq, int64_t head, float *scratch)
+static void run_head(const lx_cpu *c, const void *args, const lx_cpu_unit *u, float *scratch)
 {
     const lx_attend_compressed_args *a = args;
+    int64_t seq = u->seq, head = u->i;
     const lx_batch *b = c->batch;
     const lx_states *s = a->states;
     int64_t n = a->n_heads, row = b->seq_start[seq], width = n * (2 * a->d_key + a->d_value);
@@ -10,7 +11,7 @@ static void run_head(const lx_cpu *c, const void *args, int32_t seq, int64_t hea
     const float *x = a->qkv->data + row * width;
     float *open =
         s->data + b->slot[seq] * s->stride + a->offset + head * kept * (a->first == NULL ? 2 : 1);
-    lx_cpu_compressed job = {
+    lx_cpu_attend_compressed job = {
         .q = x + head * key,
         .k = x + (n + head) * key,
         .v = x + 2 * n * key + head * value,
@@ -35,20 +36,18 @@ static void run_head(const lx_cpu *c, const void *args, int32_t seq, int64_t hea
         .scale = a->scale,
         .scratch = scratch,
     };
-    c->isa->compressed(&job);
+    c->isa->attend_compressed(&job);
 }
 
-static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
+static int64_t units(const void *args)
 {
-    const lx_attend_compressed_args *a = args;
-    lx_cpu_run_units(c, args, part, a->n_heads, run_head, scratch);
+    return ((const lx_attend_compressed_args *)args)->n_heads;
 }
 
-static int64_t scratch(const lx_cpu *c, const void *args)
+static int64_t scratch(const void *args)
 {
     const lx_attend_compressed_args *a = args;
-    (void)c;
-    return lx_cpu_compressed_scratch(a->d_key, a->d_value);
+    return lx_cpu_attend_compressed_scratch(a->d_key, a->d_value);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)
@@ -64,8 +63,5 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return work * a->n_heads / 8192;
 }
 
-const lx_cpu_kind lx_cpu_op_attend_compressed = {.op = &lx_op_attend_compressed,
-                                                 .scratch = scratch,
-                                                 .pieces = pieces,
-                                                 .pieces_a_thread = 4,
-                                                 .run = run};
+LX_DEFINE_CPU(attend_compressed, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 4,
+              .units = units, .run_unit = run_head);

@@ -1,7 +1,7 @@
 /* One head of one sequence, token after token: its part of the open block, then the rows it sees.
  */
 
-static float *compressed_page(const lx_cpu_compressed *a, int32_t page)
+static float *compressed_page(const lx_cpu_attend_compressed *a, int32_t page)
 {
     return a->rows + a->pages[page] * a->page_stride;
 }
@@ -25,8 +25,8 @@ V16_FN void compressed_add(const lx_cpu_taps *c, int32_t tap, const float *x, fl
 }
 
 /* key: d_key floats to work with. */
-static void compressed_keep(const lx_cpu_compressed *a, int32_t i, const float *k, const float *v,
-                            float *key)
+static void compressed_keep(const lx_cpu_attend_compressed *a, int32_t i, const float *k,
+                            const float *v, float *key)
 {
     int32_t tap = i % a->factor, n = lx_compressed_rows(a->factor);
     size_t n_key = (size_t)a->d_key, n_value = (size_t)a->d_value;
@@ -51,7 +51,7 @@ static void compressed_keep(const lx_cpu_compressed *a, int32_t i, const float *
 
 /* Logits of the page's first n rows, a vector more may be written. Lanes are rows, sums go over d
    in order. */
-V16_FN void compressed_logits(const lx_cpu_compressed *a, const float *page, int32_t n,
+V16_FN void compressed_logits(const lx_cpu_attend_compressed *a, const float *page, int32_t n,
                               const float *q, float *x)
 {
     int32_t rows = lx_compressed_rows(a->factor);
@@ -65,7 +65,7 @@ V16_FN void compressed_logits(const lx_cpu_compressed *a, const float *page, int
 
 /* The rows of some pages, and before those of page 0 the first one. *at: the page that is next, at
    first -1. blocks: how many there are. Returns how many rows, 0 behind the last. */
-static int32_t compressed_collect(const lx_cpu_compressed *a, int32_t blocks, int32_t *at,
+static int32_t compressed_collect(const lx_cpu_attend_compressed *a, int32_t blocks, int32_t *at,
                                   const float *q, const float **rows, float *x)
 {
     int32_t places = lx_compressed_rows(a->factor), n = 0;
@@ -89,7 +89,7 @@ static int32_t compressed_collect(const lx_cpu_compressed *a, int32_t blocks, in
     return n;
 }
 
-static void compressed_token(const lx_cpu_compressed *a, int32_t i, const float *q, float *o,
+static void compressed_token(const lx_cpu_attend_compressed *a, int32_t i, const float *q, float *o,
                              float *here, float *y)
 {
     const float *rows[LX_CPU_COMPRESSED_ROWS];
@@ -108,7 +108,7 @@ static void compressed_token(const lx_cpu_compressed *a, int32_t i, const float 
         seen_store(y + m, v16_div(v16_load(o + m), v16_set1(all.sum)), a->d_value - m);
 }
 
-static void compressed(const lx_cpu_compressed *a)
+static void attend_compressed(const lx_cpu_attend_compressed *a)
 {
     float *o = a->scratch + LX_CPU_COMPRESSED_ROWS, *here = o + (a->d_value + 15) / 16 * 16;
     float *key = here + (a->d_value + 15) / 16 * 16;

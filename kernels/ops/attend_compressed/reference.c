@@ -19,7 +19,7 @@ static int64_t row_floats(const lx_attend_compressed_args *a)
 static float *page_of(const head *at, int32_t page)
 {
     const lx_attend_compressed_args *a = at->a;
-    return lx_host_page(a->states, at->slot, page) + a->page_offset +
+    return lx_states_page(a->states, at->slot, page) + a->page_offset +
            at->h * lx_compressed_rows(a->factor) * row_floats(a);
 }
 
@@ -110,12 +110,11 @@ static void attend(const head *at, int32_t i, const float *q, float *y)
         y[m] = (float)(o[m] / sum);
 }
 
-lx_status lx_reference_attend_compressed(const lx_batch *b, const void *args, lx_error *err)
+lx_status lx_reference_attend_compressed(const lx_batch *b, const void *args)
 {
     const lx_attend_compressed_args *a = args;
     int64_t n = a->n_heads, dk = a->d_key, dv = a->d_value, width = n * (2 * dk + dv);
     int64_t part = row_floats(a) * (a->first == NULL ? 2 : 1);
-    (void)err;
     for (int32_t s = 0; s < b->n_seqs; s++) {
         float *state = a->states->data + b->slot[s] * a->states->stride + a->offset;
         for (int32_t t = b->seq_start[s]; t < b->seq_start[s + 1]; t++) {

@@ -11,7 +11,8 @@ typedef struct mapped {
 } mapped;
 
 /* phi of token t's rows of q and k. */
-V16_FN void map_row(const lx_cpu_attend *a, int64_t t, float *q, float *k, lx_feature_map map)
+V16_FN void map_row(const lx_cpu_attend_linear *a, int64_t t, float *q, float *k,
+                    lx_feature_map map)
 {
     const float *from_q = a->q + t * a->x_stride, *from_k = a->k + t * a->x_stride;
     int32_t d = 0, rest = a->d_key % 16;
@@ -26,7 +27,7 @@ V16_FN void map_row(const lx_cpu_attend *a, int64_t t, float *q, float *k, lx_fe
 }
 
 /* A loop for each map, so that none asks within it which one it is. */
-static void feature_maps(const lx_cpu_attend *a, int64_t t, float *q, float *k)
+static void feature_maps(const lx_cpu_attend_linear *a, int64_t t, float *q, float *k)
 {
     switch (a->feature_map) {
     case LX_PHI_RELU:
@@ -45,7 +46,7 @@ static void feature_maps(const lx_cpu_attend *a, int64_t t, float *q, float *k)
 
 /* Elements d .. of z, sixteen or the n that are left: z += phi(k), and their part of phi(q) . z,
    token after token. */
-V16_FN void normalise(const lx_cpu_attend *a, const mapped *x, const int tokens, int32_t d,
+V16_FN void normalise(const lx_cpu_attend_linear *a, const mapped *x, const int tokens, int32_t d,
                       const int n, v16 *dot)
 {
     v16 z = body_load(a->z + d, n);
@@ -58,7 +59,7 @@ V16_FN void normalise(const lx_cpu_attend *a, const mapped *x, const int tokens,
 }
 
 /* phi(q) . z + eps of every token, z being what it is after the token's own phi(k). */
-V16_FN void normalisers(const lx_cpu_attend *a, mapped *x, const int tokens)
+V16_FN void normalisers(const lx_cpu_attend_linear *a, mapped *x, const int tokens)
 {
     v16 dot[BODY_TOKENS];
     int32_t d = 0;
@@ -80,7 +81,7 @@ V16_FN void normalisers(const lx_cpu_attend *a, mapped *x, const int tokens)
  * processor has seen in which direction they lie. The first cache has room for what is on its way
  * for one head only; so the second is asked for one that comes later.
  */
-V16_FN void ask_for_row(const lx_cpu_attend *a, int32_t d)
+V16_FN void ask_for_row(const lx_cpu_attend_linear *a, int32_t d)
 {
     if (a->next != NULL) {
         const float *row = a->next + (int64_t)d * a->d_value;
@@ -98,8 +99,8 @@ V16_FN void ask_for_row(const lx_cpu_attend *a, int32_t d)
  * Values m .. of the tokens from t on, `vectors` times sixteen or, with n < 16, the n that are
  * left: s += phi(k) v^T and y = phi(q)^T s / normaliser in one pass over their columns of s.
  */
-V16_FN void attend_values(const lx_cpu_attend *a, const mapped *x, int64_t t, const int tokens,
-                          int32_t m, const int vectors, const int n)
+V16_FN void attend_values(const lx_cpu_attend_linear *a, const mapped *x, int64_t t,
+                          const int tokens, int32_t m, const int vectors, const int n)
 {
     v16 v[BODY_TOKENS * 2], y[BODY_TOKENS * 2];
     V16_UNROLL
@@ -142,7 +143,7 @@ V16_FN void attend_values(const lx_cpu_attend *a, const mapped *x, int64_t t, co
 
 /* Asks for what token t reads and writes. A head's share of a row is a few lines, far from those
    of the next row, and its output's may be in the cache of the core that read the one before. */
-V16_FN void ask_for_token(const lx_cpu_attend *a, int64_t t)
+V16_FN void ask_for_token(const lx_cpu_attend_linear *a, int64_t t)
 {
     for (int32_t d = 0; d < a->d_key; d += 16) {
         __builtin_prefetch(a->q + t * a->x_stride + d, 0, 3);
@@ -155,7 +156,7 @@ V16_FN void ask_for_token(const lx_cpu_attend *a, int64_t t)
 }
 
 /* Tokens t .. t + tokens - 1. */
-V16_FN void attend_pass(const lx_cpu_attend *a, mapped *x, int64_t t, const int tokens)
+V16_FN void attend_pass(const lx_cpu_attend_linear *a, mapped *x, int64_t t, const int tokens)
 {
     int32_t m = 0;
     for (int i = 0; i < tokens; i++) {
@@ -172,7 +173,7 @@ V16_FN void attend_pass(const lx_cpu_attend *a, mapped *x, int64_t t, const int 
         attend_values(a, x, t, tokens, m, 1, a->d_value - m < 16 ? a->d_value - m : 16);
 }
 
-static void attend(const lx_cpu_attend *a)
+static void attend_linear(const lx_cpu_attend_linear *a)
 {
     mapped x; /* its normalisers are written before they are read */
     int64_t t = 0;

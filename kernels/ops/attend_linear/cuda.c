@@ -13,34 +13,22 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[6] = lx_cuda_key_float(a->eps);
 }
 
-static lx_cuda_writing writes(const void *args)
-{
-    (void)args;
-    return LX_CUDA_ROUNDED;
-}
-
-static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+static lx_status run(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_attend_linear_args *a = &op->args.attend_linear;
     const lx_cuda_results y = lx_cuda_results_of(c, op);
-    (void)ready;
-    lx_cuda_attend k = {.y = y.f32,
-                        .twin = y.rounded,
-                        .qkv = a->qkv->data,
-                        .states = a->states->data + a->offset,
-                        .stride = a->states->stride,
-                        .seq_start = lx_cuda_input(c, c->seq_start),
-                        .slot = lx_cuda_input(c, c->slot),
-                        .branches = lx_cuda_branches_of(c),
-                        .live = &((const lx_cuda_live *)lx_cuda_input(c, 0))->seqs,
-                        .n_seqs = c->bucket.seqs,
-                        .n_heads = a->n_heads,
-                        .d_key = a->d_key,
-                        .d_value = a->d_value,
-                        .feature_map = (int32_t)a->feature_map,
-                        .eps = a->eps};
-    return lx_cuda_launched(c, lx_cuda_launch_attend(&k, c->target), "attend_linear");
+    lx_cuda_attend_linear k = {.y = y.f32,
+                               .twin = y.rounded,
+                               .qkv = a->qkv->data,
+                               LX_CUDA_STATES(a),
+                               LX_CUDA_SEQUENCES(c),
+                               .branches = lx_cuda_branches_of(c),
+                               .n_heads = a->n_heads,
+                               .d_key = a->d_key,
+                               .d_value = a->d_value,
+                               .feature_map = (int32_t)a->feature_map,
+                               .eps = a->eps};
+    return lx_cuda_launched(c, lx_cuda_launch_attend_linear(&k, c->target), "attend_linear");
 }
 
-const lx_cuda_kind lx_cuda_op_attend_linear = {
-    .op = &lx_op_attend_linear, .key = key, .run = run, .writes = writes};
+LX_DEFINE_CUDA(attend_linear, .key = key, .run = run, .writes = lx_cuda_writes_rounded);

@@ -102,7 +102,7 @@ template <int D> LX_DEVICE void store_head(const head<D> &h, float *state, int l
         state[D * D + lane + L * i] = h.z[i];
 }
 
-template <int D, int MAP> LX_KERNEL(THREADS) attend_small(const lx_cuda_attend a)
+template <int D, int MAP> LX_KERNEL(THREADS) attend_small(const lx_cuda_attend_linear a)
 {
     const int L = head<D>::lanes;
     int64_t which = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / L;
@@ -176,8 +176,8 @@ template <int STRIDE> LX_DEVICE float tree16(const float *p)
    before anything reads or writes them, and after the last write; between `partial` of two tokens
    there are two. */
 template <int MAP>
-LX_DEVICE void any_token(const lx_cuda_attend &a, const float *q, const float *k, const float *v,
-                         int64_t to, float *s, float *z)
+LX_DEVICE void any_token(const lx_cuda_attend_linear &a, const float *q, const float *k,
+                         const float *v, int64_t to, float *s, float *z)
 {
     LX_SHARED(float, phi_q, [TILE]);
     LX_SHARED(float, phi_k, [TILE]);
@@ -220,7 +220,7 @@ LX_DEVICE void copy_floats(float *to, const float *from, int64_t n)
         to[i] = from[i];
 }
 
-template <int MAP> LX_KERNEL(THREADS, 7) attend_any(const lx_cuda_attend a, int in_shared)
+template <int MAP> LX_KERNEL(THREADS, 7) attend_any(const lx_cuda_attend_linear a, int in_shared)
 {
     LX_DYNAMIC_SHARED(float, shared);
     int64_t seq = blockIdx.x / (unsigned)a.n_heads, at = blockIdx.x % (unsigned)a.n_heads;
@@ -250,14 +250,14 @@ template <int MAP> LX_KERNEL(THREADS, 7) attend_any(const lx_cuda_attend a, int 
 }
 
 template <int D, int MAP>
-static cudaError_t launch_small(const lx_cuda_attend *a, cudaStream_t stream)
+static cudaError_t launch_small(const lx_cuda_attend_linear *a, cudaStream_t stream)
 {
     int64_t threads = (int64_t)a->n_seqs * a->n_heads * head<D>::lanes;
     return LX_LAUNCH_EARLY((attend_small<D, MAP>), (threads + THREADS - 1) / THREADS, THREADS, 0,
                            stream, *a);
 }
 
-template <int MAP> static cudaError_t launch(const lx_cuda_attend *a, cudaStream_t stream)
+template <int MAP> static cudaError_t launch(const lx_cuda_attend_linear *a, cudaStream_t stream)
 {
     bool aligned = (uintptr_t)a->states % 16 == 0 && a->stride % 4 == 0;
     if (aligned && a->d_key == 32 && a->d_value == 32)
@@ -270,7 +270,8 @@ template <int MAP> static cudaError_t launch(const lx_cuda_attend *a, cudaStream
                      stream, *a, in_shared);
 }
 
-extern "C" cudaError_t lx_cuda_launch_attend(const lx_cuda_attend *a, cudaStream_t stream)
+extern "C" cudaError_t lx_cuda_launch_attend_linear(const lx_cuda_attend_linear *a,
+                                                    cudaStream_t stream)
 {
     if ((int64_t)a->n_seqs * a->n_heads > 0x7fffffff)
         return cudaErrorInvalidValue;

@@ -4,11 +4,7 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-typedef struct lx_cuda_attend {
+typedef struct lx_cuda_attend_linear {
     float *y;       /* NULL: rounded alone */
     uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none */
     const float *qkv;
@@ -19,11 +15,6 @@ typedef struct lx_cuda_attend {
     const int32_t *live;
     int32_t n_seqs, n_heads, d_key, d_value, feature_map;
     float eps;
-} lx_cuda_attend;
+} lx_cuda_attend_linear;
 
-cudaError_t lx_cuda_launch_attend(const lx_cuda_attend *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

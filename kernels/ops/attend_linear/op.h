@@ -2,7 +2,6 @@
 #ifndef LINNET_KERNELS_OPS_ATTEND_LINEAR_OP_H
 #define LINNET_KERNELS_OPS_ATTEND_LINEAR_OP_H
 
-#include "common/status.h"
 #include "kernels/types.h"
 
 /* phi, applied to every number of a query or key */
@@ -35,10 +34,5 @@ typedef struct lx_attend_linear_args {
     lx_feature_map feature_map;
     float eps;
 } lx_attend_linear_args;
-
-/* What an operation with these arguments asks of them by themselves; an error begins with its
-   `name`. Any thread. */
-lx_status lx_attend_linear_check(const lx_attend_linear_args *a, const char *name,
-                                 lx_error *err) LX_MUST_USE;
 
 #endif

@@ -22,11 +22,10 @@ static void attend_token(const lx_attend_linear_args *a, const float *q, const f
     }
 }
 
-lx_status lx_reference_attend_linear(const lx_batch *b, const void *args, lx_error *err)
+lx_status lx_reference_attend_linear(const lx_batch *b, const void *args)
 {
     const lx_attend_linear_args *a = args;
     int64_t n = a->n_heads, dk = a->d_key, dv = a->d_value, width = n * (2 * dk + dv);
-    (void)err;
     for (int32_t i = 0; i < b->n_seqs; i++) {
         float *state = a->states->data + b->slot[i] * a->states->stride + a->offset;
         int64_t own = b->seq_start[i] + lx_batch_own_rows(b, i);

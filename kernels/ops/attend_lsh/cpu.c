@@ -1,13 +1,14 @@
 #include "kernels/cpu/cpu.h"
 
-static void run_head(const lx_cpu *c, const void *args, int32_t seq, int64_t head, float *scratch)
+static void run_head(const lx_cpu *c, const void *args, const lx_cpu_unit *u, float *scratch)
 {
     const lx_attend_lsh_args *a = args;
+    int64_t seq = u->seq, head = u->i;
     const lx_batch *b = c->batch;
     const lx_states *s = a->states;
     int64_t n = a->n_heads, row = b->seq_start[seq], width = n * (a->d_key + a->d_value);
     const float *x = a->qkv->data + row * width;
-    lx_cpu_lsh job = {
+    lx_cpu_attend_lsh job = {
         .qk = x + head * a->d_key,
         .v = x + n * a->d_key + head * a->d_value,
         .y = a->y->data + row * n * a->d_value + head * a->d_value,
@@ -29,20 +30,18 @@ static void run_head(const lx_cpu *c, const void *args, int32_t seq, int64_t hea
         .scale = a->scale,
         .scratch = scratch,
     };
-    c->isa->lsh(&job);
+    c->isa->attend_lsh(&job);
 }
 
-static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
+static int64_t units(const void *args)
 {
-    const lx_attend_lsh_args *a = args;
-    lx_cpu_run_units(c, args, part, a->n_heads, run_head, scratch);
+    return ((const lx_attend_lsh_args *)args)->n_heads;
 }
 
-static int64_t scratch(const lx_cpu *c, const void *args)
+static int64_t scratch(const void *args)
 {
     const lx_attend_lsh_args *a = args;
-    (void)c;
-    return lx_cpu_lsh_scratch(a->rounds, a->n_buckets, a->cap, a->d_value);
+    return lx_cpu_attend_lsh_scratch(a->rounds, a->n_buckets, a->cap, a->d_value);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)
@@ -52,8 +51,5 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)c->batch->n_tokens * a->n_heads * work / 4096;
 }
 
-const lx_cpu_kind lx_cpu_op_attend_lsh = {.op = &lx_op_attend_lsh,
-                                          .scratch = scratch,
-                                          .pieces = pieces,
-                                          .pieces_a_thread = 4,
-                                          .run = run};
+LX_DEFINE_CPU(attend_lsh, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 4,
+              .units = units, .run_unit = run_head);

@@ -1,6 +1,6 @@
 /* One head of one sequence, token after token: its buckets, the rows they list, their average. */
 
-static float *lsh_row(const lx_cpu_lsh *a, int32_t j)
+static float *lsh_row(const lx_cpu_attend_lsh *a, int32_t j)
 {
     return a->rows + a->pages[j / LX_PAGE_TOKENS] * a->page_stride + j % LX_PAGE_TOKENS * a->row;
 }
@@ -29,7 +29,7 @@ static int32_t lsh_bucket(const float *hash, int32_t d_key, int32_t n_buckets, c
 }
 
 /* Asks for a row of the pages: it lies anywhere. */
-static void lsh_ask(const lx_cpu_lsh *a, int32_t j)
+static void lsh_ask(const lx_cpu_attend_lsh *a, int32_t j)
 {
     const float *row = lsh_row(a, j);
     for (int64_t at = 0; at < a->row; at += 16)
@@ -38,7 +38,8 @@ static void lsh_ask(const lx_cpu_lsh *a, int32_t j)
 
 /* Keeps token i and enters it into its buckets; next: of every round the token before it, from 1.
  */
-static void lsh_keep(const lx_cpu_lsh *a, int32_t i, const float *qk, const float *v, int32_t *next)
+static void lsh_keep(const lx_cpu_attend_lsh *a, int32_t i, const float *qk, const float *v,
+                     int32_t *next)
 {
     float *row = lsh_row(a, i), *h = a->scratch;
     const int64_t prev = (int64_t)a->d_key + 1 + a->d_value;
@@ -63,7 +64,7 @@ static void lsh_keep(const lx_cpu_lsh *a, int32_t i, const float *qk, const floa
  * The rows that the token sees, round after round; returns how many. Each says where the next one
  * lies, so all rounds go side by side: their rows come from memory at the same time.
  */
-static int32_t lsh_collect(const lx_cpu_lsh *a, int32_t *next, const float **rows)
+static int32_t lsh_collect(const lx_cpu_attend_lsh *a, int32_t *next, const float **rows)
 {
     const int64_t prev = (int64_t)a->d_key + 1 + a->d_value;
     int32_t count[LX_LSH_MOST_ROUNDS] = {0}, n = 0;
@@ -88,11 +89,12 @@ static int32_t lsh_collect(const lx_cpu_lsh *a, int32_t *next, const float **row
     return n;
 }
 
-static void lsh(const lx_cpu_lsh *a)
+static void attend_lsh(const lx_cpu_attend_lsh *a)
 {
     const float *rows[LX_LSH_MOST_SEEN];
     int32_t next[LX_LSH_MOST_ROUNDS];
-    float *x = a->scratch, *o = x + lx_cpu_lsh_logits(a->rounds, a->n_buckets, a->cap), largest;
+    float *x = a->scratch, *o = x + lx_cpu_attend_lsh_logits(a->rounds, a->n_buckets, a->cap),
+          largest;
     for (int64_t t = 0; t < a->n_tokens; t++) {
         const float *qk = a->qk + t * a->x_stride, *v = a->v + t * a->x_stride;
         float *y = a->y + t * a->y_stride;

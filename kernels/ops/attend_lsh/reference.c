@@ -15,7 +15,7 @@ typedef struct head {
 static float *row_of(const head *at, int64_t j)
 {
     const lx_attend_lsh_args *a = at->a;
-    float *page = lx_host_page(a->states, at->slot, (int32_t)(j / LX_PAGE_TOKENS));
+    float *page = lx_states_page(a->states, at->slot, (int32_t)(j / LX_PAGE_TOKENS));
     return page + a->page_offset + (at->h * LX_PAGE_TOKENS + j % LX_PAGE_TOKENS) * lx_lsh_row(a);
 }
 
@@ -75,11 +75,10 @@ static void token(const head *at, int32_t i, const float *qk, const float *v, fl
         y[m] = n == 0 ? v[m] : (float)(o[m] / sum);
 }
 
-lx_status lx_reference_attend_lsh(const lx_batch *b, const void *args, lx_error *err)
+lx_status lx_reference_attend_lsh(const lx_batch *b, const void *args)
 {
     const lx_attend_lsh_args *a = args;
     int64_t n = a->n_heads, width = n * (a->d_key + a->d_value);
-    (void)err;
     for (int32_t s = 0; s < b->n_seqs; s++) {
         float *state = a->states->data + b->slot[s] * a->states->stride + a->offset;
         for (int32_t t = b->seq_start[s]; t < b->seq_start[s + 1]; t++) {

@@ -3,14 +3,14 @@
 #define PIECE_WORK 100000 /* floats of rows that a piece reads: half a microsecond and more */
 
 /* The pattern of a head of keys, and where its tiles lie. */
-static lx_cpu_attend_kept job_of(const lx_cpu *c, const lx_attend_rows_args *a, int32_t seq,
+static lx_cpu_attend_rows job_of(const lx_cpu *c, const lx_attend_rows_args *a, int32_t seq,
                                  int64_t head)
 {
     const lx_batch *b = c->batch;
     const lx_states *s = a->states;
     int64_t slot = b->slot[seq], rows = a->ring > 0 ? a->ring : LX_PAGE_TOKENS;
     int64_t at = a->offset + head * rows * (a->d_key + a->d_value);
-    lx_cpu_attend_kept job = {
+    lx_cpu_attend_rows job = {
         .pattern = &a->patterns[head % a->n_patterns],
         .to_next_head = head + 1 < lx_attend_rows_key_heads(a) ? rows * (a->d_key + a->d_value) : 0,
         .position = b->position[seq],
@@ -58,7 +58,7 @@ static void attend_head(const lx_cpu *c, const lx_attend_rows_args *a, int32_t s
     int64_t row = b->seq_start[seq], x_stride = lx_attend_rows_width(a), y_stride = n * dv;
     int64_t keys = lx_attend_rows_key_heads(a), shared = sharing(a);
     const float *x = a->qkv->data + row * x_stride;
-    lx_cpu_attend_kept job = job_of(c, a, seq, head);
+    lx_cpu_attend_rows job = job_of(c, a, seq, head);
     job.q = x + head * shared * dk;
     job.k = x + (n + head) * dk;
     job.v = x + (n + keys) * dk + head * dv;
@@ -68,7 +68,7 @@ static void attend_head(const lx_cpu *c, const lx_attend_rows_args *a, int32_t s
     job.x_stride = x_stride;
     job.y_stride = y_stride;
     job.scratch = scratch;
-    c->isa->attend_kept(&job);
+    c->isa->attend_rows(&job);
 }
 
 /* What a head of a sequence costs, about, in rows: those that it reads, and some for itself. */
@@ -116,11 +116,10 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
     }
 }
 
-static int64_t scratch(const lx_cpu *c, const void *args)
+static int64_t scratch(const void *args)
 {
     const lx_attend_rows_args *a = args;
-    (void)c;
-    return lx_cpu_attend_kept_scratch(a->d_key, a->d_value);
+    return lx_cpu_attend_rows_scratch(a->d_key, a->d_value);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)
@@ -140,17 +139,11 @@ static int64_t count(const void *args)
     return whole ? lx_attend_rows_key_heads(a) : 0;
 }
 
-/* qkv lies as at lx_attend_rows_args: the queries of all heads, then the keys, then the values. */
 static int32_t columns(const void *args, lx_cpu_range heads, lx_cpu_range *groups)
 {
     const lx_attend_rows_args *a = args;
-    int64_t key = a->d_key / LX_CPU_GROUP, value = a->d_value / LX_CPU_GROUP;
-    int64_t n = a->n_heads, keys = lx_attend_rows_key_heads(a);
-    const int64_t first[] = {0, n * key, (n + keys) * key}, width[] = {n / keys * key, key, value};
-    for (int i = 0; i < 3; i++)
-        groups[i] =
-            (lx_cpu_range){first[i] + heads.from * width[i], first[i] + heads.to * width[i]};
-    return 3;
+    return lx_cpu_qkv_columns(a->n_heads, lx_attend_rows_key_heads(a), a->d_key, a->d_value, heads,
+                              groups);
 }
 
 static void run_heads(const lx_cpu *c, const void *args, const lx_cpu_part *part, lx_cpu_range mine,
@@ -165,9 +158,5 @@ static void run_heads(const lx_cpu *c, const void *args, const lx_cpu_part *part
 
 static const lx_cpu_heads heads = {count, columns, run_heads};
 
-const lx_cpu_kind lx_cpu_op_attend_rows = {.op = &lx_op_attend_rows,
-                                           .scratch = scratch,
-                                           .pieces = pieces,
-                                           .pieces_a_thread = 4,
-                                           .run = run,
-                                           .heads = &heads};
+LX_DEFINE_CPU(attend_rows, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 4, .run = run,
+              .heads = &heads);

@@ -37,7 +37,7 @@ typedef struct rows_work {
     rows_list *now; /* the block that is read */
 } rows_work;
 
-static float *rows_tile_at(const lx_cpu_attend_kept *a, int32_t tile)
+static float *rows_tile_at(const lx_cpu_attend_rows *a, int32_t tile)
 {
     const int32_t in_page = LX_PAGE_TOKENS / LX_ROWS_TILE;
     int64_t floats = (int64_t)(a->d_key + a->d_value) * LX_ROWS_TILE;
@@ -47,7 +47,7 @@ static float *rows_tile_at(const lx_cpu_attend_kept *a, int32_t tile)
 }
 
 /* Keeps the row of token t. */
-static void rows_keep(const lx_cpu_attend_kept *a, int64_t t)
+static void rows_keep(const lx_cpu_attend_rows *a, int64_t t)
 {
     int32_t i = a->position + (int32_t)t, lane = i % LX_ROWS_TILE;
     const float *k = a->k + t * a->x_stride, *v = a->v + t * a->x_stride;
@@ -62,7 +62,7 @@ static void rows_keep(const lx_cpu_attend_kept *a, int64_t t)
 
 /* Lists the block that begins with this tile: its tiles with rows that a query sees, none for
    LX_ROWS_NO_TILE. Returns the tile that comes after it. */
-static int32_t rows_collect(const lx_cpu_attend_kept *a, const rows_work *w, int nq, int32_t tile,
+static int32_t rows_collect(const lx_cpu_attend_rows *a, const rows_work *w, int nq, int32_t tile,
                             rows_list *list)
 {
     int32_t number = tile / LX_ROWS_BLOCK_TILES, next = tile;
@@ -89,7 +89,7 @@ static int32_t rows_collect(const lx_cpu_attend_kept *a, const rows_work *w, int
  * see in which direction they lie. So the second cache is asked for what is read a block later, or
  * for the next head.
  */
-static const float *rows_later(const lx_cpu_attend_kept *a, const rows_tile *tile,
+static const float *rows_later(const lx_cpu_attend_rows *a, const rows_tile *tile,
                                const rows_list *then, int32_t i)
 {
     if (then->n > 0)
@@ -98,13 +98,13 @@ static const float *rows_later(const lx_cpu_attend_kept *a, const rows_tile *til
 }
 
 /* Where in the arrays of distances the column of a row lies; those behind it follow. */
-static int64_t rows_column(const lx_cpu_attend_kept *a, const rows_query *query, int32_t row)
+static int64_t rows_column(const lx_cpu_attend_rows *a, const rows_query *query, int32_t row)
 {
     return (int64_t)LX_ROWS_TILE + a->n_distances - 1 - (query->nearest - row);
 }
 
 /* x + q . p of sixteen distances from this column on. */
-V16_FN v16 rows_add_distances(const lx_cpu_attend_kept *a, const float *q, int64_t column, v16 x)
+V16_FN v16 rows_add_distances(const lx_cpu_attend_rows *a, const float *q, int64_t column, v16 x)
 {
     const float *p = a->distance_keys + column;
     for (int64_t d = 0; d < a->d_key; d++, p += a->n_distances + 2 * LX_ROWS_TILE)
@@ -114,7 +114,7 @@ V16_FN v16 rows_add_distances(const lx_cpu_attend_kept *a, const float *q, int64
 
 /* The part of distances in the logits of a block. A tile that a query does not see may lie where
    no distance is. */
-static void rows_distances(const lx_cpu_attend_kept *a, rows_work *w, int j)
+static void rows_distances(const lx_cpu_attend_rows *a, rows_work *w, int j)
 {
     const rows_query *query = &w->query[j];
     for (int32_t t = 0; t < w->now->n; t++) {
@@ -127,7 +127,7 @@ static void rows_distances(const lx_cpu_attend_kept *a, rows_work *w, int j)
 }
 
 /* q . k of nt tiles for nq queries; both are constants to the compiler, and small. */
-V16_FN void rows_logits(const lx_cpu_attend_kept *a, rows_work *w, int32_t first, const int nq,
+V16_FN void rows_logits(const lx_cpu_attend_rows *a, rows_work *w, int32_t first, const int nq,
                         const int nt)
 {
     v16 sum[ROWS_SUMS], k[ROWS_SUMS];
@@ -166,7 +166,7 @@ V16_FN v16 rows_weight(v16 x, float largest, bool squares)
 }
 
 /* Logits to weights; a sum of squares needs no sum of weights. */
-static void rows_weights(const lx_cpu_attend_kept *a, rows_work *w, int j)
+static void rows_weights(const lx_cpu_attend_rows *a, rows_work *w, int j)
 {
     rows_query *query = &w->query[j];
     v16 most = v16_set1(-INFINITY), sum = v16_set1(0.0f);
@@ -199,7 +199,7 @@ static void rows_weights(const lx_cpu_attend_kept *a, rows_work *w, int j)
 /* Adds this block's weighted values m .. of nq queries: nc times 16 columns, of the last n. A row
    that a query does not see is not multiplied: it may hold anything. One that none sees is not
    read. */
-V16_FN void rows_values(const lx_cpu_attend_kept *a, rows_work *w, int32_t m, const int nq,
+V16_FN void rows_values(const lx_cpu_attend_rows *a, rows_work *w, int32_t m, const int nq,
                         const int nc, const int n)
 {
     v16 o[ROWS_SUMS], v[ROWS_SUMS];
@@ -240,7 +240,7 @@ V16_FN void rows_values(const lx_cpu_attend_kept *a, rows_work *w, int32_t m, co
 }
 
 /* A block's logits, weights and weighted values. */
-V16_FN void rows_block(const lx_cpu_attend_kept *a, rows_work *w, const int nq)
+V16_FN void rows_block(const lx_cpu_attend_rows *a, rows_work *w, const int nq)
 {
     const int at_once = ROWS_SUMS / nq;
     int32_t t = 0, m = 0;
@@ -264,7 +264,7 @@ V16_FN void rows_block(const lx_cpu_attend_kept *a, rows_work *w, const int nq)
 }
 
 /* Rows of zeros before the first token, which only add to the sum of weights. */
-static void rows_zeros(const lx_cpu_attend_kept *a, rows_query *query)
+static void rows_zeros(const lx_cpu_attend_rows *a, rows_query *query)
 {
     int64_t column = rows_column(a, query, query->nearest + 1 - a->pattern->window);
     int64_t end = rows_column(a, query, 0);
@@ -282,7 +282,7 @@ static void rows_zeros(const lx_cpu_attend_kept *a, rows_query *query)
 }
 
 /* What query number u is before its first block; its places in the scratch. */
-static void rows_begin(const lx_cpu_attend_kept *a, rows_query *query, int64_t u, float *scratch)
+static void rows_begin(const lx_cpu_attend_rows *a, rows_query *query, int64_t u, float *scratch)
 {
     const float *q = a->q + u / a->shared * a->x_stride + u % a->shared * a->d_key;
     int32_t d_value = (a->d_value + 15) / 16 * 16;
@@ -300,7 +300,7 @@ static void rows_begin(const lx_cpu_attend_kept *a, rows_query *query, int64_t u
         rows_zeros(a, query);
 }
 
-static void rows_end(const lx_cpu_attend_kept *a, const rows_query *query, int64_t u)
+static void rows_end(const lx_cpu_attend_rows *a, const rows_query *query, int64_t u)
 {
     float *y = a->y + u / a->shared * a->y_stride + u % a->shared * a->d_value;
     bool empty = query->sees.n == 0;
@@ -313,11 +313,11 @@ static void rows_end(const lx_cpu_attend_kept *a, const rows_query *query, int64
 }
 
 /* Queries u .. u + nq - 1; the first one of a token keeps its row. */
-V16_FN void rows_queries(const lx_cpu_attend_kept *a, int64_t u, const int nq)
+V16_FN void rows_queries(const lx_cpu_attend_rows *a, int64_t u, const int nq)
 {
     rows_work w;
     rows_list lists[2], *then = lists;
-    int64_t share = lx_cpu_attend_kept_scratch(a->d_key, a->d_value) / LX_CPU_QUERIES;
+    int64_t share = lx_cpu_attend_rows_scratch(a->d_key, a->d_value) / LX_CPU_QUERIES;
     int32_t tile = LX_ROWS_NO_TILE;
     w.now = lists;
     for (int j = 0; j < nq; j++) {
@@ -342,12 +342,12 @@ V16_FN void rows_queries(const lx_cpu_attend_kept *a, int64_t u, const int nq)
 
 /* Whether queries u .. u + n - 1 may be at work at once: where a ring has no room for a row more
    than is seen, those of one token only. */
-static bool rows_may_share(const lx_cpu_attend_kept *a, int64_t u, int n)
+static bool rows_may_share(const lx_cpu_attend_rows *a, int64_t u, int n)
 {
     return u + n <= a->n_tokens * a->shared && (a->together || u % a->shared + n <= a->shared);
 }
 
-static void attend_kept(const lx_cpu_attend_kept *a)
+static void attend_rows(const lx_cpu_attend_rows *a)
 {
     for (int64_t u = 0; u < a->n_tokens * a->shared;) {
         if (rows_may_share(a, u, LX_CPU_QUERIES)) {

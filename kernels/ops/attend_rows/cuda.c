@@ -39,49 +39,44 @@ static lx_cuda_writing writes(const void *args)
     return ((const lx_attend_rows_args *)args)->leave_unseeing ? LX_CUDA_SOME : LX_CUDA_ROUNDED;
 }
 
-static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+static lx_status run(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_attend_rows_args *a = &op->args.attend_rows;
     const lx_states *s = a->states;
     const lx_cuda_results y = lx_cuda_results_of(c, op);
     bool in_ring = a->ring > 0;
     int32_t keys = lx_attend_rows_key_heads(a);
-    (void)ready;
-    lx_cuda_rows k = {.y = y.f32,
-                      .twin = y.rounded,
-                      .qkv = a->qkv->data,
-                      .tiles = (in_ring ? s->data : s->pool) + a->offset,
-                      .stride = in_ring ? s->stride : s->page_stride,
-                      .pages = in_ring ? NULL : s->device_pages,
-                      .slot_pages = s->slot_pages,
-                      .ring = a->ring / LX_ROWS_TILE,
-                      .kept = lx_ring_kept(a->patterns, a->n_patterns),
-                      .seq_start = lx_cuda_input(c, c->seq_start),
-                      .slot = lx_cuda_input(c, c->slot),
-                      .position = lx_cuda_input(c, c->position),
-                      .live = &((const lx_cuda_live *)lx_cuda_input(c, 0))->seqs,
-                      .patterns = lx_cuda_input(c, op->in),
-                      .n_patterns = a->n_patterns,
-                      .n_seqs = c->bucket.seqs,
-                      .n_heads = a->n_heads,
-                      .shared = a->n_heads / keys,
-                      .width = (int32_t)lx_attend_rows_width(a),
-                      .keys_at = a->n_heads * a->d_key,
-                      .values_at = (a->n_heads + keys) * a->d_key,
-                      .d_key = a->d_key,
-                      .d_value = a->d_value,
-                      .scale = a->scale,
-                      .divisor = divisor_of(a),
-                      .by_count = a->by_count,
-                      .leave_unseeing = a->leave_unseeing};
+    lx_cuda_attend_rows k = {.y = y.f32,
+                             .twin = y.rounded,
+                             .qkv = a->qkv->data,
+                             .tiles = (in_ring ? s->data : s->pool) + a->offset,
+                             .stride = in_ring ? s->stride : s->page_stride,
+                             .pages = in_ring ? NULL : lx_cuda_states_of(s)->pages,
+                             .slot_pages = s->slot_pages,
+                             .ring = a->ring / LX_ROWS_TILE,
+                             .kept = lx_ring_kept(a->patterns, a->n_patterns),
+                             LX_CUDA_SEQUENCES(c),
+                             .position = lx_cuda_input(c, c->position),
+                             .patterns = lx_cuda_input(c, op->in),
+                             .n_patterns = a->n_patterns,
+                             .n_heads = a->n_heads,
+                             .shared = a->n_heads / keys,
+                             .width = (int32_t)lx_attend_rows_width(a),
+                             .keys_at = a->n_heads * a->d_key,
+                             .values_at = (a->n_heads + keys) * a->d_key,
+                             .d_key = a->d_key,
+                             .d_value = a->d_value,
+                             .scale = a->scale,
+                             .divisor = divisor_of(a),
+                             .by_count = a->by_count,
+                             .leave_unseeing = a->leave_unseeing};
     if (a->distances.keys != NULL) {
         k.zeros_before = a->distances.zeros_before;
         k.distance_keys = a->distances.keys->data;
         k.distance_weights = a->distances.weights->data;
         k.n_distances = a->distances.n;
     }
-    return lx_cuda_launched(c, lx_cuda_launch_rows(&k, c->target), "attend_rows");
+    return lx_cuda_launched(c, lx_cuda_launch_attend_rows(&k, c->target), "attend_rows");
 }
 
-const lx_cuda_kind lx_cuda_op_attend_rows = {
-    .op = &lx_op_attend_rows, .record = record, .key = key, .run = run, .writes = writes};
+LX_DEFINE_CUDA(attend_rows, .record = record, .key = key, .run = run, .writes = writes);

@@ -23,13 +23,13 @@ struct rows_head {
 };
 
 /* Where in the arrays of distances the column of this row lies; `nearest` is that of distance 0. */
-LX_DEVICE int64_t column_of(const lx_cuda_rows &a, int32_t nearest, int32_t row)
+LX_DEVICE int64_t column_of(const lx_cuda_attend_rows &a, int32_t nearest, int32_t row)
 {
     return (int64_t)LX_ROWS_TILE + a.n_distances - 1 - (nearest - row);
 }
 
 /* x + q . p of the distance in this column. */
-LX_DEVICE float add_distance(const lx_cuda_rows &a, const float *q, int64_t column, float x)
+LX_DEVICE float add_distance(const lx_cuda_attend_rows &a, const float *q, int64_t column, float x)
 {
     const float *p = a.distance_keys + column;
     for (int32_t d = 0; d < a.d_key; d++, p += a.n_distances + 2 * LX_ROWS_TILE)
@@ -37,7 +37,7 @@ LX_DEVICE float add_distance(const lx_cuda_rows &a, const float *q, int64_t colu
     return x;
 }
 
-LX_DEVICE float *tile_at(const lx_cuda_rows &a, const rows_head &head, int32_t tile)
+LX_DEVICE float *tile_at(const lx_cuda_attend_rows &a, const rows_head &head, int32_t tile)
 {
     const int32_t in_page = LX_PAGE_TOKENS / LX_ROWS_TILE;
     int64_t floats = (int64_t)(a.d_key + a.d_value) * LX_ROWS_TILE;
@@ -47,8 +47,8 @@ LX_DEVICE float *tile_at(const lx_cuda_rows &a, const rows_head &head, int32_t t
 }
 
 /* All threads of the block; a barrier follows. */
-LX_DEVICE void keep_row(const lx_cuda_rows &a, const rows_head &head, int32_t i, const float *k,
-                        const float *v)
+LX_DEVICE void keep_row(const lx_cuda_attend_rows &a, const rows_head &head, int32_t i,
+                        const float *k, const float *v)
 {
     float *tile = tile_at(a, head, i / LX_ROWS_TILE);
     int32_t lane = i % LX_ROWS_TILE, threads = (int32_t)blockDim.x, me = (int32_t)threadIdx.x;
@@ -80,7 +80,7 @@ struct rows_shared {
     float *largest, *sum;
 };
 
-LX_DEVICE rows_part part_of(const lx_cuda_rows &a, const rows_shared &all, int warp)
+LX_DEVICE rows_part part_of(const lx_cuda_attend_rows &a, const rows_shared &all, int warp)
 {
     float *x = all.parts + warp * (LX_ROWS_BLOCK + a.d_value);
     rows_part p = {x, x + LX_ROWS_BLOCK, all.lanes + warp * LX_ROWS_BLOCK_TILES, all.largest + warp,
@@ -89,7 +89,7 @@ LX_DEVICE rows_part part_of(const lx_cuda_rows &a, const rows_shared &all, int w
 }
 
 /* Logits of the block's rows, this lane's to x; returns the largest. */
-LX_DEVICE float block_logits(const lx_cuda_rows &a, const rows_head &head, const float *q,
+LX_DEVICE float block_logits(const lx_cuda_attend_rows &a, const rows_head &head, const float *q,
                              const rows_part &p, int32_t tile0, int32_t nearest)
 {
     int32_t lane = (int32_t)threadIdx.x % 32;
@@ -122,8 +122,8 @@ LX_DEVICE float weight_of(float x, float largest, bool squares)
 
 /* Logits to weights; returns their sum, tile after tile, to the lower half of the warp. The rows
    begin with `first`. */
-LX_DEVICE float block_weights(const lx_cuda_rows &a, const rows_head &head, const rows_part &p,
-                              float largest, int32_t first, int32_t nearest)
+LX_DEVICE float block_weights(const lx_cuda_attend_rows &a, const rows_head &head,
+                              const rows_part &p, float largest, int32_t first, int32_t nearest)
 {
     int32_t lane = (int32_t)threadIdx.x % 32;
     float sum = 0.0f;
@@ -141,8 +141,9 @@ LX_DEVICE float block_weights(const lx_cuda_rows &a, const rows_head &head, cons
 }
 
 /* All lanes of a warp: the block of positions that holds this tile. */
-LX_DEVICE void read_block(const lx_cuda_rows &a, const rows_head &head, const lx_rows_ranges &sees,
-                          const float *q, const rows_part &p, int32_t tile, int32_t nearest)
+LX_DEVICE void read_block(const lx_cuda_attend_rows &a, const rows_head &head,
+                          const lx_rows_ranges &sees, const float *q, const rows_part &p,
+                          int32_t tile, int32_t nearest)
 {
     int32_t lane = (int32_t)threadIdx.x % 32, tile0 = tile / LX_ROWS_BLOCK_TILES;
     tile0 *= LX_ROWS_BLOCK_TILES;
@@ -189,7 +190,7 @@ LX_DEVICE float add_sum(rows_sum &s, float largest, float sum)
 
 /* Rows of zeros before the first token, which only add to the sum of weights: every half of every
    warp for itself, sixteen at a time. */
-LX_DEVICE void add_zeros(const lx_cuda_rows &a, const rows_head &head, const float *q,
+LX_DEVICE void add_zeros(const lx_cuda_attend_rows &a, const rows_head &head, const float *q,
                          int32_t nearest, int32_t window, rows_sum &s)
 {
     int32_t lane = (int32_t)threadIdx.x % LX_ROWS_TILE;
@@ -204,7 +205,7 @@ LX_DEVICE void add_zeros(const lx_cuda_rows &a, const rows_head &head, const flo
 }
 
 /* Adds a block's part; every thread its columns. */
-LX_DEVICE void add_part(const lx_cuda_rows &a, rows_sum &s, float *o, const rows_part &p)
+LX_DEVICE void add_part(const lx_cuda_attend_rows &a, rows_sum &s, float *o, const rows_part &p)
 {
     bool grown = *p.largest > s.largest;
     float factor = add_sum(s, *p.largest, *p.sum);
@@ -214,7 +215,7 @@ LX_DEVICE void add_part(const lx_cuda_rows &a, rows_sum &s, float *o, const rows
 
 /* All that a token sees; its own row has been kept. */
 template <int WARPS>
-LX_DEVICE rows_sum read_rows(const lx_cuda_rows &a, const rows_head &head,
+LX_DEVICE rows_sum read_rows(const lx_cuda_attend_rows &a, const rows_head &head,
                              const lx_rows_ranges &sees, const rows_shared &all, int32_t nearest,
                              int32_t window)
 {
@@ -238,8 +239,8 @@ LX_DEVICE rows_sum read_rows(const lx_cuda_rows &a, const rows_head &head,
 }
 
 template <int WARPS>
-LX_DEVICE void attend_token(const lx_cuda_rows &a, const rows_head &head, int64_t t, int64_t at,
-                            int32_t i, const rows_shared &all)
+LX_DEVICE void attend_token(const lx_cuda_attend_rows &a, const rows_head &head, int64_t t,
+                            int64_t at, int32_t i, const rows_shared &all)
 {
     int64_t n = a.n_heads, dk = a.d_key, dv = a.d_value;
     const float *x = a.qkv + t * a.width;
@@ -264,7 +265,7 @@ LX_DEVICE void attend_token(const lx_cuda_rows &a, const rows_head &head, int64_
     __syncthreads(); /* all have read before the next token writes */
 }
 
-template <int WARPS> LX_KERNEL(WARPS * 32, 16 / WARPS) attend_rows(const lx_cuda_rows a)
+template <int WARPS> LX_KERNEL(WARPS * 32, 16 / WARPS) attend_rows(const lx_cuda_attend_rows a)
 {
     LX_DYNAMIC_SHARED(float, shared);
     LX_SHARED(uint32_t, lanes, [WARPS * LX_ROWS_BLOCK_TILES]);
@@ -295,14 +296,14 @@ template <int WARPS> LX_KERNEL(WARPS * 32, 16 / WARPS) attend_rows(const lx_cuda
     }
 }
 
-template <int WARPS> static cudaError_t launch(const lx_cuda_rows *a, cudaStream_t stream)
+template <int WARPS> static cudaError_t launch(const lx_cuda_attend_rows *a, cudaStream_t stream)
 {
     int64_t floats = a->d_key + a->d_value + WARPS * (LX_ROWS_BLOCK + (int64_t)a->d_value);
     return LX_LAUNCH(attend_rows<WARPS>, (int64_t)a->n_seqs * a->n_heads / a->shared, WARPS * 32,
                      floats * 4, stream, *a);
 }
 
-extern "C" cudaError_t lx_cuda_launch_rows(const lx_cuda_rows *a, cudaStream_t stream)
+extern "C" cudaError_t lx_cuda_launch_attend_rows(const lx_cuda_attend_rows *a, cudaStream_t stream)
 {
     if ((int64_t)a->n_seqs * a->n_heads > 0x7fffffff)
         return cudaErrorInvalidValue;

@@ -4,11 +4,7 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-typedef struct lx_cuda_rows {
+typedef struct lx_cuda_attend_rows {
     float *y;       /* NULL: rounded alone */
     uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none */
     const float *qkv;
@@ -28,11 +24,6 @@ typedef struct lx_cuda_rows {
     bool by_count, leave_unseeing, zeros_before;
     const float *distance_keys, *distance_weights; /* see lx_rows_distances; or NULL */
     int32_t n_distances;
-} lx_cuda_rows;
+} lx_cuda_attend_rows;
 
-cudaError_t lx_cuda_launch_rows(const lx_cuda_rows *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -100,8 +100,9 @@ lx_status lx_rows_ring(const lx_rows_pattern *patterns, int32_t n, int32_t *rows
 
 /* --- arguments --- */
 
-static lx_status check_place(const lx_attend_rows_args *a, lx_error *err)
+static lx_status check(const void *args, lx_error *err)
 {
+    const lx_attend_rows_args *a = args;
     int64_t tokens = a->ring > 0 ? a->ring : LX_PAGE_TOKENS;
     int64_t floats = lx_attend_rows_key_heads(a) * tokens * ((int64_t)a->d_key + a->d_value);
     int32_t least = 0;
@@ -121,67 +122,64 @@ static lx_status check_place(const lx_attend_rows_args *a, lx_error *err)
     return LX_OK;
 }
 
-static lx_status check_distances(const lx_attend_rows_args *a, lx_error *err)
+static const char *wrong_distances(const lx_attend_rows_args *a)
 {
     const lx_rows_distances *d = &a->distances;
     if (d->keys == NULL)
-        return LX_OK;
+        return NULL;
     if (d->n < 1 || d->n > MOST_ROWS)
-        return bad(err, "there must be 1 to 67108864 distances");
+        return "there must be 1 to 67108864 distances";
     if (a->weighting != LX_WEIGHT_SOFTMAX)
-        return bad(err, "distances go with softmax");
+        return "distances go with softmax";
     for (int32_t i = 0; i < a->n_patterns; i++) {
         const lx_rows_pattern *p = &a->patterns[i];
         if (p->kind != LX_PATTERN_WINDOW || p->dilation != 1 || p->sinks != 0 || p->window < 1 ||
             p->window > d->n)
-            return bad(err, "distances go with windows of so many rows");
+            return "distances go with windows of so many rows";
     }
-    return LX_OK;
+    return NULL;
 }
 
-static lx_status check(const void *args, lx_error *err)
+static const char *wrong(const void *args)
 {
     const lx_attend_rows_args *a = args;
     if (a->n_heads < 1 || a->d_key < 1 || a->d_value < 1 || a->n_heads > 65536 || a->d_key > 1024 ||
         a->d_value > 1024)
-        return bad(err, "there must be 1 to 65536 heads, and their sizes be 1 to 1024");
+        return "there must be 1 to 65536 heads, and their sizes be 1 to 1024";
     if (a->key_heads < 0 || a->n_heads % lx_attend_rows_key_heads(a) != 0)
-        return bad(err, "the heads of keys do not divide those of queries");
+        return "the heads of keys do not divide those of queries";
     if (!isfinite(a->scale))
-        return bad(err, "the scale is not finite");
+        return "the scale is not finite";
     if (a->weighting != LX_WEIGHT_SOFTMAX && a->weighting != LX_WEIGHT_RELU2)
-        return bad(err, "unknown weighting");
+        return "unknown weighting";
     if (a->weighting == LX_WEIGHT_RELU2 && !(isfinite(a->divisor) && a->divisor > 0))
-        return bad(err, "the divisor is not above 0");
+        return "the divisor is not above 0";
     if (a->y == a->qkv)
-        return bad(err, "qkv and y are the same array");
+        return "qkv and y are the same array";
     if (a->patterns == NULL || a->n_patterns < 1 || a->n_patterns > a->n_heads)
-        return bad(err, "there must be a pattern, and no more of them than heads");
+        return "there must be a pattern, and no more of them than heads";
     if (a->n_patterns > 1 && lx_attend_rows_key_heads(a) < a->n_heads)
-        return bad(err, "heads that share rows have one pattern");
+        return "heads that share rows have one pattern";
     if (a->states == NULL)
-        return bad(err, "states is NULL");
-    lx_status st = check_place(a, err);
-    return st == LX_OK ? check_distances(a, err) : st;
+        return "states is NULL";
+    return wrong_distances(a);
 }
 
 static void uses(const void *args, lx_uses *u)
 {
     const lx_attend_rows_args *a = args;
     int64_t h = a->n_heads, d = a->d_key, m = a->d_value;
-    u->arrays[u->n++] = (lx_use){LX_USE_OUT, "y", a->y, h * m, LX_ROWS_TOKENS};
-    u->arrays[u->n++] = (lx_use){LX_USE_IN, "qkv", a->qkv, lx_attend_rows_width(a), LX_ROWS_TOKENS};
+    lx_uses_array(u, LX_USE_OUT, "y", a->y, h * m);
+    lx_uses_array(u, LX_USE_IN, "qkv", a->qkv, lx_attend_rows_width(a));
     int64_t columns = (int64_t)a->distances.n + 2 * LX_ROWS_TILE;
     if (a->distances.keys != NULL) {
-        u->arrays[u->n++] = (lx_use){LX_USE_PARAMETER, "keys of distances", a->distances.keys,
-                                     d * columns, LX_ROWS_TOKENS};
-        u->arrays[u->n++] = (lx_use){LX_USE_PARAMETER, "weights of distances", a->distances.weights,
-                                     a->n_patterns * columns, LX_ROWS_TOKENS};
+        lx_uses_array(u, LX_USE_PARAMETER, "keys of distances", a->distances.keys, d * columns);
+        lx_uses_array(u, LX_USE_PARAMETER, "weights of distances", a->distances.weights,
+                      a->n_patterns * columns);
     }
     u->states = a->states;
     u->positions = true;
     u->pages = a->ring == 0;
 }
 
-const lx_op lx_op_attend_rows = {
-    .name = "attend_rows", .args_size = sizeof(lx_attend_rows_args), .check = check, .uses = uses};
+LX_DEFINE_OP(attend_rows, .wrong = wrong, .check = check, .uses = uses);

@@ -42,7 +42,7 @@ static float *tile_of(const head *at, int64_t j)
     int64_t tile = j / LX_ROWS_TILE, floats = (int64_t)(a->d_key + a->d_value) * LX_ROWS_TILE;
     if (a->ring == 0) {
         int64_t in_page = LX_PAGE_TOKENS / LX_ROWS_TILE;
-        float *page = lx_host_page(s, at->slot, (int32_t)(tile / in_page)) + a->offset;
+        float *page = lx_states_page(s, at->slot, (int32_t)(tile / in_page)) + a->offset;
         return page + (at->keys * in_page + tile % in_page) * floats;
     }
     int64_t places = a->ring / LX_ROWS_TILE, kept = 0;
@@ -142,12 +142,11 @@ static void attend_token(const head *at, int32_t i, const float *q, float *y)
         y[m] = (float)(seen == 0 ? 0 : o[m] / sum);
 }
 
-lx_status lx_reference_attend_rows(const lx_batch *b, const void *args, lx_error *err)
+lx_status lx_reference_attend_rows(const lx_batch *b, const void *args)
 {
     const lx_attend_rows_args *a = args;
     int64_t n = a->n_heads, dk = a->d_key, dv = a->d_value, width = lx_attend_rows_width(a);
     int64_t keys = lx_attend_rows_key_heads(a);
-    (void)err;
     for (int32_t s = 0; s < b->n_seqs; s++) {
         for (int32_t t = b->seq_start[s]; t < b->seq_start[s + 1]; t++) {
             const float *qkv = a->qkv->data + t * width;

@@ -1,14 +1,15 @@
 #include "kernels/cpu/cpu.h"
 
-static void run_head(const lx_cpu *c, const void *args, int32_t seq, int64_t head, float *scratch)
+static void run_head(const lx_cpu *c, const void *args, const lx_cpu_unit *u, float *scratch)
 {
     const lx_attend_whole_args *a = args;
+    int64_t seq = u->seq, head = u->i;
     bool hashed = a->hashes != NULL;
     int64_t row = c->batch->seq_start[seq], n = a->n_heads, dk = a->d_key, dv = a->d_value;
     int64_t keys = hashed ? 0 : n * dk, width = n * (dk + dv) + keys;
     int64_t own = hashed ? lx_whole_sorted(a->rounds) : 0;
     const float *x = a->qkv->data + row * width;
-    c->isa->attend_whole(&(lx_cpu_whole){
+    c->isa->attend_whole(&(lx_cpu_attend_whole){
         .q = x + head * dk,
         .k = x + keys + head * dk,
         .v = x + keys + n * dk + head * dv,
@@ -29,19 +30,18 @@ static void run_head(const lx_cpu *c, const void *args, int32_t seq, int64_t hea
     });
 }
 
-static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
+static int64_t units(const void *args)
 {
-    const lx_attend_whole_args *a = args;
-    lx_cpu_run_units(c, args, part, a->n_heads, run_head, scratch);
+    return ((const lx_attend_whole_args *)args)->n_heads;
 }
 
-static int64_t scratch(const lx_cpu *c, const void *args)
+static int64_t scratch(const void *args)
 {
     const lx_attend_whole_args *a = args;
-    (void)c;
     if (a->hashes != NULL)
-        return lx_cpu_lsh_scratch(a->rounds, a->n_buckets, 3 * (int64_t)a->chunk, a->d_value);
-    return lx_cpu_whole_scratch(a->d_key, a->d_value);
+        return lx_cpu_attend_lsh_scratch(a->rounds, a->n_buckets, 3 * (int64_t)a->chunk,
+                                         a->d_value);
+    return lx_cpu_attend_whole_scratch(a->d_key, a->d_value);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)
@@ -49,8 +49,5 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)c->batch->n_tokens * ((const lx_attend_whole_args *)args)->n_heads;
 }
 
-const lx_cpu_kind lx_cpu_op_attend_whole = {.op = &lx_op_attend_whole,
-                                            .scratch = scratch,
-                                            .pieces = pieces,
-                                            .pieces_a_thread = 4,
-                                            .run = run};
+LX_DEFINE_CPU(attend_whole, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 4,
+              .units = units, .run_unit = run_head);

@@ -12,7 +12,7 @@ typedef struct whole_block {
 } whole_block;
 
 /* Lanes behind the last token are zeros up to a whole vector. */
-static void whole_take(const lx_cpu_whole *a, int64_t first, whole_block *b)
+static void whole_take(const lx_cpu_attend_whole *a, int64_t first, whole_block *b)
 {
     if (b->first == first)
         return;
@@ -30,8 +30,8 @@ static void whole_take(const lx_cpu_whole *a, int64_t first, whole_block *b)
 }
 
 /* nc vectors of logits; nc is a constant to the compiler. */
-V16_FN void whole_logits(const lx_cpu_whole *a, const float *q, const float *keys, const int nc,
-                         float *x)
+V16_FN void whole_logits(const lx_cpu_attend_whole *a, const float *q, const float *keys,
+                         const int nc, float *x)
 {
     v16 sum[4], scale = v16_set1(a->scale);
     for (int c = 0; c < nc; c++)
@@ -46,7 +46,7 @@ V16_FN void whole_logits(const lx_cpu_whole *a, const float *q, const float *key
 }
 
 /* Adds a block to what a token has of those before; x: its logits, here: room for its values. */
-static void whole_add(const lx_cpu_whole *a, const float *q, const whole_block *b, float *x,
+static void whole_add(const lx_cpu_attend_whole *a, const float *q, const whole_block *b, float *x,
                       float *here, float *o, seen_sum *all)
 {
     float largest;
@@ -71,7 +71,7 @@ static void whole_write(float *y, const float *o, float sum, int32_t n)
 }
 
 /* Some tokens share the turning of a block's keys; each has sums of its own. */
-static void whole_all(const lx_cpu_whole *a)
+static void whole_all(const lx_cpu_attend_whole *a)
 {
     int64_t room = (a->d_value + 15) / 16 * 16;
     float *keys = a->scratch, *x = keys + (int64_t)a->d_key * LX_WHOLE_BLOCK;
@@ -96,7 +96,7 @@ static void whole_all(const lx_cpu_whole *a)
 /* --- by hashes --- */
 
 /* Fills a round of `sorted`; until all buckets are known they stand where places will. */
-static void whole_sort(const lx_cpu_whole *a, int32_t r)
+static void whole_sort(const lx_cpu_attend_whole *a, int32_t r)
 {
     int32_t before[LX_LSH_MOST_BUCKETS + 1] = {0}; /* tokens of the buckets below */
     float *order = a->sorted + r, *place = order + a->rounds;
@@ -117,7 +117,7 @@ static void whole_sort(const lx_cpu_whole *a, int32_t r)
 }
 
 /* Logits and values of all that token t sees, round after round in their order; how many. */
-static int32_t whole_collect(const lx_cpu_whole *a, int64_t t, float *x, const float **rows)
+static int32_t whole_collect(const lx_cpu_attend_whole *a, int64_t t, float *x, const float **rows)
 {
     int32_t n = 0;
     for (int32_t r = 0; r < a->rounds; r++) {
@@ -136,10 +136,11 @@ static int32_t whole_collect(const lx_cpu_whole *a, int64_t t, float *x, const f
     return n;
 }
 
-static void whole_hashed(const lx_cpu_whole *a)
+static void whole_hashed(const lx_cpu_attend_whole *a)
 {
     const float *rows[LX_LSH_MOST_SEEN];
-    float *x = a->scratch, *o = x + lx_cpu_lsh_logits(a->rounds, a->n_buckets, 3L * a->chunk);
+    float *x = a->scratch,
+          *o = x + lx_cpu_attend_lsh_logits(a->rounds, a->n_buckets, 3L * a->chunk);
     float largest;
     for (int32_t r = 0; r < a->rounds; r++)
         whole_sort(a, r);
@@ -160,7 +161,7 @@ static void whole_hashed(const lx_cpu_whole *a)
     }
 }
 
-static void attend_whole(const lx_cpu_whole *a)
+static void attend_whole(const lx_cpu_attend_whole *a)
 {
     if (a->hashes != NULL)
         whole_hashed(a);

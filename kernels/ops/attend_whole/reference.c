@@ -93,13 +93,12 @@ static void attend_head(const head *h)
         token(h, i);
 }
 
-lx_status lx_reference_attend_whole(const lx_batch *b, const void *args, lx_error *err)
+lx_status lx_reference_attend_whole(const lx_batch *b, const void *args)
 {
     const lx_attend_whole_args *a = args;
     bool hashed = a->hashes != NULL;
     int64_t n = a->n_heads, dk = a->d_key, dv = a->d_value, own = lx_whole_sorted(a->rounds);
     int64_t keys = hashed ? 0 : n * dk, width = n * (dk + dv) + keys;
-    (void)err;
     for (int32_t s = 0; s < b->n_seqs; s++) {
         int64_t row = b->seq_start[s];
         const float *x = a->qkv->data + row * width;

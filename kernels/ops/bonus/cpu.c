@@ -1,20 +1,15 @@
 #include "kernels/cpu/cpu.h"
 
-static const float *head_at(const lx_columns *c, int64_t row, int64_t column)
-{
-    return c->array != NULL ? c->array->data + row * c->width + c->first + column : NULL;
-}
-
 static void run_head(const lx_cpu *c, const lx_bonus_args *a, int64_t row, int64_t head)
 {
     int64_t key = head * a->d_key, value = head * a->d_value;
     lx_cpu_bonus job = {
         .y = a->y->data + row * a->n_heads * a->d_value + value,
-        .x = head_at(&a->x, row, value),
-        .q = head_at(&a->q, row, key),
-        .k = head_at(&a->k, row, key),
-        .v = head_at(&a->v, row, value),
-        .z = head_at(&a->z, row, value),
+        .x = lx_columns_at(&a->x, row, value),
+        .q = lx_columns_at(&a->q, row, key),
+        .k = lx_columns_at(&a->k, row, key),
+        .v = lx_columns_at(&a->v, row, value),
+        .z = lx_columns_at(&a->z, row, value),
         .u = a->u->data + key,
         .d_key = a->d_key,
         .d_value = a->d_value,
@@ -39,5 +34,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)c->batch->n_tokens * a->n_heads * (a->d_key + a->d_value) / 2048;
 }
 
-const lx_cpu_kind lx_cpu_op_bonus = {
-    .op = &lx_op_bonus, .pieces = pieces, .pieces_a_thread = 1, .run = run};
+LX_DEFINE_CPU(bonus, .pieces = pieces, .pieces_a_thread = 1, .run = run);

@@ -4,10 +4,6 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct lx_cuda_bonus {
     float *y;       /* NULL: rounded alone */
     uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none */
@@ -17,9 +13,4 @@ typedef struct lx_cuda_bonus {
     int32_t rows, n_heads, d_key, d_value;
 } lx_cuda_bonus;
 
-cudaError_t lx_cuda_launch_bonus(const lx_cuda_bonus *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -1,7 +1,7 @@
 /* Some columns of one sequence, token after token. Lanes are columns of the sums. */
 
 /* Columns m .. of a token: sixteen, or the n that are left; is_first: of its chunk. */
-V16_FN void chunk_token(const lx_cpu_chunks_job *a, int64_t t, int32_t m, int n, bool is_first)
+V16_FN void chunk_token(const lx_cpu_chunk_sums *a, int64_t t, int32_t m, int n, bool is_first)
 {
     const float *q = a->q.at + t * a->q.stride, *k = a->k.at + t * a->k.stride;
     float *s = a->s + m, *p = s + (int64_t)a->d_key * a->d_value;
@@ -20,7 +20,7 @@ V16_FN void chunk_token(const lx_cpu_chunks_job *a, int64_t t, int32_t m, int n,
     v16_store_n(y, v16_fma(v16_set1(a->scale), sum, v16_load_n(y, n, zero)), n);
 }
 
-static void chunk_sums(const lx_cpu_chunks_job *a)
+static void chunk_sums(const lx_cpu_chunk_sums *a)
 {
     for (int32_t m = 0; m < a->columns; m += 16) {
         for (int64_t t = 0; t < a->n_tokens; t++) {

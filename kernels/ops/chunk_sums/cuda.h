@@ -4,10 +4,6 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct lx_cuda_chunk_sums {
     float *y;
     const float *q, *k, *v; /* at their first columns */
@@ -20,9 +16,4 @@ typedef struct lx_cuda_chunk_sums {
     float scale;
 } lx_cuda_chunk_sums;
 
-cudaError_t lx_cuda_launch_chunk_sums(const lx_cuda_chunk_sums *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

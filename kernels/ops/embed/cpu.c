@@ -8,7 +8,7 @@ static void add_table_row(const lx_cpu *c, float *y, const lx_table *t, int64_t 
     int64_t d = t->cols;
     if (t->dtype != LX_F16) {
         size_t size = t->dtype == LX_F32 ? sizeof(float) : sizeof(uint16_t);
-        c->isa->add_row(y, (const char *)t->data + (size_t)(id * d) * size, t->dtype, d);
+        c->isa->embed(y, (const char *)t->data + (size_t)(id * d) * size, t->dtype, d);
         return;
     }
     const uint16_t *half = (const uint16_t *)t->data + id * d;
@@ -49,5 +49,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return c->batch->n_tokens / 4;
 }
 
-const lx_cpu_kind lx_cpu_op_embed = {
-    .op = &lx_op_embed, .pieces = pieces, .pieces_a_thread = 1, .run = run};
+LX_DEFINE_CPU(embed, .pieces = pieces, .pieces_a_thread = 1, .run = run);

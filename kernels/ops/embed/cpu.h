@@ -1,6 +1,6 @@
 /* Adds a row of a table. */
 
-static void add_row(float *y, const void *row, lx_dtype dtype, int64_t n)
+static void embed(float *y, const void *row, lx_dtype dtype, int64_t n)
 {
     const float *f32 = row;
     const uint16_t *bf16 = row;

@@ -47,10 +47,9 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[4] = lx_cuda_key_address(a->states);
 }
 
-static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+static lx_status run(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_embed_args *a = &op->args.embed;
-    (void)ready;
     lx_cuda_embed k = {.y = a->y->data,
                        .tables = lx_cuda_input(c, op->in),
                        .ids = lx_cuda_input(c, op->more),
@@ -62,5 +61,4 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
     return lx_cuda_launched(c, lx_cuda_launch_embed(&k, c->target), "embed");
 }
 
-const lx_cuda_kind lx_cuda_op_embed = {
-    .op = &lx_op_embed, .record = record, .key = key, .run = run};
+LX_DEFINE_CUDA(embed, .record = record, .key = key, .run = run);

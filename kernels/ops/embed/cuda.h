@@ -4,10 +4,6 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct lx_cuda_table {
     const void *data; /* [rows, d] */
     int32_t dtype, rows;
@@ -23,9 +19,4 @@ typedef struct lx_cuda_embed {
     int32_t n_tables, d, rows;
 } lx_cuda_embed;
 
-cudaError_t lx_cuda_launch_embed(const lx_cuda_embed *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -1,22 +1,21 @@
 #include "kernels/op.h"
 
-static lx_status check(const void *args, lx_error *err)
+static const char *wrong(const void *args)
 {
     const lx_embed_args *a = args;
     if (a->n_tables < 1 || a->n_tables > LX_EMBED_MAX_TABLES)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "embed: n_tables must be 1 to %d",
-                       LX_EMBED_MAX_TABLES);
+        return "n_tables must be 1 to 64";
     for (int32_t j = 1; j < a->n_tables; j++) {
         if (a->tables[j]->cols != a->tables[0]->cols)
-            return lx_fail(err, LX_ERR_INVALID, NULL, "embed: the tables differ in width");
+            return "the tables differ in width";
     }
-    return LX_OK;
+    return NULL;
 }
 
 static void uses(const void *args, lx_uses *u)
 {
     const lx_embed_args *a = args;
-    u->arrays[u->n++] = (lx_use){LX_USE_OUT, "y", a->y, a->tables[0]->cols, LX_ROWS_TOKENS};
+    lx_uses_array(u, LX_USE_OUT, "y", a->y, a->tables[0]->cols);
     u->states = a->states;
     u->branches = true;
 }
@@ -35,8 +34,4 @@ static lx_status check_ids(const lx_batch *b, const void *args, lx_error *err)
     return LX_OK;
 }
 
-const lx_op lx_op_embed = {.name = "embed",
-                           .args_size = sizeof(lx_embed_args),
-                           .check = check,
-                           .uses = uses,
-                           .check_rows = check_ids};
+LX_DEFINE_OP(embed, .wrong = wrong, .uses = uses, .check_rows = check_ids);

@@ -21,10 +21,9 @@ static void embed_row(const lx_embed_args *a, int32_t slot, int64_t row)
     }
 }
 
-lx_status lx_reference_embed(const lx_batch *b, const void *args, lx_error *err)
+lx_status lx_reference_embed(const lx_batch *b, const void *args)
 {
     const lx_embed_args *a = args;
-    (void)err;
     for (int32_t i = 0; i < b->n_seqs; i++) {
         for (int64_t row = b->seq_start[i]; row < b->seq_start[i + 1]; row++)
             embed_row(a, b->slot[i], row);

@@ -2,31 +2,19 @@
 
 #define COLUMNS 64 /* of a row that are dealt out at a time */
 
-static lx_cpu_inputs inputs(const lx_columns *c, bool used, int64_t row, int64_t column)
-{
-    if (!used)
-        return (lx_cpu_inputs){NULL, 0};
-    return (lx_cpu_inputs){c->array->data + row * c->width + c->first + column, c->width};
-}
-
-static const float *parameter(const lx_array *a, int64_t column)
-{
-    return a != NULL ? a->data + column : NULL;
-}
-
 /* Columns from .. to - 1 of a row. */
 static void run_columns(const lx_cpu *c, const lx_gate_args *a, int64_t row, int64_t from,
                         int64_t to)
 {
     const lx_columns y = lx_gate_output(a);
-    lx_cpu_gating job = {
+    lx_cpu_gate job = {
         .y = a->y->data + row * y.width + y.first + from,
-        .x = inputs(&a->x, true, row, from).at,
-        .z = inputs(&a->z, a->weighing != LX_WEIGH_NONE, row, from).at,
-        .other = inputs(&a->other, lx_gate_has_other(a), row, from).at,
-        .bias = parameter(a->bias, from),
-        .factor = parameter(a->factor, from),
-        .offset = parameter(a->offset, from),
+        .x = lx_columns_at(&a->x, row, from),
+        .z = a->weighing != LX_WEIGH_NONE ? lx_columns_at(&a->z, row, from) : NULL,
+        .other = lx_gate_has_other(a) ? lx_columns_at(&a->other, row, from) : NULL,
+        .bias = lx_array_at(a->bias, from),
+        .factor = lx_array_at(a->factor, from),
+        .offset = lx_array_at(a->offset, from),
         .n = (int32_t)(to - from),
         .f = a->f,
         .exponent = a->exponent,
@@ -54,8 +42,7 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
 static int64_t pieces(const lx_cpu *c, const void *args)
 {
     const lx_gate_args *a = args;
-    return (int64_t)lx_host_row_count(c->batch, a->rows) * a->d / 1024;
+    return (int64_t)lx_batch_rows(c->batch, a->rows) * a->d / 1024;
 }
 
-const lx_cpu_kind lx_cpu_op_gate = {
-    .op = &lx_op_gate, .pieces = pieces, .pieces_a_thread = 1, .run = run};
+LX_DEFINE_CPU(gate, .pieces = pieces, .pieces_a_thread = 1, .run = run);

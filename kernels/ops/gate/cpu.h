@@ -1,6 +1,6 @@
 /* Some elements of a row. */
 
-static void gate(const lx_cpu_gating *a)
+static void gate(const lx_cpu_gate *a)
 {
     v16 zero = v16_set1(0.0f), one = v16_set1(1.0f);
     for (int32_t i = 0; i < a->n; i += 16) {

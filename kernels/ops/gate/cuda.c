@@ -1,13 +1,6 @@
 #include "kernels/ops/gate/cuda.h"
 #include "kernels/cuda/cuda.h"
 
-static uint64_t *key_columns(uint64_t *w, const lx_columns *c)
-{
-    w[0] = lx_cuda_key_address(c->array);
-    w[1] = lx_cuda_key_pair(c->width, c->first);
-    return w + 2;
-}
-
 /* What is not looked at is no part of it. */
 static void key(const lx_cuda_op *op, uint64_t *w)
 {
@@ -20,16 +13,11 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[5] = lx_cuda_key_pair(a->f, a->weighing);
     w[6] = a->exponent;
     w[7] = lx_cuda_key_pair(a->y_width, a->y_first);
-    w = key_columns(w + 8, &a->x);
+    w = lx_cuda_key_columns(w + 8, &a->x);
     if (a->weighing != LX_WEIGH_NONE)
-        w = key_columns(w, &a->z);
+        w = lx_cuda_key_columns(w, &a->z);
     if (lx_gate_has_other(a))
-        (void)key_columns(w, &a->other);
-}
-
-static const float *parameter(const lx_array *a)
-{
-    return a != NULL ? a->data : NULL;
+        (void)lx_cuda_key_columns(w, &a->other);
 }
 
 /* Beside columns that are not written there is no room for rounded ones. */
@@ -39,19 +27,18 @@ static lx_cuda_writing writes(const void *args)
     return lx_gate_output(a).width == a->d ? LX_CUDA_ROUNDED : LX_CUDA_SOME;
 }
 
-static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+static lx_status run(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_gate_args *a = &op->args.gate;
     const lx_cuda_results to = lx_cuda_results_of(c, op);
     const lx_columns y = lx_gate_output(a);
-    (void)ready;
     lx_cuda_gate k = {.y = to.f32 != NULL ? to.f32 + y.first : NULL,
                       .twin = to.rounded,
                       .y_width = y.width,
-                      .x = a->x.array->data + a->x.first,
-                      .bias = parameter(a->bias),
-                      .factor = parameter(a->factor),
-                      .offset = parameter(a->offset),
+                      .x = lx_columns_at(&a->x, 0, 0),
+                      .bias = lx_array_at(a->bias, 0),
+                      .factor = lx_array_at(a->factor, 0),
+                      .offset = lx_array_at(a->offset, 0),
                       .x_width = a->x.width,
                       .z_width = a->z.width,
                       .other_width = a->other.width,
@@ -62,10 +49,10 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
                       .exponent = a->exponent,
                       .towards = a->weighing == LX_WEIGH_TOWARDS};
     if (a->weighing != LX_WEIGH_NONE)
-        k.z = a->z.array->data + a->z.first;
+        k.z = lx_columns_at(&a->z, 0, 0);
     if (lx_gate_has_other(a))
-        k.other = a->other.array->data + a->other.first;
+        k.other = lx_columns_at(&a->other, 0, 0);
     return k.rows == 0 ? LX_OK : lx_cuda_launched(c, lx_cuda_launch_gate(&k, c->target), "gate");
 }
 
-const lx_cuda_kind lx_cuda_op_gate = {.op = &lx_op_gate, .key = key, .run = run, .writes = writes};
+LX_DEFINE_CUDA(gate, .key = key, .run = run, .writes = writes);

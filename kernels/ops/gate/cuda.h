@@ -4,10 +4,6 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct lx_cuda_gate {
     float *y;       /* at the first column, as the inputs; NULL: rounded alone */
     uint16_t *twin; /* [rows, d] rounded to bf16, the next product's inputs; NULL for none */
@@ -20,9 +16,4 @@ typedef struct lx_cuda_gate {
     bool exponent, towards;
 } lx_cuda_gate;
 
-cudaError_t lx_cuda_launch_gate(const lx_cuda_gate *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -1,35 +1,24 @@
 #include "kernels/op.h"
 
-static lx_status bad(lx_error *err, const char *what)
-{
-    return lx_fail(err, LX_ERR_INVALID, NULL, "gate: %s", what);
-}
-
 /* Whether y may be written while these columns are read. */
 static bool allowed(const lx_columns *c, const lx_columns *y)
 {
     return c->array != y->array || (c->width == y->width && c->first == y->first);
 }
 
-static lx_status check(const void *args, lx_error *err)
+static const char *wrong(const void *args)
 {
     const lx_gate_args *a = args;
     const lx_columns y = lx_gate_output(a);
     bool two = a->weighing != LX_WEIGH_NONE, three = lx_gate_has_other(a);
     if (a->d < 1 || (unsigned)a->f >= LX_FUNCTIONS || (unsigned)a->weighing > LX_WEIGH_PLUS)
-        return bad(err, "no elements, or an unknown function");
+        return "no elements, or an unknown function";
     if (!lx_columns_inside(&y, a->d) || !lx_columns_inside(&a->x, a->d) ||
         (two && !lx_columns_inside(&a->z, a->d)) || (three && !lx_columns_inside(&a->other, a->d)))
-        return bad(err, "columns lie outside the row");
+        return "columns lie outside the row";
     if (!allowed(&a->x, &y) || (two && !allowed(&a->z, &y)) || (three && !allowed(&a->other, &y)))
-        return bad(err, "y is an input that lies elsewhere");
-    return LX_OK;
-}
-
-static void use_parameter(lx_uses *u, const char *name, const lx_array *array, int64_t d)
-{
-    if (array != NULL)
-        u->arrays[u->n++] = (lx_use){LX_USE_PARAMETER, name, array, d, LX_ROWS_TOKENS};
+        return "y is an input that lies elsewhere";
+    return NULL;
 }
 
 static void uses(const void *args, lx_uses *u)
@@ -42,13 +31,9 @@ static void uses(const void *args, lx_uses *u)
     if (lx_gate_has_other(a))
         u->arrays[u->n++] =
             (lx_use){LX_USE_BESIDE, "other", a->other.array, a->other.width, a->rows};
-    use_parameter(u, "bias", a->bias, a->d);
-    use_parameter(u, "factor", a->factor, a->d);
-    use_parameter(u, "offset", a->offset, a->d);
+    lx_uses_optional(u, "bias", a->bias, a->d);
+    lx_uses_optional(u, "factor", a->factor, a->d);
+    lx_uses_optional(u, "offset", a->offset, a->d);
 }
 
-const lx_op lx_op_gate = {.name = "gate",
-                          .args_size = sizeof(lx_gate_args),
-                          .lasting = true,
-                          .check = check,
-                          .uses = uses};
+LX_DEFINE_OP(gate, .lasting = true, .wrong = wrong, .uses = uses);

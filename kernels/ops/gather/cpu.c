@@ -1,5 +1,3 @@
-#include <string.h>
-
 #include "kernels/cpu/cpu.h"
 
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
@@ -8,8 +6,8 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
     lx_cpu_range rows = lx_cpu_shared_rows(part, LX_ROWS_OUTPUTS);
     (void)scratch;
     for (int64_t i = rows.from; i < rows.to; i++)
-        memcpy(a->y->data + i * a->width + a->column,
-               a->x->data + c->batch->output_row[i] * (int64_t)a->d, (size_t)a->d * sizeof(float));
+        c->isa->gather(a->y->data + i * a->width + a->column,
+                       a->x->data + c->batch->output_row[i] * (int64_t)a->d, a->d);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)
@@ -18,5 +16,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return c->batch->n_outputs / 16;
 }
 
-const lx_cpu_kind lx_cpu_op_gather = {
-    .op = &lx_op_gather, .pieces = pieces, .pieces_a_thread = 1, .run = run};
+LX_DEFINE_CPU(gather, .pieces = pieces, .pieces_a_thread = 1, .run = run);

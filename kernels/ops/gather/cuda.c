@@ -10,10 +10,9 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[3] = (uint64_t)a->width << 32 | (uint32_t)a->column;
 }
 
-static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+static lx_status run(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_gather_args *a = &op->args.gather;
-    (void)ready;
     lx_cuda_gather k = {.y = a->y->data + a->column,
                         .x = a->x->data,
                         .row = lx_cuda_input(c, c->output_row),
@@ -25,4 +24,4 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
                        : lx_cuda_launched(c, lx_cuda_launch_gather(&k, c->target), "gather");
 }
 
-const lx_cuda_kind lx_cuda_op_gather = {.op = &lx_op_gather, .key = key, .run = run};
+LX_DEFINE_CUDA(gather, .key = key, .run = run);

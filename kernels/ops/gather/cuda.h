@@ -4,10 +4,6 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct lx_cuda_gather {
     float *y; /* the first column */
     const float *x;
@@ -16,9 +12,4 @@ typedef struct lx_cuda_gather {
     int32_t d, width, rows;
 } lx_cuda_gather;
 
-cudaError_t lx_cuda_launch_gather(const lx_cuda_gather *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -15,11 +15,7 @@ static void uses(const void *args, lx_uses *u)
 {
     const lx_gather_args *a = args;
     u->arrays[u->n++] = (lx_use){LX_USE_OUT, "y", a->y, a->width, LX_ROWS_OUTPUTS};
-    u->arrays[u->n++] = (lx_use){LX_USE_IN, "x", a->x, a->d, LX_ROWS_TOKENS};
+    lx_uses_array(u, LX_USE_IN, "x", a->x, a->d);
 }
 
-const lx_op lx_op_gather = {.name = "gather",
-                            .args_size = sizeof(lx_gather_args),
-                            .lasting = true,
-                            .check = check,
-                            .uses = uses};
+LX_DEFINE_OP(gather, .lasting = true, .check = check, .uses = uses);

@@ -5,19 +5,18 @@ static void run_head(const lx_cpu *c, const lx_head_norm_args *a, int64_t row, i
                      float *to)
 {
     int64_t at = head * a->d;
-    lx_cpu_head job = {
+    lx_cpu_head_norm job = {
         .y = to,
-        .x = a->x.array->data + row * a->x.width + a->x.first + at,
-        .gamma = a->gamma != NULL ? a->gamma->data + at : NULL,
-        .beta = a->beta != NULL ? a->beta->data + at : NULL,
+        .x = lx_columns_at(&a->x, row, at),
+        .gate = lx_columns_at(&a->gate, row, at),
+        .gamma = lx_array_at(a->gamma, at),
+        .beta = lx_array_at(a->beta, at),
         .d = a->d,
         .kind = a->kind,
         .f = a->f,
         .gate_first = a->gate_first,
         .eps = a->eps,
     };
-    if (a->gate.array != NULL)
-        job.gate = a->gate.array->data + row * a->gate.width + a->gate.first + at;
     c->isa->head_norm(&job);
 }
 
@@ -48,11 +47,7 @@ static void run_rows(const lx_cpu *c, const void *args, float *y, lx_cpu_range r
 static int64_t pieces(const lx_cpu *c, const void *args)
 {
     const lx_head_norm_args *a = args;
-    return (int64_t)lx_host_row_count(c->batch, a->rows) * a->n_heads * a->d / 1024;
+    return (int64_t)lx_batch_rows(c->batch, a->rows) * a->n_heads * a->d / 1024;
 }
 
-const lx_cpu_kind lx_cpu_op_head_norm = {.op = &lx_op_head_norm,
-                                         .pieces = pieces,
-                                         .pieces_a_thread = 1,
-                                         .run = run,
-                                         .run_rows = run_rows};
+LX_DEFINE_CPU(head_norm, .pieces = pieces, .pieces_a_thread = 1, .run = run, .run_rows = run_rows);

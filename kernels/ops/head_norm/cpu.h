@@ -1,7 +1,7 @@
 /* One head of a row. y may be x: an element is read before it is written. */
 
 /* Elements i .. i + n - 1 of what is normed, 0 behind them. */
-V16_FN v16 head_load(const lx_cpu_head *a, int32_t i, int n)
+V16_FN v16 head_load(const lx_cpu_head_norm *a, int32_t i, int n)
 {
     v16 zero = v16_set1(0.0f), x = v16_load_n(a->x + i, n, zero);
     if (a->gate == NULL || !a->gate_first)
@@ -9,7 +9,7 @@ V16_FN v16 head_load(const lx_cpu_head *a, int32_t i, int n)
     return v16_mul(x, v16_keep_n(v16_function(v16_load_n(a->gate + i, n, zero), a->f), n));
 }
 
-static float head_mean(const lx_cpu_head *a)
+static float head_mean(const lx_cpu_head_norm *a)
 {
     v16 sum = v16_set1(0.0f);
     for (int32_t i = 0; i < a->d; i += 16)
@@ -17,7 +17,7 @@ static float head_mean(const lx_cpu_head *a)
     return v16_sum(sum) / (float)a->d;
 }
 
-static float head_scale(const lx_cpu_head *a, v16 mean)
+static float head_scale(const lx_cpu_head_norm *a, v16 mean)
 {
     v16 sum = v16_set1(0.0f);
     for (int32_t i = 0; i < a->d; i += 16) {
@@ -35,7 +35,7 @@ static float head_scale(const lx_cpu_head *a, v16 mean)
     return 1.0f / sqrtf(squares + a->eps);
 }
 
-static void head_norm(const lx_cpu_head *a)
+static void head_norm(const lx_cpu_head_norm *a)
 {
     v16 zero = v16_set1(0.0f);
     v16 mean = v16_set1(a->kind == LX_NORM_GROUP ? head_mean(a) : 0.0f);

@@ -14,9 +14,7 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[7] = lx_cuda_key_float(a->eps);
     if (a->gate.array == NULL)
         return;
-    w[8] = lx_cuda_key_address(a->gate.array);
-    w[9] = lx_cuda_key_pair(a->gate.width, a->gate.first);
-    w[10] = lx_cuda_key_pair(a->f, a->gate_first);
+    *lx_cuda_key_columns(w + 8, &a->gate) = lx_cuda_key_pair(a->f, a->gate_first);
 }
 
 /* Beside columns that are not written there is no room for rounded ones. */
@@ -26,17 +24,17 @@ static lx_cuda_writing writes(const void *args)
     return lx_head_norm_output(a).width == a->n_heads * a->d ? LX_CUDA_ROUNDED : LX_CUDA_SOME;
 }
 
-static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+static lx_status run(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_head_norm_args *a = &op->args.head_norm;
     const lx_cuda_results to = lx_cuda_results_of(c, op);
     lx_columns y = lx_head_norm_output(a);
-    (void)ready;
     lx_cuda_head_norm k = {.y = to.f32 != NULL ? to.f32 + y.first : NULL,
                            .twin = to.rounded,
-                           .x = a->x.array->data + a->x.first,
-                           .gamma = a->gamma != NULL ? a->gamma->data : NULL,
-                           .beta = a->beta != NULL ? a->beta->data : NULL,
+                           .x = lx_columns_at(&a->x, 0, 0),
+                           .gate = lx_columns_at(&a->gate, 0, 0),
+                           .gamma = lx_array_at(a->gamma, 0),
+                           .beta = lx_array_at(a->beta, 0),
                            .y_width = y.width,
                            .x_width = a->x.width,
                            .gate_width = a->gate.width,
@@ -48,11 +46,8 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
                            .f = a->f,
                            .gate_first = a->gate_first,
                            .eps = a->eps};
-    if (a->gate.array != NULL)
-        k.gate = a->gate.array->data + a->gate.first;
     return k.rows == 0 ? LX_OK
                        : lx_cuda_launched(c, lx_cuda_launch_head_norm(&k, c->target), "head_norm");
 }
 
-const lx_cuda_kind lx_cuda_op_head_norm = {
-    .op = &lx_op_head_norm, .key = key, .run = run, .writes = writes};
+LX_DEFINE_CUDA(head_norm, .key = key, .run = run, .writes = writes);

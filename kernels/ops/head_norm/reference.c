@@ -43,13 +43,13 @@ static void norm_head(const lx_head_norm_args *a, int64_t row, int32_t head, dou
     }
 }
 
-lx_status lx_reference_head_norm(const lx_batch *b, const void *args, lx_error *err)
+lx_status lx_reference_head_norm(const lx_batch *b, const void *args)
 {
     const lx_head_norm_args *a = args;
-    int64_t rows = lx_host_row_count(b, a->rows);
+    int64_t rows = lx_batch_rows(b, a->rows);
     double *u = malloc((size_t)a->d * sizeof *u);
     if (u == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a head of %d", a->d);
+        return LX_ERR_NO_MEMORY;
     for (int64_t row = 0; row < rows; row++) {
         for (int32_t head = 0; head < a->n_heads; head++)
             norm_head(a, row, head, u);

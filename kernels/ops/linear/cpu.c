@@ -33,7 +33,7 @@ static void run_groups(const lx_cpu *c, const void *args, const float *x, lx_cpu
    reads it has written itself, and it does not come from the cache of another core. */
 static bool shares_rows(const lx_cpu *c, const lx_linear_args *a)
 {
-    return lx_host_row_count(c->batch, a->rows) >= LEAST_ROWS * c->n_threads;
+    return lx_batch_rows(c->batch, a->rows) >= LEAST_ROWS * c->n_threads;
 }
 
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
@@ -47,9 +47,8 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
                    lx_cpu_share(0, a->w->groups, part), scratch);
 }
 
-static int64_t scratch(const lx_cpu *c, const void *args)
+static int64_t scratch(const void *args)
 {
-    (void)c;
     return lx_cpu_linear_scratch(((const lx_linear_args *)args)->w->shape.cols);
 }
 
@@ -57,7 +56,7 @@ static int64_t scratch(const lx_cpu *c, const void *args)
 static int64_t pieces(const lx_cpu *c, const void *args)
 {
     const lx_linear_args *a = args;
-    int64_t rows = lx_host_row_count(c->batch, a->rows), n = c->n_threads;
+    int64_t rows = lx_batch_rows(c->batch, a->rows), n = c->n_threads;
     if (rows * a->w->shape.rows * a->w->shape.cols < LEAST_PRODUCTS)
         return 1;
     if (shares_rows(c, a))
@@ -84,9 +83,5 @@ static void prefetch(const void *args, lx_cpu_range groups)
 
 static const lx_cpu_columns columns = {groups_of, run_groups, prefetch};
 
-const lx_cpu_kind lx_cpu_op_linear = {.op = &lx_op_linear,
-                                      .scratch = scratch,
-                                      .pieces = pieces,
-                                      .pieces_a_thread = 2,
-                                      .run = run,
-                                      .columns = &columns};
+LX_DEFINE_CPU(linear, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 2, .run = run,
+              .columns = &columns);

@@ -171,7 +171,7 @@ static void pack(const lx_cpu *c, const lx_host_tensor *t, lx_matrix *w)
 lx_status lx_cpu_matrix_new(lx_backend *be, const lx_host_tensor *t, const float *bias,
                             lx_matrix **out, lx_error *err)
 {
-    bool int8 = ((const lx_cpu *)be)->precision == LX_PRECISION_INT8;
+    bool int8 = be->precision == LX_PRECISION_INT8;
     lx_status st = lx_host_tensor_check(t, "a matrix", err);
     if (st != LX_OK)
         return st;
@@ -200,6 +200,7 @@ lx_status lx_cpu_matrix_new(lx_backend *be, const lx_host_tensor *t, const float
 void lx_cpu_matrix_free(lx_backend *be, lx_matrix *w)
 {
     lx_cpu *c = (lx_cpu *)be;
+    atomic_fetch_add(&c->host.n_freed, 1);
     if (w == NULL)
         return;
     lx_cpu_weights_free(&c->weights, w->data, w->n_bytes);

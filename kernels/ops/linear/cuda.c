@@ -48,7 +48,7 @@ static lx_status run_exact(lx_cuda *c, const lx_linear_args *a, int32_t rows)
                         .x = a->x->data,
                         .w = a->w->w,
                         .bias = a->w->bias,
-                        .residual = a->residual != NULL ? a->residual->data : NULL,
+                        .residual = lx_array_at(a->residual, 0),
                         .live = lx_cuda_live_rows(c, a->rows),
                         .rows = rows,
                         .outputs = (int32_t)a->w->shape.rows,
@@ -59,16 +59,16 @@ static lx_status run_exact(lx_cuda *c, const lx_linear_args *a, int32_t rows)
 
 /* Inputs are rounded as they are read, if they are not yet, and all that follows the product is
    done where it writes. */
-static lx_status run_own(lx_cuda *c, const lx_cuda_op *op, bool ready, int32_t rows)
+static lx_status run_own(lx_cuda *c, const lx_cuda_op *op, int32_t rows)
 {
     const lx_linear_args *a = &op->args.linear;
     const lx_cuda_results y = lx_cuda_results_of(c, op);
     lx_cuda_mma k = {.y = y.f32,
                      .twin = y.rounded,
-                     .x = ready ? NULL : a->x->data,
-                     .rounded = ready ? lx_cuda_rounded_input(c, op) : NULL,
+                     .x = c->is_ready ? NULL : a->x->data,
+                     .rounded = lx_cuda_rounded_input(c, op),
                      .bias = a->w->bias,
-                     .residual = a->residual != NULL ? a->residual->data : NULL,
+                     .residual = lx_array_at(a->residual, 0),
                      .w = a->w->w16,
                      .live = lx_cuda_live_rows(c, a->rows),
                      .rows = rows,
@@ -86,7 +86,7 @@ static bool has_room(const lx_cuda *c, const lx_array *a, lx_rows rows, int32_t 
 {
     int32_t live = rows == LX_ROWS_TOKENS ? c->n_tokens : c->n_outputs;
     int32_t covered = lx_cuda_row_count(c, rows);
-    return covered == live || (int64_t)covered * width <= a->room;
+    return covered == live || (int64_t)covered * width <= lx_cuda_room(a);
 }
 
 /* y = act(product [+ bias]) + residual */
@@ -139,7 +139,7 @@ static lx_status run_round(lx_cuda *c, const lx_linear_args *a, int32_t rows)
  * writes does not: into y if that has room for all the rows and columns it covers, as the residual
  * has that it adds, no residual is lost there, and y does not hold rounded values at the end.
  */
-static lx_status run_rounded(lx_cuda *c, const lx_cuda_op *op, bool ready, int32_t rows)
+static lx_status run_rounded(lx_cuda *c, const lx_cuda_op *op, int32_t rows)
 {
     const lx_linear_args *a = &op->args.linear;
     const lx_matrix *w = a->w;
@@ -150,14 +150,15 @@ static lx_status run_rounded(lx_cuda *c, const lx_cuda_op *op, bool ready, int32
     bool direct = fits && (fused || a->residual != a->y);
     float *to = direct ? a->y->data : c->product.data;
     const float *add = NULL;
-    lx_status st = ready ? LX_OK : run_round(c, a, rows);
+    const uint16_t *x = lx_cuda_rounded_input(c, op);
+    lx_status st = x != NULL ? LX_OK : run_round(c, a, rows);
+    x = x != NULL ? x : c->rounded.data;
     if (st == LX_OK && fused && a->residual != NULL) {
         add = direct ? a->residual->data : to;
         st = direct ? LX_OK : run_stage(c, a, rows);
     }
     if (st != LX_OK)
         return st;
-    const uint16_t *x = lx_cuda_rounded_input(c, op);
     st = lx_cuda_product_run(w->plan, w->w16, x, add, to, rows, c->target, &c->error);
     if (st != LX_OK && lx_cuda_is_capturing(c))
         return LX_ERR_UNSUPPORTED;
@@ -166,20 +167,16 @@ static lx_status run_rounded(lx_cuda *c, const lx_cuda_op *op, bool ready, int32
     return fused && direct ? LX_OK : run_finish(c, op, to, fused, rows);
 }
 
-static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+static lx_status run(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_linear_args *a = &op->args.linear;
     int32_t rows = lx_cuda_row_count(c, a->rows);
     if (rows == 0)
         return LX_OK;
     if (a->w->plan != NULL)
-        return run_rounded(c, op, ready, rows);
-    return a->w->w != NULL ? run_exact(c, a, rows) : run_own(c, op, ready, rows);
+        return run_rounded(c, op, rows);
+    return a->w->w != NULL ? run_exact(c, a, rows) : run_own(c, op, rows);
 }
 
-const lx_cuda_kind lx_cuda_op_linear = {.op = &lx_op_linear,
-                                        .record = record,
-                                        .key = key,
-                                        .run = run,
-                                        .writes = writes,
-                                        .takes_rounded = takes_rounded};
+LX_DEFINE_CUDA(linear, .record = record, .key = key, .run = run, .writes = writes,
+               .takes_rounded = takes_rounded);

@@ -49,7 +49,6 @@ typedef struct lx_cuda_mma {
 } lx_cuda_mma;
 
 cudaError_t lx_cuda_launch_mma(const lx_cuda_mma *a, cudaStream_t stream);
-cudaError_t lx_cuda_launch_linear(const lx_cuda_linear *a, cudaStream_t stream);
 cudaError_t lx_cuda_launch_round(const lx_cuda_round *a, cudaStream_t stream);
 cudaError_t lx_cuda_launch_finish(const lx_cuda_finish *a, cudaStream_t stream);
 

@@ -1,14 +1,14 @@
 #include "kernels/op.h"
 
-static lx_status check(const void *args, lx_error *err)
+static const char *wrong(const void *args)
 {
     const lx_linear_args *a = args;
     if (a->x == a->y)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "linear: x and y are the same array");
+        return "x and y are the same array";
     if (a->activation != LX_ACT_NONE && a->activation != LX_ACT_RELU &&
         a->activation != LX_ACT_GELU)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "linear: unknown activation");
-    return LX_OK;
+        return "unknown activation";
+    return NULL;
 }
 
 static void uses(const void *args, lx_uses *u)
@@ -21,8 +21,4 @@ static void uses(const void *args, lx_uses *u)
         u->arrays[u->n++] = (lx_use){LX_USE_BESIDE, "residual", a->residual, w->rows, a->rows};
 }
 
-const lx_op lx_op_linear = {.name = "linear",
-                            .args_size = sizeof(lx_linear_args),
-                            .lasting = true,
-                            .check = check,
-                            .uses = uses};
+LX_DEFINE_OP(linear, .lasting = true, .wrong = wrong, .uses = uses);

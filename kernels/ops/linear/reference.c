@@ -24,12 +24,11 @@ static double dot(const float *w, const float *x, int64_t n)
     return sums[0] + sums[1] + sums[2] + sums[3];
 }
 
-lx_status lx_reference_linear(const lx_batch *b, const void *args, lx_error *err)
+lx_status lx_reference_linear(const lx_batch *b, const void *args)
 {
     const lx_linear_args *a = args;
     const lx_matrix *w = a->w;
-    int64_t rows = lx_host_row_count(b, a->rows), outputs = w->shape.rows, cols = w->shape.cols;
-    (void)err;
+    int64_t rows = lx_batch_rows(b, a->rows), outputs = w->shape.rows, cols = w->shape.cols;
     for (int64_t row = 0; row < rows; row++) {
         const float *x = a->x->data + row * cols;
         for (int64_t o = 0; o < outputs; o++) {

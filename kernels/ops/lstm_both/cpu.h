@@ -4,7 +4,7 @@
 
 /* nc times 16 columns of x + U^T h, of the last sixteen as many as are `left`; h NULL: zeros. nc is
    a constant to the compiler. */
-V16_FN void lstm_columns(const lx_cpu_lstm *a, const float *x, const float *h, int32_t column,
+V16_FN void lstm_columns(const lx_cpu_lstm_both *a, const float *x, const float *h, int32_t column,
                          int32_t left, const int nc, float *gates)
 {
     v16 sum[LSTM_SUMS];
@@ -22,7 +22,7 @@ V16_FN void lstm_columns(const lx_cpu_lstm *a, const float *x, const float *h, i
         v16_store(gates + column + 16 * c, sum[c]);
 }
 
-static void lstm_gates(const lx_cpu_lstm *a, const float *x, const float *h, float *gates)
+static void lstm_gates(const lx_cpu_lstm_both *a, const float *x, const float *h, float *gates)
 {
     int32_t n = 4 * a->n, j = 0;
     for (; n - j > 16 * (LSTM_SUMS - 1); j += 16 * LSTM_SUMS)
@@ -35,7 +35,7 @@ static void lstm_gates(const lx_cpu_lstm *a, const float *x, const float *h, flo
         lstm_columns(a, x, h, j, n - j, 1, gates);
 }
 
-static void lstm_cells(const lx_cpu_lstm *a, const float *gates, float *cells, float *y)
+static void lstm_cells(const lx_cpu_lstm_both *a, const float *gates, float *cells, float *y)
 {
     int32_t n = a->n;
     for (int32_t j = 0; j < n; j += 16) {
@@ -49,9 +49,9 @@ static void lstm_cells(const lx_cpu_lstm *a, const float *gates, float *cells, f
     }
 }
 
-static void lstm(const lx_cpu_lstm *a)
+static void lstm_both(const lx_cpu_lstm_both *a)
 {
-    float *gates = a->scratch, *cells = gates + lx_cpu_lstm_gates(a->n);
+    float *gates = a->scratch, *cells = gates + lx_cpu_lstm_both_gates(a->n);
     const float *h = NULL;
     memset(cells, 0, (size_t)((a->n + 15) / 16 * 16) * sizeof *cells);
     for (int64_t t = 0; t < a->n_tokens; t++) {

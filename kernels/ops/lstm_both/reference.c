@@ -27,11 +27,10 @@ static void step(const lx_lstm_both_args *a, const float *x, const float *u, dou
     }
 }
 
-lx_status lx_reference_lstm_both(const lx_batch *b, const void *args, lx_error *err)
+lx_status lx_reference_lstm_both(const lx_batch *b, const void *args)
 {
     const lx_lstm_both_args *a = args;
     int64_t n = a->n;
-    (void)err;
     for (int32_t s = 0; s < b->n_seqs; s++) {
         int64_t first = b->seq_start[s], end = b->seq_start[s + 1];
         for (int64_t way = 0; way < 2; way++) {

@@ -17,8 +17,7 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
 
 static int64_t pieces(const lx_cpu *c, const void *args)
 {
-    return lx_host_row_count(c->batch, ((const lx_norm_args *)args)->rows) / 4;
+    return lx_batch_rows(c->batch, ((const lx_norm_args *)args)->rows) / 4;
 }
 
-const lx_cpu_kind lx_cpu_op_norm = {
-    .op = &lx_op_norm, .pieces = pieces, .pieces_a_thread = 1, .run = run, .run_rows = run_rows};
+LX_DEFINE_CPU(norm, .pieces = pieces, .pieces_a_thread = 1, .run = run, .run_rows = run_rows);

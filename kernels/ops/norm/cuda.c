@@ -12,17 +12,10 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[5] = lx_cuda_key_float(a->eps);
 }
 
-static lx_cuda_writing writes(const void *args)
-{
-    (void)args;
-    return LX_CUDA_ROUNDED;
-}
-
-static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+static lx_status run(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_norm_args *a = &op->args.norm;
     const lx_cuda_results y = lx_cuda_results_of(c, op);
-    (void)ready;
     lx_cuda_norm k = {.y = y.f32,
                       .twin = y.rounded,
                       .x = a->x->data,
@@ -35,4 +28,4 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
     return k.rows == 0 ? LX_OK : lx_cuda_launched(c, lx_cuda_launch_norm(&k, c->target), "norm");
 }
 
-const lx_cuda_kind lx_cuda_op_norm = {.op = &lx_op_norm, .key = key, .run = run, .writes = writes};
+LX_DEFINE_CUDA(norm, .key = key, .run = run, .writes = lx_cuda_writes_rounded);

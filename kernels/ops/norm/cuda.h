@@ -4,10 +4,6 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct lx_cuda_norm {
     float *y;       /* NULL: rounded alone */
     uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none; only where
@@ -18,9 +14,4 @@ typedef struct lx_cuda_norm {
     float eps;
 } lx_cuda_norm;
 
-cudaError_t lx_cuda_launch_norm(const lx_cuda_norm *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -9,5 +9,4 @@ static void uses(const void *args, lx_uses *u)
     u->arrays[u->n++] = (lx_use){LX_USE_PARAMETER, "beta", a->beta, a->d, a->rows};
 }
 
-const lx_op lx_op_norm = {
-    .name = "norm", .args_size = sizeof(lx_norm_args), .lasting = true, .uses = uses};
+LX_DEFINE_OP(norm, .lasting = true, .uses = uses);

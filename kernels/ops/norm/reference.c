@@ -16,11 +16,10 @@ static void norm_row(const lx_norm_args *a, const float *x, float *y)
                        (double)a->beta->data[i]);
 }
 
-lx_status lx_reference_norm(const lx_batch *b, const void *args, lx_error *err)
+lx_status lx_reference_norm(const lx_batch *b, const void *args)
 {
     const lx_norm_args *a = args;
-    int64_t rows = lx_host_row_count(b, a->rows);
-    (void)err;
+    int64_t rows = lx_batch_rows(b, a->rows);
     for (int64_t row = 0; row < rows; row++)
         norm_row(a, a->x->data + row * a->d, a->y->data + row * a->d);
     return LX_OK;

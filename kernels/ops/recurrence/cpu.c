@@ -2,8 +2,6 @@
 
 #include "kernels/cpu/cpu.h"
 
-#define COLUMNS 64 /* of a head that are taken at a time: what is dealt out to threads */
-
 /* Some columns of a head of a sequence. */
 typedef struct place {
     int32_t seq;
@@ -12,12 +10,12 @@ typedef struct place {
 
 static int64_t tiles(const lx_recurrence_args *a)
 {
-    return (a->d_value + COLUMNS - 1) / COLUMNS;
+    return lx_cpu_tiles(a->d_value);
 }
 
-static place place_of(const lx_recurrence_args *a, int32_t seq, int64_t i)
+static place place_of(const lx_recurrence_args *a, const lx_cpu_unit *u)
 {
-    return (place){seq, i / tiles(a), i % tiles(a) * COLUMNS};
+    return (place){u->seq, u->i / tiles(a), u->i % tiles(a) * LX_CPU_COLUMNS};
 }
 
 static float *state_at(const lx_cpu *c, const lx_recurrence_args *a, place p)
@@ -44,12 +42,6 @@ static lx_cpu_inputs decays(const lx_recurrence_args *a, int64_t row, int64_t he
     return inputs(&a->w, row, head);
 }
 
-static int32_t columns_of(const lx_recurrence_args *a, place p)
-{
-    int64_t left = a->d_value - p.column;
-    return (int32_t)(left < COLUMNS ? left : COLUMNS);
-}
-
 /* Rows row .. row + n_tokens - 1, whose state is s. */
 static void run_rows(const lx_cpu *c, const lx_recurrence_args *a, place p, int64_t row,
                      int64_t n_tokens, float *s, const float *next, float *scratch)
@@ -64,7 +56,7 @@ static void run_rows(const lx_cpu *c, const lx_recurrence_args *a, place p, int6
         .a = pair ? inputs(&a->a, row, p.head) : (lx_cpu_inputs){NULL, 0},
         .b = pair ? inputs(&a->b, row, p.head) : (lx_cpu_inputs){NULL, 0},
         .beta = inputs(&a->beta, row, p.head),
-        .bonus = a->bonus != NULL ? a->bonus->data + p.head * a->d_key : NULL,
+        .bonus = lx_array_at(a->bonus, p.head * a->d_key),
         .y = a->y->data + row * y_stride + p.head * a->d_value + p.column,
         .s = s,
         .next = next,
@@ -72,7 +64,7 @@ static void run_rows(const lx_cpu *c, const lx_recurrence_args *a, place p, int6
         .y_stride = y_stride,
         .d_key = a->d_key,
         .d_value = a->d_value,
-        .columns = columns_of(a, p),
+        .columns = lx_cpu_columns_from(a->d_value, p.column),
         .decay = a->decay == LX_DECAY_FIXED ? LX_DECAY_HEAD : a->decay,
         .correction = a->correction,
         .read = a->read,
@@ -91,16 +83,19 @@ static float *branch_of(const lx_cpu *c, const lx_recurrence_args *a, place p)
     const lx_batch *b = c->batch;
     float *to = a->states->data + (from - a->states->data) +
                 (b->branch[p.seq] - (int64_t)b->slot[p.seq]) * a->states->stride;
-    size_t bytes = (size_t)columns_of(a, p) * sizeof *to;
+    size_t bytes = (size_t)lx_cpu_columns_from(a->d_value, p.column) * sizeof *to;
     for (int64_t d = 0; d < a->d_key; d++)
         memcpy(to + d * a->d_value, from + d * a->d_value, bytes);
     return to;
 }
 
-static void run_place(const lx_cpu *c, const lx_recurrence_args *a, place p, const float *next,
-                      float *scratch)
+static void run_place(const lx_cpu *c, const void *args, const lx_cpu_unit *u, float *scratch)
 {
+    const lx_recurrence_args *a = args;
     const lx_batch *b = c->batch;
+    const lx_cpu_unit then = lx_cpu_unit_after(u, 1);
+    const float *next = then.seq < then.seq1 ? state_at(c, a, place_of(a, &then)) : NULL;
+    place p = place_of(a, u);
     int64_t row = b->seq_start[p.seq], own = lx_batch_own_rows(b, p.seq);
     int64_t rest = b->seq_start[p.seq + 1] - row - own;
     run_rows(c, a, p, row, own, state_at(c, a, p), next, scratch);
@@ -108,39 +103,14 @@ static void run_place(const lx_cpu *c, const lx_recurrence_args *a, place p, con
         run_rows(c, a, p, row + own, rest, branch_of(c, a, p), next, scratch);
 }
 
-/* The state that is taken after this one, NULL at the end of a piece's sequences. */
-static const float *state_after(const lx_cpu *c, const lx_recurrence_args *a, int32_t seq,
-                                int64_t i, int32_t seq1)
-{
-    if (i + 1 < a->n_heads * tiles(a))
-        return state_at(c, a, place_of(a, seq, i + 1));
-    return seq + 1 < seq1 ? state_at(c, a, place_of(a, seq + 1, 0)) : NULL;
-}
-
-/*
- * The work is laid out as sequence after sequence, head after head, and of a head some columns
- * after the others, each as long as its tokens; a piece has what begins in its share of that line.
- */
-static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
+static int64_t units(const void *args)
 {
     const lx_recurrence_args *a = args;
-    const lx_batch *b = c->batch;
-    int64_t n = a->n_heads * tiles(a);
-    lx_cpu_range mine = lx_cpu_share(part->row0 * n, part->row1 * n, part);
-    for (int32_t seq = part->seq0; seq < part->seq1; seq++) {
-        int64_t row = b->seq_start[seq], tokens = b->seq_start[seq + 1] - row;
-        for (int64_t i = 0; i < n; i++) {
-            int64_t at = row * n + i * tokens;
-            if (at >= mine.from && at < mine.to)
-                run_place(c, a, place_of(a, seq, i), state_after(c, a, seq, i, part->seq1),
-                          scratch);
-        }
-    }
+    return a->n_heads * tiles(a);
 }
 
-static int64_t scratch(const lx_cpu *c, const void *args)
+static int64_t scratch(const void *args)
 {
-    (void)c;
     return ((const lx_recurrence_args *)args)->d_key + 15;
 }
 
@@ -150,8 +120,5 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)c->batch->n_tokens * a->n_heads * tiles(a) * a->d_key / 128;
 }
 
-const lx_cpu_kind lx_cpu_op_recurrence = {.op = &lx_op_recurrence,
-                                          .scratch = scratch,
-                                          .pieces = pieces,
-                                          .pieces_a_thread = 1,
-                                          .run = run};
+LX_DEFINE_CPU(recurrence, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 1,
+              .units = units, .run_unit = run_place);

@@ -38,18 +38,11 @@ static lx_cuda_columns columns(const lx_head_columns *c, bool used)
     return (lx_cuda_columns){c->array->data + c->first, c->width, c->apart, c->shared};
 }
 
-static lx_cuda_writing writes(const void *args)
-{
-    (void)args;
-    return LX_CUDA_ROUNDED;
-}
-
-static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+static lx_status run(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_recurrence_args *a = &op->args.recurrence;
     bool pair = a->correction == LX_CORRECT_PAIR;
     const lx_cuda_results y = lx_cuda_results_of(c, op);
-    (void)ready;
     lx_cuda_recurrence k = {.y = y.f32,
                             .twin = y.rounded,
                             .q = columns(&a->q, true),
@@ -59,15 +52,11 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
                             .a = columns(&a->a, pair),
                             .b = columns(&a->b, pair),
                             .beta = columns(&a->beta, a->beta.array != NULL),
-                            .bonus = a->bonus != NULL ? a->bonus->data : NULL,
-                            .skip = a->skip != NULL ? a->skip->data : NULL,
-                            .states = a->states->data + a->offset,
-                            .stride = a->states->stride,
-                            .seq_start = lx_cuda_input(c, c->seq_start),
-                            .slot = lx_cuda_input(c, c->slot),
+                            .bonus = lx_array_at(a->bonus, 0),
+                            .skip = lx_array_at(a->skip, 0),
+                            LX_CUDA_STATES(a),
+                            LX_CUDA_SEQUENCES(c),
                             .branches = lx_cuda_branches_of(c),
-                            .live = &((const lx_cuda_live *)lx_cuda_input(c, 0))->seqs,
-                            .n_seqs = c->bucket.seqs,
                             .n_heads = a->n_heads,
                             .d_key = a->d_key,
                             .d_value = a->d_value,
@@ -80,5 +69,4 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
     return lx_cuda_launched(c, lx_cuda_launch_recurrence(&k, c->target), "recurrence");
 }
 
-const lx_cuda_kind lx_cuda_op_recurrence = {
-    .op = &lx_op_recurrence, .key = key, .run = run, .writes = writes};
+LX_DEFINE_CUDA(recurrence, .key = key, .run = run, .writes = lx_cuda_writes_rounded);

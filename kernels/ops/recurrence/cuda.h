@@ -4,10 +4,6 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* lx_head_columns: what the first head reads of row 0, NULL for none. */
 typedef struct lx_cuda_columns {
     const float *at;
@@ -32,9 +28,4 @@ typedef struct lx_cuda_recurrence {
     float scale;
 } lx_cuda_recurrence;
 
-cudaError_t lx_cuda_launch_recurrence(const lx_cuda_recurrence *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -1,10 +1,5 @@
 #include "kernels/op.h"
 
-static lx_status bad(lx_error *err, const char *what)
-{
-    return lx_fail(err, LX_ERR_INVALID, NULL, "recurrence: %s", what);
-}
-
 /* Columns of `length` floats lie within a row for every head. */
 static bool is_inside(const lx_head_columns *c, int32_t n_heads, int64_t length)
 {
@@ -31,63 +26,49 @@ static bool overwrites(const lx_recurrence_args *a)
            a->y == a->a.array || a->y == a->b.array || a->y == a->beta.array;
 }
 
-static lx_status check(const void *args, lx_error *err)
+static const char *wrong(const void *args)
 {
     const lx_recurrence_args *a = args;
     int64_t h = a->n_heads, d = a->d_key, m = a->d_value;
     if (h < 1 || d < 1 || m < 1 || h > 65536 || d > 65536 || m > 65536)
-        return bad(err, "heads and their sizes must be 1 to 65536");
+        return "heads and their sizes must be 1 to 65536";
     if ((unsigned)a->decay > LX_DECAY_CHANNEL || (unsigned)a->correction > LX_CORRECT_PAIR ||
         (unsigned)a->read > LX_READ_BEFORE)
-        return bad(err, "unknown decay, correction or read");
+        return "unknown decay, correction or read";
     if (!are_inside(a))
-        return bad(err, "a head's columns lie outside the row");
+        return "a head's columns lie outside the row";
     if (a->y != NULL && overwrites(a))
-        return bad(err, "y is one of the inputs");
+        return "y is one of the inputs";
     if (a->read == LX_READ_BEFORE && (a->correction != LX_CORRECT_NONE || a->beta.array != NULL))
-        return bad(err, "a read before the update has neither correction nor beta");
+        return "a read before the update has neither correction nor beta";
     if (a->read == LX_READ_AFTER && a->bonus != NULL)
-        return bad(err, "a bonus goes with a read before the update");
+        return "a bonus goes with a read before the update";
     if (a->states == NULL || a->offset < 0 || a->offset > a->states->floats - h * d * m)
-        return bad(err, "the layer's state lies outside the slot");
-    return LX_OK;
-}
-
-static void use_columns(lx_uses *u, lx_use_role role, const char *name, const lx_head_columns *c)
-{
-    u->arrays[u->n++] = (lx_use){role, name, c->array, c->width, LX_ROWS_TOKENS};
-}
-
-static void use_parameter(lx_uses *u, const char *name, const lx_array *array, int64_t width)
-{
-    if (array != NULL)
-        u->arrays[u->n++] = (lx_use){LX_USE_PARAMETER, name, array, width, LX_ROWS_TOKENS};
+        return "the layer's state lies outside the slot";
+    return NULL;
 }
 
 static void uses(const void *args, lx_uses *u)
 {
     const lx_recurrence_args *a = args;
     int64_t h = a->n_heads;
-    u->arrays[u->n++] = (lx_use){LX_USE_OUT, "y", a->y, h * a->d_value, LX_ROWS_TOKENS};
-    use_columns(u, LX_USE_IN, "q", &a->q);
-    use_columns(u, LX_USE_BESIDE, "k", &a->k);
-    use_columns(u, LX_USE_BESIDE, "v", &a->v);
+    lx_uses_array(u, LX_USE_OUT, "y", a->y, h * a->d_value);
+    lx_uses_array(u, LX_USE_IN, "q", a->q.array, a->q.width);
+    lx_uses_array(u, LX_USE_BESIDE, "k", a->k.array, a->k.width);
+    lx_uses_array(u, LX_USE_BESIDE, "v", a->v.array, a->v.width);
     if (a->decay != LX_DECAY_NONE)
-        use_columns(u, a->decay == LX_DECAY_FIXED ? LX_USE_PARAMETER : LX_USE_BESIDE, "w", &a->w);
+        lx_uses_array(u, a->decay == LX_DECAY_FIXED ? LX_USE_PARAMETER : LX_USE_BESIDE, "w",
+                      a->w.array, a->w.width);
     if (a->correction == LX_CORRECT_PAIR) {
-        use_columns(u, LX_USE_BESIDE, "a", &a->a);
-        use_columns(u, LX_USE_BESIDE, "b", &a->b);
+        lx_uses_array(u, LX_USE_BESIDE, "a", a->a.array, a->a.width);
+        lx_uses_array(u, LX_USE_BESIDE, "b", a->b.array, a->b.width);
     }
     if (a->beta.array != NULL)
-        use_columns(u, LX_USE_BESIDE, "beta", &a->beta);
-    use_parameter(u, "bonus", a->bonus, h * a->d_key);
-    use_parameter(u, "skip", a->skip, h);
+        lx_uses_array(u, LX_USE_BESIDE, "beta", a->beta.array, a->beta.width);
+    lx_uses_optional(u, "bonus", a->bonus, h * a->d_key);
+    lx_uses_optional(u, "skip", a->skip, h);
     u->states = a->states;
     u->branches = true;
 }
 
-const lx_op lx_op_recurrence = {.name = "recurrence",
-                                .args_size = sizeof(lx_recurrence_args),
-                                .lasting = true,
-                                .check = check,
-                                .uses = uses};
+LX_DEFINE_OP(recurrence, .lasting = true, .wrong = wrong, .uses = uses);

@@ -77,11 +77,10 @@ static void token(const lx_recurrence_args *a, const inputs *in, float *s, float
     }
 }
 
-lx_status lx_reference_recurrence(const lx_batch *b, const void *args, lx_error *err)
+lx_status lx_reference_recurrence(const lx_batch *b, const void *args)
 {
     const lx_recurrence_args *a = args;
     int64_t n = a->n_heads, size = (int64_t)a->d_key * a->d_value;
-    (void)err;
     for (int32_t i = 0; i < b->n_seqs; i++) {
         float *state = a->states->data + b->slot[i] * a->states->stride + a->offset;
         int64_t own = b->seq_start[i] + lx_batch_own_rows(b, i);

@@ -27,9 +27,8 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
     }
 }
 
-static int64_t scratch(const lx_cpu *c, const void *args)
+static int64_t scratch(const void *args)
 {
-    (void)c;
     return ((const lx_rotary_args *)args)->d;
 }
 
@@ -39,5 +38,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)c->batch->n_tokens * (a->n_heads + 1) * a->d / 2048;
 }
 
-const lx_cpu_kind lx_cpu_op_rotary = {
-    .op = &lx_op_rotary, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 1, .run = run};
+LX_DEFINE_CPU(rotary, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 1, .run = run);

@@ -11,10 +11,9 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[4] = (uint64_t)a->d;
 }
 
-static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+static lx_status run(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_rotary_args *a = &op->args.rotary;
-    (void)ready;
     lx_cuda_rotary k = {.x = a->x->data + a->first,
                         .turns = a->turns->data,
                         .seq_start = lx_cuda_input(c, c->seq_start),
@@ -28,4 +27,4 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
     return lx_cuda_launched(c, lx_cuda_launch_rotary(&k, c->target), "rotary");
 }
 
-const lx_cuda_kind lx_cuda_op_rotary = {.op = &lx_op_rotary, .key = key, .run = run};
+LX_DEFINE_CUDA(rotary, .key = key, .run = run);

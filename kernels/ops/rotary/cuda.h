@@ -4,10 +4,6 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct lx_cuda_rotary {
     float *x; /* at the first column */
     const float *turns;
@@ -17,9 +13,4 @@ typedef struct lx_cuda_rotary {
     int32_t rows, n_heads, apart, d;
 } lx_cuda_rotary;
 
-cudaError_t lx_cuda_launch_rotary(const lx_cuda_rotary *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -30,10 +30,9 @@ static void turn_row(const lx_rotary_args *a, float *x, int32_t position)
     }
 }
 
-lx_status lx_reference_rotary(const lx_batch *b, const void *args, lx_error *err)
+lx_status lx_reference_rotary(const lx_batch *b, const void *args)
 {
     const lx_rotary_args *a = args;
-    (void)err;
     for (int32_t i = 0; i < b->n_seqs; i++) {
         for (int32_t row = b->seq_start[i]; row < b->seq_start[i + 1]; row++)
             turn_row(a, a->x->data + (int64_t)row * a->width + a->first,

@@ -1,5 +1,5 @@
 /*
- * Samples one output row as lx_sampling in kernels.h says, in the back end so that logits need not
+ * Samples one output row as lx_sampling in op.h says, in the back end so that logits need not
  * leave it. One row is one thread's work, so nothing here depends on batch or threads.
  *
  * Weights are exp((logit - largest) / temperature) in f32; their sums go on in double after blocks
@@ -57,7 +57,7 @@ static int32_t draw_in_order(const row *r, double wanted)
     double sum = 0;
     for (int32_t from = 0; from < r->n; from += LX_CPU_BLOCK) {
         int32_t n = r->n - from < LX_CPU_BLOCK ? r->n - from : LX_CPU_BLOCK;
-        double block = r->isa->sum(r->weights + from, n);
+        double block = r->isa->sample->sum(r->weights + from, n);
         if (sum + block <= wanted) {
             sum += block;
             continue;
@@ -128,7 +128,7 @@ static void close_in(const row *r, goal g, double wanted, place *before, place *
         place p = {.level = middle(from->level, before->level, i)};
         if (!(p.level > from->level && p.level < before->level))
             continue; /* halving values may end before halving floats does */
-        p.sum = r->isa->above(r->logits, r->weights, r->n, p.level, &p.count);
+        p.sum = r->isa->sample->above(r->logits, r->weights, r->n, p.level, &p.count);
         if (is_reached(g, wanted, p.sum, p.count))
             *from = p;
         else
@@ -193,7 +193,7 @@ static found find(row *r, goal g, double wanted)
 {
     /* the next float above the greatest; + 0 because -0 is not below +0 */
     place before = {.level = of_key(key_of(r->greatest + 0.0f) + 1)}, from = {.level = r->least};
-    from.sum = r->isa->above(r->logits, r->weights, r->n, r->least, &from.count);
+    from.sum = r->isa->sample->above(r->logits, r->weights, r->n, r->least, &from.count);
     close_in(r, g, wanted, &before, &from);
     build_heap(r, &before, &from);
     found f = {.sum = before.sum, .count = before.count};
@@ -216,8 +216,8 @@ static double drop_behind(row *r, const row *order, int32_t id)
         if (comes_first(order, id, i))
             r->logits[i] = -INFINITY;
     }
-    (void)r->isa->range(r->logits, r->n, &r->least, &r->greatest);
-    return r->isa->weights(r->weights, r->logits, r->n, r->greatest, r->s->temperature);
+    (void)r->isa->sample->range(r->logits, r->n, &r->least, &r->greatest);
+    return r->isa->sample->weights(r->weights, r->logits, r->n, r->greatest, r->s->temperature);
 }
 
 static float center_of(const row *r, double total)
@@ -240,7 +240,7 @@ static double keep_typical(row *r, double total)
     order.logits = r->distances;
     for (int32_t i = 0; i < r->n; i++)
         r->distances[i] = (float)-fabs((double)r->logits[i] - (double)center);
-    (void)r->isa->range(order.logits, r->n, &order.least, &order.greatest);
+    (void)r->isa->sample->range(order.logits, r->n, &order.least, &order.greatest);
     found last = find(&order, SUM_REACHES, (double)r->s->typical_p * total);
     return drop_behind(r, &order, last.id);
 }
@@ -253,7 +253,7 @@ static found find_min_p(row *r)
     int32_t count = 0;
     double log_p = log((double)r->s->min_p);
     float level = (float)((double)r->greatest + (double)r->s->temperature * log_p);
-    (void)r->isa->above(r->logits, r->weights, r->n, level, &count);
+    (void)r->isa->sample->above(r->logits, r->weights, r->n, level, &count);
     return find(r, NUMBER_REACHES, count > 1 ? count : 1);
 }
 
@@ -304,15 +304,16 @@ static int32_t choose(row *r, const float *logits)
     const lx_sampling *s = r->s;
     if (s->forced >= 0)
         return s->forced;
-    r->isa->add(r->logits, logits, s->mask != NULL ? s->mask->bias : NULL, r->n);
+    r->isa->sample->add(r->logits, logits, s->mask != NULL ? s->mask->bias : NULL, r->n);
     apply_biases(r);
     for (int32_t i = 0; i < s->n_banned; i++)
         r->logits[s->banned[i]] = -INFINITY;
-    if (!r->isa->range(r->logits, r->n, &r->least, &r->greatest))
+    if (!r->isa->sample->range(r->logits, r->n, &r->least, &r->greatest))
         return -1;
     if (s->temperature == 0)
         return first_equal(r->logits, r->n, r->greatest);
-    double total = r->isa->weights(r->weights, r->logits, r->n, r->greatest, s->temperature);
+    double total =
+        r->isa->sample->weights(r->weights, r->logits, r->n, r->greatest, s->temperature);
     if (s->typical_p > 0 && s->typical_p < 1)
         total = keep_typical(r, total);
     float u = lx_uniform(s->seed, s->sample, s->step, 0);
@@ -364,12 +365,12 @@ static lx_sample sample_row(const lx_cpu_isa *isa, const lx_sampling *s, const f
              .distances = scratch + 3 * stride,
              .heap = (int32_t *)(void *)(scratch + 2 * stride)};
     float largest;
-    if (!isa->scan(logits, n_ids, &largest))
+    if (!isa->sample->scan(logits, n_ids, &largest))
         return nothing(s);
     int32_t token = choose(&r, logits);
     if (token < 0)
         return nothing(s);
-    double sum = isa->weights(r.weights, logits, n_ids, largest, 1.0f);
+    double sum = isa->sample->weights(r.weights, logits, n_ids, largest, 1.0f);
     norm z = {(double)largest, log(sum)};
     int32_t top[LX_MAX_TOP] = {0};
     list_top(logits, n_ids, top, s->n_top);
@@ -387,9 +388,8 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
             sample_row(c->isa, &a->rows[i], a->logits->data + i * a->n_ids, a->n_ids, scratch);
 }
 
-static int64_t scratch_floats(const lx_cpu *c, const void *args)
+static int64_t scratch_floats(const void *args)
 {
-    (void)c;
     return 4 * stride_of(((const lx_sample_args *)args)->n_ids);
 }
 
@@ -399,8 +399,5 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return c->batch->n_outputs;
 }
 
-const lx_cpu_kind lx_cpu_op_sample = {.op = &lx_op_sample,
-                                      .scratch = scratch_floats,
-                                      .pieces = pieces,
-                                      .pieces_a_thread = 1,
-                                      .run = run};
+LX_DEFINE_CPU(sample, .scratch = scratch_floats, .pieces = pieces, .pieces_a_thread = 1,
+              .run = run);

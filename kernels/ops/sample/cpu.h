@@ -80,3 +80,6 @@ static double weights(float *w, const float *x, int32_t n, float largest, float 
     }
     return sum;
 }
+
+static lx_cpu_sample_loop sample = {
+    .scan = scan, .range = range, .add = add, .weights = weights, .sum = sum_block, .above = above};

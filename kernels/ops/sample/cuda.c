@@ -71,10 +71,9 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[4] = lx_cuda_key_address(a->states);
 }
 
-static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+static lx_status run(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_sample_args *a = &op->args.sample;
-    (void)ready;
     lx_cuda_sample k = {.logits = a->logits->data,
                         .rows = lx_cuda_input(c, op->in),
                         .banned =
@@ -91,5 +90,4 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
                          : lx_cuda_launched(c, lx_cuda_launch_sample(&k, c->target), "sample");
 }
 
-const lx_cuda_kind lx_cuda_op_sample = {
-    .op = &lx_op_sample, .record = record, .key = key, .run = run};
+LX_DEFINE_CUDA(sample, .record = record, .key = key, .run = run);

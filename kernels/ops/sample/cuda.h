@@ -4,10 +4,6 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct lx_cuda_sample {
     const float *logits;
     const lx_cuda_row *rows;
@@ -21,9 +17,4 @@ typedef struct lx_cuda_sample {
     int32_t n_rows, n_ids;
 } lx_cuda_sample;
 
-cudaError_t lx_cuda_launch_sample(const lx_cuda_sample *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -75,8 +75,4 @@ static lx_drawing drawing(const void *args)
     return (lx_drawing){a->rows, a->out, a->states};
 }
 
-const lx_op lx_op_sample = {.name = "sample",
-                            .args_size = sizeof(lx_sample_args),
-                            .uses = uses,
-                            .check_rows = check_rows,
-                            .drawing = drawing};
+LX_DEFINE_OP(sample, .uses = uses, .check_rows = check_rows, .drawing = drawing);

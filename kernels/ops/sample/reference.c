@@ -1,5 +1,5 @@
 /*
- * The oracle's sampler: the text at lx_sampling in kernels.h, step by step. All allowed ids are
+ * The oracle's sampler: the text at lx_sampling in op.h, step by step. All allowed ids are
  * listed, sorted when a cut asks for it, cut, and walked with the uniform number; sums in double.
  */
 #include <math.h>
@@ -205,12 +205,12 @@ static lx_sample sample_row(const lx_sampling *s, const float *logits, int32_t n
     return (lx_sample){token, (float)log_softmax(logits, n, token)};
 }
 
-lx_status lx_reference_sample(const lx_batch *b, const void *args, lx_error *err)
+lx_status lx_reference_sample(const lx_batch *b, const void *args)
 {
     const lx_sample_args *a = args;
     candidate *list = calloc((size_t)a->n_ids, sizeof *list);
     if (list == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory to sample");
+        return LX_ERR_NO_MEMORY;
     for (int64_t i = 0; i < b->n_outputs; i++)
         a->out[i] = sample_row(&a->rows[i], a->logits->data + i * a->n_ids, a->n_ids, list);
     free(list);

@@ -1,5 +1,5 @@
 /*
- * Samples one output row of a mixture head as lx_sample_mixture_args in kernels.h says. One row is
+ * Samples one output row of a mixture head as lx_sample_mixture_args in op.h says. One row is
  * one thread's work, so nothing here depends on batch or threads.
  *
  * What touches every component runs over lanes (cpu.h, and the weights of `sample`): the
@@ -52,7 +52,7 @@ static double distance(float log_scale, float temperature, int32_t levels, float
     return (double)temperature * log((double)u / (1 - (double)u)) / r;
 }
 
-static int32_t choose(const lx_cpu_isa *isa, const lx_sampling *s, const lx_cpu_mixture *x,
+static int32_t choose(const lx_cpu_isa *isa, const lx_sampling *s, const lx_cpu_sample_mixture *x,
                       float *scratch)
 {
     if (s->forced >= 0)
@@ -62,7 +62,7 @@ static int32_t choose(const lx_cpu_isa *isa, const lx_sampling *s, const lx_cpu_
     if (s->temperature == 0) {
         k = first_equal(x->logits, x->largest);
     } else {
-        double total = isa->weights(scratch, x->logits, x->n, x->largest, s->temperature);
+        double total = isa->sample->weights(scratch, x->logits, x->n, x->largest, s->temperature);
         float u = lx_uniform(s->seed, s->sample, s->step, 0);
         k = draw_component(scratch, x->n, (double)u * total);
         away = distance(x->log_scales[k], s->temperature, x->levels,
@@ -75,15 +75,16 @@ static lx_sample sample_row(const lx_cpu_isa *isa, const lx_sampling *s, const f
                             int32_t n, int32_t levels, float *scratch)
 {
     float greatest;
-    lx_cpu_mixture x = {.logits = parameters,
-                        .means = parameters + n,
-                        .log_scales = parameters + 2 * (int64_t)n,
-                        .n = n,
-                        .levels = levels};
-    if (!isa->scan(x.logits, n, &x.largest) || !isa->scan(x.means, 2 * n, &greatest))
+    lx_cpu_sample_mixture x = {.logits = parameters,
+                               .means = parameters + n,
+                               .log_scales = parameters + 2 * (int64_t)n,
+                               .n = n,
+                               .levels = levels};
+    if (!isa->sample->scan(x.logits, n, &x.largest) ||
+        !isa->sample->scan(x.means, 2 * n, &greatest))
         return (lx_sample){-1, NAN};
     int32_t v = choose(isa, s, &x, scratch);
-    return (lx_sample){v, (float)fmax(isa->mixture(&x, v), -(double)FLT_MAX)};
+    return (lx_sample){v, (float)fmax(isa->sample_mixture(&x, v), -(double)FLT_MAX)};
 }
 
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
@@ -96,9 +97,8 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
                                a->n_components, a->n_levels, scratch);
 }
 
-static int64_t scratch_floats(const lx_cpu *c, const void *args)
+static int64_t scratch_floats(const void *args)
 {
-    (void)c;
     (void)args;
     return LX_CPU_MIXTURE;
 }
@@ -109,8 +109,5 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return c->batch->n_outputs;
 }
 
-const lx_cpu_kind lx_cpu_op_sample_mixture = {.op = &lx_op_sample_mixture,
-                                              .scratch = scratch_floats,
-                                              .pieces = pieces,
-                                              .pieces_a_thread = 1,
-                                              .run = run};
+LX_DEFINE_CPU(sample_mixture, .scratch = scratch_floats, .pieces = pieces, .pieces_a_thread = 1,
+              .run = run);

@@ -1,5 +1,5 @@
 /*
- * log P(v) of a mixture of logistics (kernels.h, lx_sample_mixture_args), a component a lane.
+ * log P(v) of a mixture of logistics (lx_sample_mixture_args in op.h), a component a lane.
  *
  * What may be very small is kept as an exponent, the rest as a factor: P_k(v) = exp(e) q with
  *     e = min(a, 0) + min(-b, 0) - max(log_scale, 0)
@@ -60,7 +60,7 @@ V16_FN void mixture_terms(v16 mean, v16 log_scale, int32_t levels, int32_t v, v1
     *q = v16_div(top, below);
 }
 
-static double mixture(const lx_cpu_mixture *x, int32_t v)
+static double sample_mixture(const lx_cpu_sample_mixture *x, int32_t v)
 {
     v16 zero = v16_set1(0.0f), nothing = v16_set1(-INFINITY), largest = v16_set1(x->largest);
     v16 most = nothing, all = zero, sum = zero, e[LX_CPU_MIXTURE / 16], q[LX_CPU_MIXTURE / 16];

@@ -18,22 +18,20 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[4] = lx_cuda_key_address(a->states);
 }
 
-static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+static lx_status run(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_sample_mixture_args *a = &op->args.sample_mixture;
-    (void)ready;
-    lx_cuda_mixture k = {.parameters = a->parameters->data,
-                         .rows = lx_cuda_input(c, op->in),
-                         .out = (void *)(c->results.device + op->out),
-                         .drawn = a->states != NULL ? a->states->drawn : NULL,
-                         .live = lx_cuda_live_rows(c, LX_ROWS_OUTPUTS),
-                         .n_rows = c->bucket.outputs,
-                         .n = a->n_components,
-                         .levels = a->n_levels};
-    return k.n_rows == 0
-               ? LX_OK
-               : lx_cuda_launched(c, lx_cuda_launch_mixture(&k, c->target), "sample_mixture");
+    lx_cuda_sample_mixture k = {.parameters = a->parameters->data,
+                                .rows = lx_cuda_input(c, op->in),
+                                .out = (void *)(c->results.device + op->out),
+                                .drawn = a->states != NULL ? a->states->drawn : NULL,
+                                .live = lx_cuda_live_rows(c, LX_ROWS_OUTPUTS),
+                                .n_rows = c->bucket.outputs,
+                                .n = a->n_components,
+                                .levels = a->n_levels};
+    return k.n_rows == 0 ? LX_OK
+                         : lx_cuda_launched(c, lx_cuda_launch_sample_mixture(&k, c->target),
+                                            "sample_mixture");
 }
 
-const lx_cuda_kind lx_cuda_op_sample_mixture = {
-    .op = &lx_op_sample_mixture, .record = record, .key = key, .run = run};
+LX_DEFINE_CUDA(sample_mixture, .record = record, .key = key, .run = run);

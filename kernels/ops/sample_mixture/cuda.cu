@@ -174,7 +174,7 @@ LX_DEVICE double log_probability(const mixture &x, int32_t v)
     return (double)most + log((double)lx_sum16(sum) / (double)lx_sum16(all));
 }
 
-LX_KERNEL(THREADS) sample_mixture(const lx_cuda_mixture a)
+LX_KERNEL(THREADS) sample_mixture(const lx_cuda_sample_mixture a)
 {
     LX_SHARED(float, weights, [ROWS][LX_MIXTURE_MAX_COMPONENTS]);
     int32_t in_block = (int32_t)threadIdx.x / 16;
@@ -197,7 +197,8 @@ LX_KERNEL(THREADS) sample_mixture(const lx_cuda_mixture a)
     }
 }
 
-extern "C" cudaError_t lx_cuda_launch_mixture(const lx_cuda_mixture *a, cudaStream_t stream)
+extern "C" cudaError_t lx_cuda_launch_sample_mixture(const lx_cuda_sample_mixture *a,
+                                                     cudaStream_t stream)
 {
     return LX_LAUNCH(sample_mixture, (a->n_rows + ROWS - 1) / ROWS, THREADS, 0, stream, *a);
 }

@@ -4,22 +4,13 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-typedef struct lx_cuda_mixture {
+typedef struct lx_cuda_sample_mixture {
     const float *parameters;
     const lx_cuda_row *rows;
     lx_sample *out;
     int32_t *drawn;
     const int32_t *live;
     int32_t n_rows, n, levels;
-} lx_cuda_mixture;
+} lx_cuda_sample_mixture;
 
-cudaError_t lx_cuda_launch_mixture(const lx_cuda_mixture *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -42,9 +42,5 @@ static lx_drawing drawing(const void *args)
     return (lx_drawing){a->rows, a->out, a->states};
 }
 
-const lx_op lx_op_sample_mixture = {.name = "sample_mixture",
-                                    .args_size = sizeof(lx_sample_mixture_args),
-                                    .check = check,
-                                    .uses = uses,
-                                    .check_rows = check_rows,
-                                    .drawing = drawing};
+LX_DEFINE_OP(sample_mixture, .check = check, .uses = uses, .check_rows = check_rows,
+             .drawing = drawing);

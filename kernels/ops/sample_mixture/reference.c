@@ -1,5 +1,5 @@
 /*
- * The oracle's mixture of logistics: the text at lx_sample_mixture_args in kernels.h, step by step,
+ * The oracle's mixture of logistics: the text at lx_sample_mixture_args in op.h, step by step,
  * in double. Probabilities are worked with as logarithms, since a level may lie thousands of scales
  * away from every mean.
  */
@@ -119,11 +119,10 @@ static int32_t choose(const mixture *x, const lx_sampling *s)
     return to_level(centre(x, k) + (double)s->temperature * (log(u) - log(1 - u)) / r, x->levels);
 }
 
-lx_status lx_reference_sample_mixture(const lx_batch *b, const void *args, lx_error *err)
+lx_status lx_reference_sample_mixture(const lx_batch *b, const void *args)
 {
     const lx_sample_mixture_args *a = args;
     int32_t n = a->n_components;
-    (void)err;
     for (int64_t i = 0; i < b->n_outputs; i++) {
         const float *row = a->parameters->data + i * 3 * n;
         mixture x = {n, a->n_levels, row, row + n, row + 2 * n};

@@ -1,25 +1,17 @@
 #include "kernels/cpu/cpu.h"
 
-#define COLUMNS 64 /* that are dealt out at a time */
-
-static int32_t columns_from(const lx_short_conv_args *a, int64_t column)
-{
-    int64_t left = a->d - column;
-    return (int32_t)(left < COLUMNS ? left : COLUMNS);
-}
-
 static void run_rows(const lx_cpu *c, const lx_short_conv_args *a, int64_t row, int64_t n_tokens,
                      int64_t column, int32_t slot)
 {
-    lx_cpu_conv job = {
+    lx_cpu_short_conv job = {
         .y = a->y->data + row * a->d + column,
-        .x = {a->x.array->data + row * a->x.width + a->x.first + column, a->x.width},
+        .x = {lx_columns_at(&a->x, row, column), a->x.width},
         .weights = a->weights->data + column,
-        .bias = a->bias != NULL ? a->bias->data + column : NULL,
+        .bias = lx_array_at(a->bias, column),
         .state = a->states->data + slot * a->states->stride + a->offset + column,
         .n_tokens = n_tokens,
         .d = a->d,
-        .columns = columns_from(a, column),
+        .columns = lx_cpu_columns_from(a->d, column),
         .taps = a->taps,
         .f = a->f,
     };
@@ -27,12 +19,14 @@ static void run_rows(const lx_cpu *c, const lx_short_conv_args *a, int64_t row, 
 }
 
 /* Some channels of a sequence. */
-static void run_columns(const lx_cpu *c, const void *args, int32_t seq, int64_t unit,
-                        float *scratch)
+static void run_columns(const lx_cpu *c, const void *args, const lx_cpu_unit *u, float *scratch)
 {
     const lx_short_conv_args *a = args;
+    int32_t seq = u->seq;
+    int64_t unit = u->i;
     const lx_batch *b = c->batch;
-    int64_t row = b->seq_start[seq], own = lx_batch_own_rows(b, seq), column = unit * COLUMNS;
+    int64_t row = b->seq_start[seq], own = lx_batch_own_rows(b, seq),
+            column = unit * LX_CPU_COLUMNS;
     int64_t rest = b->seq_start[seq + 1] - row - own;
     (void)scratch;
     run_rows(c, a, row, own, column, b->slot[seq]);
@@ -40,14 +34,13 @@ static void run_columns(const lx_cpu *c, const void *args, int32_t seq, int64_t 
         return;
     for (int64_t tap = 0; tap + 1 < a->taps; tap++)
         (void)lx_host_branch(a->states, b, seq, a->offset + tap * a->d + column,
-                             columns_from(a, column));
+                             lx_cpu_columns_from(a->d, column));
     run_rows(c, a, row + own, rest, column, b->branch[seq]);
 }
 
-static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
+static int64_t units(const void *args)
 {
-    const lx_short_conv_args *a = args;
-    lx_cpu_run_units(c, args, part, (a->d + COLUMNS - 1) / COLUMNS, run_columns, scratch);
+    return lx_cpu_tiles(((const lx_short_conv_args *)args)->d);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)
@@ -55,5 +48,5 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)c->batch->n_tokens * ((const lx_short_conv_args *)args)->d / 512;
 }
 
-const lx_cpu_kind lx_cpu_op_short_conv = {
-    .op = &lx_op_short_conv, .pieces = pieces, .pieces_a_thread = 1, .run = run};
+LX_DEFINE_CPU(short_conv, .pieces = pieces, .pieces_a_thread = 1, .units = units,
+              .run_unit = run_columns);

@@ -1,6 +1,6 @@
 /* Some channels of one sequence: sixteen at a time, or the n that are left, token after token. */
 
-V16_FN void conv_channels(const lx_cpu_conv *a, int32_t i, int n, int taps)
+V16_FN void conv_channels(const lx_cpu_short_conv *a, int32_t i, int n, int taps)
 {
     v16 zero = v16_set1(0.0f), kept[LX_CONV_MOST_TAPS], weights[LX_CONV_MOST_TAPS];
     v16 bias = a->bias != NULL ? v16_load_n(a->bias + i, n, zero) : zero;
@@ -21,7 +21,7 @@ V16_FN void conv_channels(const lx_cpu_conv *a, int32_t i, int n, int taps)
         v16_store_n(a->state + (int64_t)j * a->d + i, kept[j], n);
 }
 
-static void short_conv(const lx_cpu_conv *a)
+static void short_conv(const lx_cpu_short_conv *a)
 {
     for (int32_t i = 0; i < a->columns; i += 16) {
         int n = a->columns - i < 16 ? a->columns - i : 16;

@@ -15,35 +15,23 @@ static void key(const lx_cuda_op *op, uint64_t *w)
     w[8] = a->f;
 }
 
-static lx_cuda_writing writes(const void *args)
-{
-    (void)args;
-    return LX_CUDA_ROUNDED;
-}
-
-static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+static lx_status run(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_short_conv_args *a = &op->args.short_conv;
     const lx_cuda_results y = lx_cuda_results_of(c, op);
-    (void)ready;
-    lx_cuda_conv k = {.y = y.f32,
-                      .twin = y.rounded,
-                      .x = a->x.array->data + a->x.first,
-                      .x_width = a->x.width,
-                      .weights = a->weights->data,
-                      .bias = a->bias != NULL ? a->bias->data : NULL,
-                      .states = a->states->data + a->offset,
-                      .stride = a->states->stride,
-                      .seq_start = lx_cuda_input(c, c->seq_start),
-                      .slot = lx_cuda_input(c, c->slot),
-                      .branches = lx_cuda_branches_of(c),
-                      .live = &((const lx_cuda_live *)lx_cuda_input(c, 0))->seqs,
-                      .n_seqs = c->bucket.seqs,
-                      .d = a->d,
-                      .taps = a->taps,
-                      .f = a->f};
+    lx_cuda_short_conv k = {.y = y.f32,
+                            .twin = y.rounded,
+                            .x = a->x.array->data + a->x.first,
+                            .x_width = a->x.width,
+                            .weights = a->weights->data,
+                            .bias = lx_array_at(a->bias, 0),
+                            LX_CUDA_STATES(a),
+                            LX_CUDA_SEQUENCES(c),
+                            .branches = lx_cuda_branches_of(c),
+                            .d = a->d,
+                            .taps = a->taps,
+                            .f = a->f};
     return lx_cuda_launched(c, lx_cuda_launch_short_conv(&k, c->target), "short_conv");
 }
 
-const lx_cuda_kind lx_cuda_op_short_conv = {
-    .op = &lx_op_short_conv, .key = key, .run = run, .writes = writes};
+LX_DEFINE_CUDA(short_conv, .key = key, .run = run, .writes = lx_cuda_writes_rounded);

@@ -9,7 +9,7 @@ template <int TAPS> LX_DEVICE void store_kept(const float *kept, float *state, i
         state[j * d] = kept[j];
 }
 
-template <int TAPS> LX_DEVICE void conv_channel(const lx_cuda_conv &a, int64_t seq, int64_t i)
+template <int TAPS> LX_DEVICE void conv_channel(const lx_cuda_short_conv &a, int64_t seq, int64_t i)
 {
     float *state = a.states + a.slot[seq] * a.stride + i;
     float kept[TAPS], weights[TAPS];
@@ -42,14 +42,14 @@ template <int TAPS> LX_DEVICE void conv_channel(const lx_cuda_conv &a, int64_t s
     store_kept<TAPS>(kept, state, a.d);
 }
 
-template <int TAPS> LX_KERNEL(THREADS) short_conv(const lx_cuda_conv a)
+template <int TAPS> LX_KERNEL(THREADS) short_conv(const lx_cuda_short_conv a)
 {
     int64_t end = (int64_t)*a.live * a.d;
     for (int64_t i = first_element(); i < end; i += element_stride())
         conv_channel<TAPS>(a, i / a.d, i % a.d);
 }
 
-extern "C" cudaError_t lx_cuda_launch_short_conv(const lx_cuda_conv *a, cudaStream_t stream)
+extern "C" cudaError_t lx_cuda_launch_short_conv(const lx_cuda_short_conv *a, cudaStream_t stream)
 {
     int blocks = blocks_for((int64_t)a->n_seqs * a->d);
     if (a->taps == 4)

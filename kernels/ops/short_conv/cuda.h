@@ -4,11 +4,7 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-typedef struct lx_cuda_conv {
+typedef struct lx_cuda_short_conv {
     float *y;       /* NULL: rounded alone */
     uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none */
     const float *x; /* at the first column */
@@ -21,11 +17,6 @@ typedef struct lx_cuda_conv {
     const int32_t *live;
     int32_t n_seqs, d, taps;
     lx_function f;
-} lx_cuda_conv;
+} lx_cuda_short_conv;
 
-cudaError_t lx_cuda_launch_short_conv(const lx_cuda_conv *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -16,10 +16,9 @@ static void token(const lx_short_conv_args *a, float *s, float x, int32_t i, flo
     s[(a->taps - 2) * d] = x;
 }
 
-lx_status lx_reference_short_conv(const lx_batch *b, const void *args, lx_error *err)
+lx_status lx_reference_short_conv(const lx_batch *b, const void *args)
 {
     const lx_short_conv_args *a = args;
-    (void)err;
     for (int32_t i = 0; i < b->n_seqs; i++) {
         float *state = a->states->data + b->slot[i] * a->states->stride + a->offset;
         int64_t own = b->seq_start[i] + lx_batch_own_rows(b, i);

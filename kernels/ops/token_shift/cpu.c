@@ -1,23 +1,15 @@
 #include "kernels/cpu/cpu.h"
 
-#define COLUMNS 64 /* that are dealt out at a time */
-
-static int32_t columns_from(const lx_token_shift_args *a, int64_t column)
-{
-    int64_t left = a->d - column;
-    return (int32_t)(left < COLUMNS ? left : COLUMNS);
-}
-
 static void run_rows(const lx_cpu *c, const lx_token_shift_args *a, int64_t row, int64_t n_tokens,
                      int64_t column, int32_t slot)
 {
-    lx_cpu_shift job = {
+    lx_cpu_token_shift job = {
         .x = a->x->data + row * a->d + column,
         .mixes = a->mixes->data + column,
         .state = a->states->data + slot * a->states->stride + a->offset + column,
         .n_tokens = n_tokens,
         .d = a->d,
-        .columns = columns_from(a, column),
+        .columns = lx_cpu_columns_from(a->d, column),
         .n_mixes = a->n_mixes,
     };
     for (int32_t i = 0; i < a->n_mixes; i++)
@@ -26,25 +18,26 @@ static void run_rows(const lx_cpu *c, const lx_token_shift_args *a, int64_t row,
 }
 
 /* Some columns of a sequence. */
-static void run_columns(const lx_cpu *c, const void *args, int32_t seq, int64_t unit,
-                        float *scratch)
+static void run_columns(const lx_cpu *c, const void *args, const lx_cpu_unit *u, float *scratch)
 {
     const lx_token_shift_args *a = args;
+    int32_t seq = u->seq;
+    int64_t unit = u->i;
     const lx_batch *b = c->batch;
-    int64_t row = b->seq_start[seq], own = lx_batch_own_rows(b, seq), column = unit * COLUMNS;
+    int64_t row = b->seq_start[seq], own = lx_batch_own_rows(b, seq),
+            column = unit * LX_CPU_COLUMNS;
     int64_t rest = b->seq_start[seq + 1] - row - own;
     (void)scratch;
     run_rows(c, a, row, own, column, b->slot[seq]);
     if (rest == 0)
         return;
-    (void)lx_host_branch(a->states, b, seq, a->offset + column, columns_from(a, column));
+    (void)lx_host_branch(a->states, b, seq, a->offset + column, lx_cpu_columns_from(a->d, column));
     run_rows(c, a, row + own, rest, column, b->branch[seq]);
 }
 
-static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
+static int64_t units(const void *args)
 {
-    const lx_token_shift_args *a = args;
-    lx_cpu_run_units(c, args, part, (a->d + COLUMNS - 1) / COLUMNS, run_columns, scratch);
+    return lx_cpu_tiles(((const lx_token_shift_args *)args)->d);
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)
@@ -53,5 +46,5 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)c->batch->n_tokens * a->d * a->n_mixes / 2048;
 }
 
-const lx_cpu_kind lx_cpu_op_token_shift = {
-    .op = &lx_op_token_shift, .pieces = pieces, .pieces_a_thread = 1, .run = run};
+LX_DEFINE_CPU(token_shift, .pieces = pieces, .pieces_a_thread = 1, .units = units,
+              .run_unit = run_columns);

@@ -1,6 +1,6 @@
 /* Some columns of one sequence: sixteen at a time, token after token. */
 
-static void token_shift(const lx_cpu_shift *a)
+static void token_shift(const lx_cpu_token_shift *a)
 {
     v16 zero = v16_set1(0.0f);
     for (int32_t i = 0; i < a->columns; i += 16) {

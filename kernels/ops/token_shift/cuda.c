@@ -14,24 +14,19 @@ static void key(const lx_cuda_op *op, uint64_t *w)
 }
 
 /* Of several outputs none is written rounded: the product behind it does that. */
-static lx_status run(lx_cuda *c, const lx_cuda_op *op, bool ready)
+static lx_status run(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_token_shift_args *a = &op->args.token_shift;
-    (void)ready;
-    lx_cuda_shift k = {.x = a->x->data,
-                       .mixes = a->mixes->data,
-                       .states = a->states->data + a->offset,
-                       .stride = a->states->stride,
-                       .seq_start = lx_cuda_input(c, c->seq_start),
-                       .slot = lx_cuda_input(c, c->slot),
-                       .branches = lx_cuda_branches_of(c),
-                       .live = &((const lx_cuda_live *)lx_cuda_input(c, 0))->seqs,
-                       .n_seqs = c->bucket.seqs,
-                       .d = a->d,
-                       .n_mixes = a->n_mixes};
+    lx_cuda_token_shift k = {.x = a->x->data,
+                             .mixes = a->mixes->data,
+                             LX_CUDA_STATES(a),
+                             LX_CUDA_SEQUENCES(c),
+                             .branches = lx_cuda_branches_of(c),
+                             .d = a->d,
+                             .n_mixes = a->n_mixes};
     for (int32_t i = 0; i < a->n_mixes; i++)
         k.y[i] = a->y[i]->data;
     return lx_cuda_launched(c, lx_cuda_launch_token_shift(&k, c->target), "token_shift");
 }
 
-const lx_cuda_kind lx_cuda_op_token_shift = {.op = &lx_op_token_shift, .key = key, .run = run};
+LX_DEFINE_CUDA(token_shift, .key = key, .run = run);

@@ -2,7 +2,7 @@
 #include "kernels/cuda/elements.cuh"
 #include "kernels/ops/token_shift/cuda.h"
 
-LX_KERNEL(THREADS) token_shift(const lx_cuda_shift a)
+LX_KERNEL(THREADS) token_shift(const lx_cuda_token_shift a)
 {
     int64_t end = (int64_t)*a.live * a.d;
     for (int64_t i = first_element(); i < end; i += element_stride()) {
@@ -24,7 +24,7 @@ LX_KERNEL(THREADS) token_shift(const lx_cuda_shift a)
     }
 }
 
-extern "C" cudaError_t lx_cuda_launch_token_shift(const lx_cuda_shift *a, cudaStream_t stream)
+extern "C" cudaError_t lx_cuda_launch_token_shift(const lx_cuda_token_shift *a, cudaStream_t stream)
 {
     return LX_LAUNCH(token_shift, blocks_for((int64_t)a->n_seqs * a->d), THREADS, 0, stream, *a);
 }

@@ -4,11 +4,7 @@
 
 #include "kernels/cuda/launch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-typedef struct lx_cuda_shift {
+typedef struct lx_cuda_token_shift {
     float *y[LX_SHIFT_MOST_MIXES];
     const float *x, *mixes;
     float *states; /* at the layer's part of slot 0 */
@@ -17,11 +13,6 @@ typedef struct lx_cuda_shift {
     lx_cuda_branches branches;
     const int32_t *live;
     int32_t n_seqs, d, n_mixes;
-} lx_cuda_shift;
+} lx_cuda_token_shift;
 
-cudaError_t lx_cuda_launch_token_shift(const lx_cuda_shift *a, cudaStream_t stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

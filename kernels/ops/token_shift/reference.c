@@ -11,10 +11,9 @@ static void element(const lx_token_shift_args *a, int64_t t, int32_t i, float *s
     *s = a->x->data[t * a->d + i];
 }
 
-lx_status lx_reference_token_shift(const lx_batch *b, const void *args, lx_error *err)
+lx_status lx_reference_token_shift(const lx_batch *b, const void *args)
 {
     const lx_token_shift_args *a = args;
-    (void)err;
     for (int32_t i = 0; i < b->n_seqs; i++) {
         float *state = a->states->data + b->slot[i] * a->states->stride + a->offset;
         int64_t own = b->seq_start[i] + lx_batch_own_rows(b, i);

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/host.h"
 #include "kernels/kernels.h"
+#include "kernels/step.h"
 #include "tests/simt/fake/cublasLt.h"
 #include "tests/simt/fake/fake.h"
 

@@ -1,14 +1,16 @@
 /*
- * The shape of a step's batch, checked before any of it runs (see host.h). It costs a few
- * comparisons a row and turns a caller's bug, which would overwrite memory, into an error of that
- * step. The operations' arguments are checked by op.c.
+ * The shape of a step's batch, checked before any of it runs, and the lock of steps (see step.h).
+ * The checks cost a few comparisons a row and turn a caller's bug, which would overwrite memory,
+ * into an error of that step. op.c checks the operations' arguments.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/host.h"
+#include "kernels/step.h"
 
-static lx_status grow_seen(lx_host_seen *seen, int32_t slot, lx_error *err)
+/* --- the batch --- */
+
+static lx_status grow_seen(lx_batch_seen *seen, int32_t slot, lx_error *err)
 {
     int32_t n = seen->n < 64 ? 64 : seen->n;
     while (n <= slot)
@@ -22,9 +24,9 @@ static lx_status grow_seen(lx_host_seen *seen, int32_t slot, lx_error *err)
     return LX_OK;
 }
 
-static lx_status check_slot(int32_t slot, int32_t i, lx_host_seen *seen, lx_error *err)
+static lx_status check_slot(int32_t slot, int32_t i, lx_batch_seen *seen, lx_error *err)
 {
-    if (slot < 0 || slot >= LX_HOST_MAX_SLOTS)
+    if (slot < 0 || slot >= LX_MAX_SLOTS)
         return lx_fail(err, LX_ERR_INVALID, NULL, "batch: slot[%d] is %d", i, slot);
     if (slot >= seen->n) {
         lx_status st = grow_seen(seen, slot, err);
@@ -37,7 +39,7 @@ static lx_status check_slot(int32_t slot, int32_t i, lx_host_seen *seen, lx_erro
     return LX_OK;
 }
 
-static lx_status check_branch(const lx_batch *b, int32_t i, lx_host_seen *seen, lx_error *err)
+static lx_status check_branch(const lx_batch *b, int32_t i, lx_batch_seen *seen, lx_error *err)
 {
     if (b->branch == NULL || b->branch[i] == -1)
         return LX_OK;
@@ -48,7 +50,7 @@ static lx_status check_branch(const lx_batch *b, int32_t i, lx_host_seen *seen, 
     return check_slot(b->branch[i], i, seen, err);
 }
 
-static lx_status check_slots(const lx_batch *b, lx_host_seen *seen, lx_error *err)
+static lx_status check_slots(const lx_batch *b, lx_batch_seen *seen, lx_error *err)
 {
     lx_status st = LX_OK;
     seen->now++;
@@ -75,10 +77,9 @@ static lx_status check_outputs(const lx_batch *b, lx_error *err)
     return LX_OK;
 }
 
-lx_status lx_host_batch_check(const lx_batch *b, lx_host_seen *seen, lx_error *err)
+lx_status lx_batch_check(const lx_batch *b, lx_batch_seen *seen, lx_error *err)
 {
-    if (b->n_tokens < 1 || b->n_tokens > LX_HOST_MAX_TOKENS || b->n_seqs < 1 ||
-        b->n_seqs > b->n_tokens)
+    if (b->n_tokens < 1 || b->n_tokens > LX_MAX_ROWS || b->n_seqs < 1 || b->n_seqs > b->n_tokens)
         return lx_fail(err, LX_ERR_INVALID, NULL, "batch: %d rows in %d sequences", b->n_tokens,
                        b->n_seqs);
     if (b->seq_start[0] != 0 || b->seq_start[b->n_seqs] != b->n_tokens)
@@ -90,10 +91,55 @@ lx_status lx_host_batch_check(const lx_batch *b, lx_host_seen *seen, lx_error *e
     }
     for (int32_t i = 0; b->position != NULL && i < b->n_seqs; i++) {
         if (b->position[i] < 0 ||
-            b->position[i] > LX_HOST_MAX_POSITION - (b->seq_start[i + 1] - b->seq_start[i]))
+            b->position[i] > LX_MAX_POSITION - (b->seq_start[i + 1] - b->seq_start[i]))
             return lx_fail(err, LX_ERR_INVALID, NULL, "batch: position[%d] is %d", i,
                            b->position[i]);
     }
     lx_status st = check_slots(b, seen, err);
     return st != LX_OK ? st : check_outputs(b, err);
+}
+
+int32_t lx_batch_keeper(const lx_batch *b, int32_t i, int32_t *seq)
+{
+    while (b->seq_start[*seq + 1] <= b->output_row[i])
+        ++*seq;
+    bool last = i + 1 == b->n_outputs || b->output_row[i + 1] >= b->seq_start[*seq + 1];
+    return last ? b->slot[*seq] : -1;
+}
+
+/* --- a fair lock: tickets under a mutex. Steps take a millisecond, so waking all is cheap. --- */
+
+int lx_turn_init(lx_turn *t)
+{
+    t->next = t->serving = 0;
+    int rc = pthread_mutex_init(&t->mutex, NULL);
+    if (rc != 0)
+        return rc;
+    rc = pthread_cond_init(&t->changed, NULL);
+    if (rc != 0)
+        (void)pthread_mutex_destroy(&t->mutex);
+    return rc;
+}
+
+void lx_turn_fini(lx_turn *t)
+{
+    (void)pthread_cond_destroy(&t->changed);
+    (void)pthread_mutex_destroy(&t->mutex);
+}
+
+void lx_turn_take(lx_turn *t)
+{
+    (void)pthread_mutex_lock(&t->mutex);
+    uint64_t ticket = t->next++;
+    while (t->serving != ticket)
+        (void)pthread_cond_wait(&t->changed, &t->mutex);
+    (void)pthread_mutex_unlock(&t->mutex);
+}
+
+void lx_turn_give(lx_turn *t)
+{
+    (void)pthread_mutex_lock(&t->mutex);
+    t->serving++;
+    (void)pthread_cond_broadcast(&t->changed);
+    (void)pthread_mutex_unlock(&t->mutex);
 }

@@ -1,10 +1,10 @@
 /*
- * An event count (see gate.h), a handshake as in Dekker's algorithm: a thread that changes the
- * value then looks for sleepers, a thread that goes to sleep announces itself and then looks at the
- * value again. Both sides are sequentially consistent, so either the sleeper sees the change or the
- * changer sees the sleeper, and a change without sleepers costs no system call.
+ * An event count (see event_count.h), a handshake as in Dekker's algorithm: a thread that changes
+ * the value then looks for sleepers, a thread that goes to sleep announces itself and then looks at
+ * the value again. Both sides are sequentially consistent, so either the sleeper sees the change or
+ * the changer sees the sleeper, and a change without sleepers costs no system call.
  */
-#include "kernels/cpu/gate.h"
+#include "kernels/cpu/event_count.h"
 
 #define LOOKS 1000 /* before sleeping; some 10 to 50 microseconds */
 #define SOON 100   /* looks; some 2 microseconds */
@@ -18,7 +18,7 @@ static void breathe(void)
 #endif
 }
 
-int lx_cpu_gate_init(lx_cpu_gate *g)
+int lx_event_count_init(lx_event_count *g)
 {
     atomic_init(&g->value, 0);
     atomic_init(&g->sleepers, 0);
@@ -31,33 +31,33 @@ int lx_cpu_gate_init(lx_cpu_gate *g)
     return rc;
 }
 
-void lx_cpu_gate_fini(lx_cpu_gate *g)
+void lx_event_count_fini(lx_event_count *g)
 {
     (void)pthread_cond_destroy(&g->changed);
     (void)pthread_mutex_destroy(&g->mutex);
 }
 
-unsigned lx_cpu_gate_value(lx_cpu_gate *g)
+unsigned lx_event_count_value(lx_event_count *g)
 {
     return atomic_load_explicit(&g->value, memory_order_acquire);
 }
 
-static bool changes_within(lx_cpu_gate *g, unsigned old, int looks)
+static bool changes_within(lx_event_count *g, unsigned old, int looks)
 {
     for (int i = 0; i < looks; i++) {
-        if (lx_cpu_gate_value(g) != old)
+        if (lx_event_count_value(g) != old)
             return true;
         breathe();
     }
     return false;
 }
 
-bool lx_cpu_gate_soon(lx_cpu_gate *g, unsigned old)
+bool lx_event_count_soon(lx_event_count *g, unsigned old)
 {
     return changes_within(g, old, SOON);
 }
 
-void lx_cpu_gate_wait(lx_cpu_gate *g, unsigned old)
+void lx_event_count_wait(lx_event_count *g, unsigned old)
 {
     if (changes_within(g, old, LOOKS))
         return;
@@ -69,7 +69,7 @@ void lx_cpu_gate_wait(lx_cpu_gate *g, unsigned old)
     (void)pthread_mutex_unlock(&g->mutex);
 }
 
-void lx_cpu_gate_step(lx_cpu_gate *g)
+void lx_event_count_step(lx_event_count *g)
 {
     atomic_fetch_add(&g->value, 1);
     if (atomic_load(&g->sleepers) == 0)

@@ -2,28 +2,28 @@
  * An event count: a counter whose change threads wait for. They look at it for some microseconds
  * and then sleep: the machine may have other work. Thread: any.
  */
-#ifndef LINNET_KERNELS_CPU_GATE_H
-#define LINNET_KERNELS_CPU_GATE_H
+#ifndef LINNET_KERNELS_CPU_EVENT_COUNT_H
+#define LINNET_KERNELS_CPU_EVENT_COUNT_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
-typedef struct lx_cpu_gate {
+typedef struct lx_event_count {
     _Alignas(64) atomic_uint value;
     atomic_int sleepers;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-} lx_cpu_gate;
+} lx_event_count;
 
-int lx_cpu_gate_init(lx_cpu_gate *g); /* 0 or an errno value */
-void lx_cpu_gate_fini(lx_cpu_gate *g);
+int lx_event_count_init(lx_event_count *g); /* 0 or an errno value */
+void lx_event_count_fini(lx_event_count *g);
 
 /* What was written before the value was changed is visible to a thread that sees the change. */
-unsigned lx_cpu_gate_value(lx_cpu_gate *g);
+unsigned lx_event_count_value(lx_event_count *g);
 /* Whether the value is not `old` within a microsecond or two, without sleeping. */
-bool lx_cpu_gate_soon(lx_cpu_gate *g, unsigned old);
-void lx_cpu_gate_wait(lx_cpu_gate *g, unsigned old); /* until the value is not `old` */
-void lx_cpu_gate_step(lx_cpu_gate *g); /* adds 1 to the value and wakes the sleepers */
+bool lx_event_count_soon(lx_event_count *g, unsigned old);
+void lx_event_count_wait(lx_event_count *g, unsigned old); /* until the value is not `old` */
+void lx_event_count_step(lx_event_count *g); /* adds 1 to the value and wakes the sleepers */
 
 #endif
