@@ -44,7 +44,7 @@ linnet_feature(LINNET_LINK_PICTURES "Pictures of the page's links for other site
   TESTS test_card test_painter
   LIBRARIES freetype2>=24) # 2.12, by its own number
 linnet_feature(LINNET_REDIS "A store of states in Redis"
-  FILES server/states/redis.c server/states/redis_count.c server/states/redis_url.c server/states/state_redis.c
+  FILES server/states/redis.c server/states/state_redis.c
   INSTEAD server/states/without_redis.c
   TESTS test_redis test_redis_bytes test_state_redis
   LIBRARIES hiredis>=0.14)

@@ -1,6 +1,7 @@
 /* In place of the model's side of speech where LINNET_SPEECH is off. A model of speech is refused
    when it is loaded, at its mel bands; nothing comes past that. */
 #include "common/features.h"
+#include "model/mel.h"
 #include "model/transcribe.h"
 
 static lx_status refuse(lx_error *err)

@@ -1,4 +1,4 @@
-/* Filters, tests, methods of dictionaries and lists, and global functions: rows of tables below. */
+/* Filters, tests and global functions: rows of tables below. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,69 +6,6 @@
 #include <time.h>
 
 #include "model/jinja/builtins.h"
-
-/* --- dictionaries and lists --- */
-
-static value do_get(run *r, value self, const arguments *given)
-{
-    const value *there = lx_jinja_find(r, self.map, lx_jinja_needed(r, given, 0, "key"));
-    return there != NULL ? *there
-                         : lx_jinja_argument(r, given, 1, "default", (value){.kind = NONE});
-}
-
-static value pairs_of(run *r, const table *m)
-{
-    value all = lx_jinja_make_list(r, LIST, m->n);
-    for (size_t i = 0; i < m->n; i++) {
-        value pair = lx_jinja_make_list(r, TUPLE, 2);
-        lx_jinja_push(r, pair, m->entries[i].key);
-        lx_jinja_push(r, pair, m->entries[i].value);
-        lx_jinja_push(r, all, pair);
-    }
-    return all;
-}
-
-static value do_items(run *r, value self, const arguments *given)
-{
-    (void)given;
-    if (self.kind == UNDEFINED)
-        return lx_jinja_make_list(r, LIST, 0);
-    if (self.kind != MAP)
-        fail(r, "a %s has no items", lx_jinja_kind_name(self));
-    return pairs_of(r, self.map);
-}
-
-static value do_keys(run *r, value self, const arguments *given)
-{
-    (void)given;
-    return (value){.kind = LIST, .list = (array *)lx_jinja_items(r, self)};
-}
-
-static value do_values(run *r, value self, const arguments *given)
-{
-    (void)given;
-    value all = lx_jinja_make_list(r, LIST, self.map->n);
-    for (size_t i = 0; i < self.map->n; i++)
-        lx_jinja_push(r, all, self.map->entries[i].value);
-    return all;
-}
-
-static value do_index(run *r, value self, const arguments *given)
-{
-    value part = lx_jinja_needed(r, given, 0, "value");
-    for (size_t i = 0; i < self.list->n; i++) {
-        if (lx_jinja_equal(r, self.list->items[i], part))
-            return make_whole((int64_t)i);
-    }
-    fail(r, "index: the value is not in the list");
-}
-
-/* Python's sandbox refuses what changes a list or a dictionary of its caller. */
-static value do_refuse_change(run *r, value self, const arguments *given)
-{
-    (void)given;
-    refuse(r, "a change of a %s is not allowed", lx_jinja_kind_name(self));
-}
 
 /* --- filters --- */
 
@@ -276,8 +213,8 @@ static value do_dictsort(run *r, value self, const arguments *given)
     bool back = lx_jinja_is_true(r, lx_jinja_argument(r, given, 2, "reverse", make_bool(false)));
     if (self.kind != MAP)
         fail(r, "dictsort of a %s", lx_jinja_kind_name(self));
-    return sort_by(r, pairs_of(r, self.map), make_whole(lx_jinja_is_text(by, "value")), exact,
-                   back);
+    return sort_by(r, lx_jinja_pairs_of(r, self.map), make_whole(lx_jinja_is_text(by, "value")),
+                   exact, back);
 }
 
 static value do_unique(run *r, value self, const arguments *given)
@@ -618,7 +555,7 @@ static const row filters[] = {{"length", do_length},
                               {"join", do_join},
                               {"tojson", do_tojson},
                               {"indent", do_indent},
-                              {"items", do_items},
+                              {"items", lx_jinja_do_items},
                               {"dictsort", do_dictsort},
                               {"sort", do_sort},
                               {"unique", do_unique},
@@ -660,34 +597,11 @@ static const row tests[] = {{"defined", is_defined},
                             {"even", is_even},
                             {"divisibleby", is_divisible}};
 
-static const row map_methods[] = {{"get", do_get},
-                                  {"items", do_items},
-                                  {"keys", do_keys},
-                                  {"values", do_values},
-                                  {"pop", do_refuse_change},
-                                  {"update", do_refuse_change},
-                                  {"setdefault", do_refuse_change},
-                                  {"clear", do_refuse_change}};
-
-static const row list_methods[] = {{"index", do_index},           {"append", do_refuse_change},
-                                   {"extend", do_refuse_change},  {"insert", do_refuse_change},
-                                   {"pop", do_refuse_change},     {"remove", do_refuse_change},
-                                   {"reverse", do_refuse_change}, {"sort", do_refuse_change}};
-
 static const row globals[] = {{"range", do_range},
                               {"dict", do_dict},
                               {"namespace", do_namespace},
                               {"raise_exception", do_raise},
                               {"strftime_now", do_strftime}};
-
-const row *lx_jinja_find_row(const row *rows, size_t count, const char *name, size_t n)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strlen(rows[i].name) == n && memcmp(rows[i].name, name, n) == 0)
-            return &rows[i];
-    }
-    return NULL;
-}
 
 builtin lx_jinja_filter(const char *name, size_t n)
 {
@@ -701,33 +615,9 @@ builtin lx_jinja_test(const char *name, size_t n)
     return found != NULL ? found->call : NULL;
 }
 
-value lx_jinja_bind(run *r, value self, builtin call)
-{
-    bound *b = lx_jinja_alloc(&r->arena, sizeof *b);
-    *b = (bound){.self = self, .call = call};
-    return (value){.kind = METHOD, .bound = b};
-}
-
-static value bind(run *r, value self, const row *found, const span *name)
-{
-    return found != NULL ? lx_jinja_bind(r, self, found->call)
-                         : lx_jinja_undefined(r, name->bytes, name->n);
-}
-
-value lx_jinja_method(run *r, value self, const span *name)
-{
-    const row *found = NULL;
-    if (self.kind == TEXT)
-        found = lx_jinja_text_method(name->bytes, name->n);
-    else if (self.kind == MAP)
-        found = lx_jinja_find_row(map_methods, COUNT(map_methods), name->bytes, name->n);
-    else if (self.kind == LIST)
-        found = lx_jinja_find_row(list_methods, COUNT(list_methods), name->bytes, name->n);
-    return bind(r, self, found, name);
-}
-
 value lx_jinja_global(run *r, const span *name)
 {
-    return bind(r, (value){.kind = NONE},
-                lx_jinja_find_row(globals, COUNT(globals), name->bytes, name->n), name);
+    return lx_jinja_bind_row(r, (value){.kind = NONE},
+                             lx_jinja_find_row(globals, COUNT(globals), name->bytes, name->n),
+                             name);
 }

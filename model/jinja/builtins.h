@@ -13,6 +13,8 @@ typedef struct row {
 #define COUNT(rows) (sizeof(rows) / sizeof *(rows))
 const row *lx_jinja_find_row(const row *rows, size_t count, const char *name,
                              size_t n); /* NULL: none */
+/* The row's function as a method of the value; undefined where there is no row. */
+value lx_jinja_bind_row(run *r, value self, const row *found, const span *name);
 const row *lx_jinja_text_method(const char *name, size_t n);
 
 /* The argument at a position or by its name; `missing` where it is not given. */
@@ -30,5 +32,7 @@ value lx_jinja_do_lower(run *r, value self, const arguments *given);
 value lx_jinja_do_capitalize(run *r, value self, const arguments *given);
 value lx_jinja_do_title_filter(run *r, value self, const arguments *given);
 value lx_jinja_do_replace(run *r, value self, const arguments *given);
+value lx_jinja_do_items(run *r, value self, const arguments *given);
+value lx_jinja_pairs_of(run *r, const table *m); /* a list of (key, value) */
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * Shared by the files of the interpreter: arena.c (memory), value.c (values), lexer.c and parser.c
- * (text to nodes), texts.c and builtins.c (filters, tests, methods), run.c (nodes to text).
+ * (text to nodes), texts.c, members.c and builtins.c (methods, attributes, filters, tests), run.c
+ * (nodes to text).
  *
  * All memory of a template, and all memory of a rendering, belongs to one arena. Errors leave by
  * longjmp to the function that made the arena (lx_jinja_parse, lx_jinja_render), which frees it:
@@ -83,6 +84,15 @@ typedef struct table {
     entry *entries;
     size_t n, room;
 } table;
+
+typedef struct loop {
+    const struct node *node;
+    const array *items;
+    struct frame *scope;
+    size_t at;
+    int depth;
+    value changed; /* what loop.changed saw last */
+} loop;
 
 /* A text under construction. */
 typedef struct builder {
@@ -171,9 +181,9 @@ builtin lx_jinja_filter(const char *name, size_t n); /* NULL: no such filter */
 builtin lx_jinja_test(const char *name, size_t n);
 /* The attribute of a value that is a method, or undefined. */
 value lx_jinja_method(run *r, value self, const span *name);
-value lx_jinja_bind(run *r, value self, builtin call);
 value lx_jinja_global(run *r, const span *name);
 value lx_jinja_call(run *r, value callee, const arguments *given);
+value lx_jinja_defined(run *r, value v); /* v, which must be defined */
 value lx_jinja_attribute(run *r, value v, value name);
 value lx_jinja_subscript(run *r, value v, value key);
 

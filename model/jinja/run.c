@@ -17,15 +17,6 @@ typedef struct macro {
     frame *scope;
 } macro;
 
-typedef struct loop {
-    const node *node;
-    const array *items;
-    frame *scope;
-    size_t at;
-    int depth;
-    value changed; /* what loop.changed saw last */
-} loop;
-
 static value evaluate(run *r, const node *n);
 static void execute(run *r, const node *n);
 
@@ -88,102 +79,7 @@ static void assign(run *r, const node *target, value v)
         fail(r, "%zu values are too many for the names", items->n);
 }
 
-/* --- attributes and subscripts --- */
-
-static value need_defined(run *r, value v)
-{
-    if (v.kind == UNDEFINED)
-        fail(r, "%.*s is undefined", (int)v.text->n, v.text->bytes);
-    return v;
-}
-
-static value cycle(run *r, value self, const arguments *given)
-{
-    if (given->n == 0)
-        fail(r, "loop.cycle without values");
-    (void)r;
-    return given->values[self.loop->at % given->n];
-}
-
-static value changed(run *r, value self, const arguments *given)
-{
-    value all = lx_jinja_make_list(r, TUPLE, given->n);
-    for (size_t i = 0; i < given->n; i++)
-        lx_jinja_push(r, all, given->values[i]);
-    bool same = self.loop->changed.kind == TUPLE && lx_jinja_equal(r, self.loop->changed, all);
-    self.loop->changed = all;
-    return make_bool(!same);
-}
-
-static value loop_attribute(run *r, value v, const span *name)
-{
-    const loop *l = v.loop;
-    size_t n = l->items->n;
-    if (lx_jinja_is_word(name, "index"))
-        return make_whole((int64_t)l->at + 1);
-    if (lx_jinja_is_word(name, "index0"))
-        return make_whole((int64_t)l->at);
-    if (lx_jinja_is_word(name, "revindex"))
-        return make_whole((int64_t)(n - l->at));
-    if (lx_jinja_is_word(name, "revindex0"))
-        return make_whole((int64_t)(n - l->at) - 1);
-    if (lx_jinja_is_word(name, "first"))
-        return make_bool(l->at == 0);
-    if (lx_jinja_is_word(name, "last"))
-        return make_bool(l->at + 1 == n);
-    if (lx_jinja_is_word(name, "length"))
-        return make_whole((int64_t)n);
-    if (lx_jinja_is_word(name, "depth") || lx_jinja_is_word(name, "depth0"))
-        return make_whole(l->depth + (lx_jinja_is_word(name, "depth") ? 1 : 0));
-    if (lx_jinja_is_word(name, "previtem") && l->at > 0)
-        return l->items->items[l->at - 1];
-    if (lx_jinja_is_word(name, "nextitem") && l->at + 1 < n)
-        return l->items->items[l->at + 1];
-    if (!lx_jinja_is_word(name, "cycle") && !lx_jinja_is_word(name, "changed"))
-        return lx_jinja_undefined(r, name->bytes, name->n);
-    return lx_jinja_bind(r, v, lx_jinja_is_word(name, "cycle") ? cycle : changed);
-}
-
-/* The item at a position, from the end where it is below 0. */
-static value item_at(run *r, value v, int64_t at)
-{
-    int64_t n = (int64_t)lx_jinja_length(r, v);
-    at += at < 0 ? n : 0;
-    if (at < 0 || at >= n)
-        return lx_jinja_undefined(r, "the item", 8);
-    if (v.kind != TEXT)
-        return v.list->items[at];
-    size_t first = lx_jinja_offset(v.text, (size_t)at);
-    value rest = lx_jinja_slice_text(r, v.text, first, v.text->n);
-    return lx_jinja_slice_text(r, rest.text, 0, lx_jinja_offset(rest.text, 1));
-}
-
-static value find_item(run *r, value v, value key)
-{
-    if (v.kind == MAP || v.kind == NAMESPACE) {
-        const value *there = lx_jinja_find(r, v.map, key);
-        if (there != NULL)
-            return *there;
-    } else if (v.kind == LOOP && key.kind == TEXT)
-        return loop_attribute(r, v, key.text);
-    else if ((v.kind == LIST || v.kind == TUPLE || v.kind == TEXT) &&
-             (key.kind == WHOLE || key.kind == BOOLEAN))
-        return item_at(r, v, key.kind == WHOLE ? key.whole : key.truth);
-    return key.kind == TEXT ? lx_jinja_undefined(r, key.text->bytes, key.text->n)
-                            : lx_jinja_undefined(r, "the item", 8);
-}
-
-value lx_jinja_subscript(run *r, value v, value key)
-{
-    value found = find_item(r, need_defined(r, v), key);
-    return found.kind == UNDEFINED && key.kind == TEXT ? lx_jinja_method(r, v, key.text) : found;
-}
-
-value lx_jinja_attribute(run *r, value v, value name)
-{
-    value found = lx_jinja_method(r, need_defined(r, v), name.text);
-    return found.kind == UNDEFINED ? find_item(r, v, name) : found;
-}
+/* --- slices --- */
 
 /* A bound of a slice, as Python clips it. */
 static int64_t clip(run *r, const node *n, int64_t length, int64_t missing, bool back)
@@ -200,7 +96,7 @@ static int64_t clip(run *r, const node *n, int64_t length, int64_t missing, bool
 
 static value slice(run *r, const node *n)
 {
-    value v = need_defined(r, evaluate(r, n->a)), step = {.kind = WHOLE, .whole = 1};
+    value v = lx_jinja_defined(r, evaluate(r, n->a)), step = {.kind = WHOLE, .whole = 1};
     if (n->d != NULL)
         step = evaluate(r, n->d);
     if (v.kind != LIST && v.kind != TUPLE && v.kind != TEXT)
@@ -332,8 +228,8 @@ static value calculate(run *r, operation op, value a, value b)
 {
     if (op == OP_JOIN)
         return joined(r, a, b);
-    need_defined(r, a);
-    need_defined(r, b);
+    lx_jinja_defined(r, a);
+    lx_jinja_defined(r, b);
     if (is_number(a) && is_number(b)) {
         if (a.kind == REAL || b.kind == REAL || op == OP_DIVIDE)
             return calculate_reals(r, op, real_of(a), real_of(b));
@@ -369,8 +265,8 @@ static bool compares(run *r, operation op, value a, value b)
     default:
         break;
     }
-    need_defined(r, a);
-    need_defined(r, b);
+    lx_jinja_defined(r, a);
+    lx_jinja_defined(r, b);
     int order = lx_jinja_order(r, a, b);
     return op == OP_LESS         ? order < 0
            : op == OP_LESS_EQUAL ? order <= 0
@@ -488,7 +384,7 @@ value lx_jinja_call(run *r, value callee, const arguments *given)
         return call_macro(r, callee.macro, given);
     if (callee.kind == LOOP)
         return call_loop(r, callee.loop, given);
-    need_defined(r, callee);
+    lx_jinja_defined(r, callee);
     fail(r, "a %s cannot be called", lx_jinja_kind_name(callee));
 }
 
@@ -563,9 +459,9 @@ static value evaluate_here(run *r, const node *n)
     case N_NOT:
         return make_bool(!lx_jinja_is_true(r, evaluate(r, n->a)));
     case N_NEGATE:
-        return negate(r, need_defined(r, evaluate(r, n->a)));
+        return negate(r, lx_jinja_defined(r, evaluate(r, n->a)));
     case N_PLUS:
-        return need_defined(r, evaluate(r, n->a));
+        return lx_jinja_defined(r, evaluate(r, n->a));
     case N_AND:
         a = evaluate(r, n->a);
         return lx_jinja_is_true(r, a) ? evaluate(r, n->b) : a;

@@ -1,12 +1,21 @@
-/* Methods and filters of texts, as Python's str has them; and the arguments of all built-in
- * functions. */
+/* Methods and filters of texts, as Python's str has them; and the rows and arguments of all
+ * built-in functions. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/jinja/builtins.h"
 #include "model/utf8.h"
 
-/* --- arguments --- */
+/* --- rows and arguments --- */
+
+const row *lx_jinja_find_row(const row *rows, size_t count, const char *name, size_t n)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strlen(rows[i].name) == n && memcmp(rows[i].name, name, n) == 0)
+            return &rows[i];
+    }
+    return NULL;
+}
 
 /* The argument at a position or by its name; `missing` where it is not given. */
 value lx_jinja_argument(run *r, const arguments *given, size_t at, const char *name, value missing)

@@ -113,7 +113,7 @@ static size_t ready_bytes(const lx_answer *a)
     return bytes;
 }
 
-/* Of the bytes before a cut those that are no part of a character behind it. */
+/* How many of the bytes before a cut are no part of a character that the cut divides. */
 static size_t whole_characters(const char *text, size_t cut)
 {
     while (cut > 0 && ((unsigned char)text[cut] & 0xc0) == 0x80)
@@ -232,7 +232,7 @@ void lx_answer_take(lx_answer *a, int32_t n, lx_json_choice *out)
                                      .n = n,
                                      .n_top = a->work->params->n_top,
                                      .offset = a->chars,
-                                     .model = a->work->served->model};
+                                     .model = a->work->pending.served->model};
     *out = (lx_json_choice){.text = begin,
                             .text_bytes = (size_t)(text - begin),
                             .tokens = a->logprobs.tokens,

@@ -11,6 +11,7 @@
 
 #include "server/api/generation.h"
 #include "server/json/answers.h"
+#include "server/json/requests.h"
 
 /* Of one choice, a stream renders at most so many before it sends them. */
 enum { LX_STREAM_TOKENS = 16 };
@@ -26,7 +27,7 @@ typedef struct lx_answer {
     lx_json_token *tokens; /* [n_tokens] the same, owned */
     int32_t n_tokens, room;
     int32_t taken;      /* of tokens: handed out, dropped with the next read */
-    size_t taken_bytes; /* of text, likewise */
+    size_t taken_bytes; /* of text: handed out, dropped with the next read */
     int32_t n_ready;    /* tokens after the taken ones that are part of the answer for sure */
     int64_t chars;      /* characters handed out */
     bool behind;        /* the job has tokens that were not read */

@@ -56,8 +56,6 @@ void lx_handle_form(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_link_picture(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_asset(lx_api *api, const lx_request *rq, lx_response *rs);
 
-/* --- errors, errors.c --- */
-
 /* Appends the error envelope for a status; the message names the field at fault. */
 void lx_api_write_error(lx_status status, const lx_error *err, lx_buffer *out);
 /* The envelope as a response, with the status's HTTP code. */
@@ -70,44 +68,26 @@ void lx_respond_error(lx_response *rs, int http, const char *code, const char *p
 /* Whether new work may come; LX_ERR_UNAVAILABLE with the reason otherwise. */
 lx_status lx_api_check_ready(lx_api *api, lx_error *err) LX_MUST_USE;
 
-/* --- requests, request.c --- */
+/* --- before any work; request.c has these and the errors above --- */
 
-/* Whether the body is said to be JSON, or there is none. A page of another origin can post other
-   kinds without asking the browser for permission, so that they are refused is a protection. */
-bool lx_request_is_json(const lx_request *rq);
+/* Whether the body is of a kind that is in the text `kinds`: "application/json" (or no body),
+   "multipart/form-data". Otherwise false, and 415 is the answer. A page of another origin can post
+   other kinds without asking the browser for permission, so their refusal is a protection. */
+bool lx_request_reads(const lx_request *rq, const char *kinds, lx_response *rs);
+/* The same, and whether new work may come: otherwise 503 is the answer. */
+bool lx_request_begins(lx_api *api, const lx_request *rq, const char *kinds, lx_response *rs);
 bool lx_request_is_multipart(const lx_request *rq);
 /* 415, naming what the route reads. */
 void lx_respond_unread(lx_response *rs, const char *kinds);
 
-/* The most bytes that reading the body takes beside the body: a JSON tree, what is decoded. */
+/* The most bytes that reading the body takes in addition to the body: a JSON tree, decoded base64.
+ */
 int64_t lx_request_work_bytes(const lx_request *rq);
 /* 503: so many bytes are not left for reading the body. */
 void lx_respond_no_room(const lx_api *api, int64_t bytes, lx_response *rs);
 
-/* The model of that name, or the first one of the modality when name is "", one with classes before
-   one without. LX_ERR_NOT_FOUND when there is none, LX_ERR_INVALID with the right route when it
-   makes something else. */
-lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,
-                            lx_served_model **out, lx_error *err) LX_MUST_USE;
-
-/* The same for routes that need a model's name where several models of the modality are served:
-   LX_ERR_INVALID without one. */
-lx_status lx_api_choose_model(lx_api *api, const char *name, lx_modality modality,
-                              lx_served_model **out, lx_error *err) LX_MUST_USE;
-
-/* What the named model makes token by token; `otherwise` when there is none, or it makes nothing.
- */
-lx_modality lx_api_made_by(lx_api *api, const char *name, lx_modality otherwise);
 /* What a request that names so many milliseconds has, never more than the server's; 0: that. */
 int64_t lx_api_timeout_ns(const lx_api *api, int64_t timeout_ms);
-
-/* The first model of the task, one with classes before one without, for a page that knows that
-   task; LX_ERR_NOT_FOUND. */
-lx_status lx_api_find_task(lx_api *api, const char *task, lx_served_model **out,
-                           lx_error *err) LX_MUST_USE;
-
-/* LX_ERR_NOT_FOUND, with the names that there are. */
-lx_status lx_api_no_model(const lx_api *api, lx_error *err);
 
 /* Answers a request that never became a job, counting it for the model it names, if that exists. */
 void lx_api_refuse(lx_api *api, const char *model, lx_status status, const lx_error *err,

@@ -18,7 +18,6 @@
 #include "model/chat.h"
 #include "model/jinja/chat.h"
 #include "model/tasks/text.h"
-#include "server/json/request_fields.h"
 
 enum { AROUND = 256, MORE_TOKENS = 64, LONGER = 4, MORE_TEXT = 256 << 10 };
 
@@ -301,10 +300,11 @@ static void note_others(lx_completion_params *p)
     for (int32_t i = 0; i + 1 < p->n_messages; i++) {
         char name[64];
         name_message(p, i, "", name, sizeof name);
-        lx_json_note(&p->notes, name, "this model answers the last message alone");
+        lx_json_note(&p->notes, name, "this model answers the last message alone", NULL);
     }
     if (!p->begins_answer)
-        lx_json_note(&p->notes, "add_generation_prompt", "this model has no template for chats");
+        lx_json_note(&p->notes, "add_generation_prompt", "this model has no template for chats",
+                     NULL);
 }
 
 lx_status lx_chat_prompt(const lx_model *model, lx_completion_params *p, lx_error *err)

@@ -3,7 +3,7 @@
 #define LINNET_SERVER_API_CHAT_H
 
 #include "model/model.h"
-#include "server/json/answers.h"
+#include "server/json/requests.h"
 
 /* Puts the model's template around the messages and makes their tokens the request's one prompt,
    with what ends the answer. Models whose answers are whole lines read the last message alone:

@@ -7,9 +7,111 @@
 #include <string.h>
 
 #include "common/random.h"
-#include "server/api/cost.h"
-#include "server/api/token_rules.h"
-#include "server/json/request_fields.h"
+#include "model/tasks/text.h"
+
+/* --- rules of a request about its tokens --- */
+
+/* Only ids of the request's list, which it has, are drawn: all others get the least bias. *out
+   [*n], the caller's, has the request's own biases in it. */
+static lx_status make_biases(const lx_completion_params *p, int32_t n_ids, lx_bias **out,
+                             int32_t *n, lx_error *err)
+{
+    *out = malloc((size_t)n_ids * sizeof **out);
+    *n = 0;
+    if (*out == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the biases");
+    for (int32_t id = 0, a = 0, b = 0; id < n_ids; id++) {
+        bool allowed = a < p->n_allowed && p->allowed[a] == id;
+        bool biased = b < p->n_biases && p->biases[b].id == id;
+        if (!allowed)
+            (*out)[(*n)++] = (lx_bias){id, -LX_MAX_BIAS, 0};
+        else if (biased)
+            (*out)[(*n)++] = p->biases[b];
+        a += allowed;
+        b += biased;
+    }
+    return LX_OK;
+}
+
+static bool is_ban(const lx_bias *b)
+{
+    return b->add <= -LX_MAX_ASKED_BIAS;
+}
+
+static bool has_bans(const lx_completion_params *p)
+{
+    for (int32_t i = 0; i < p->n_biases; i++)
+        if (is_ban(&p->biases[i]))
+            return true;
+    return false;
+}
+
+/* Whether an id that is not banned may be drawn at every step: one of the list, where there is one.
+ */
+static bool has_drawable(const lx_model *model, const lx_completion_params *p,
+                         const uint8_t *banned)
+{
+    bool endless = p->ignore_eos || p->min_tokens > 0, listed = p->n_allowed > 0;
+    int32_t n = listed ? p->n_allowed : model->config.n_values;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t id = listed ? p->allowed[i] : i;
+        if (!banned[id] && !(endless && lx_text_is_end(&model->config, id)))
+            return true;
+    }
+    return false;
+}
+
+static lx_status check_drawable(const lx_model *model, const lx_completion_params *p, lx_error *err)
+{
+    uint8_t *banned = calloc((size_t)model->config.head_size, 1);
+    if (banned == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+    model->task->fill_mask(model, 0, banned);
+    bool drawable = p->n_allowed == 0 || has_drawable(model, p, banned);
+    for (int32_t i = 0; i < p->n_biases; i++)
+        banned[p->biases[i].id] |= is_ban(&p->biases[i]);
+    bool left = has_drawable(model, p, banned);
+    free(banned);
+    if (!drawable)
+        return lx_fail(err, LX_ERR_INVALID, "allowed_token_ids",
+                       "allowed_token_ids has no token that an answer can have in it");
+    if (!left)
+        return lx_fail(err, LX_ERR_INVALID, "logit_bias", "logit_bias bans every token %s",
+                       p->n_allowed > 0 ? "of allowed_token_ids" : "that an answer can have in it");
+    return LX_OK;
+}
+
+/* LX_ERR_INVALID for an allowed_token_ids that the model cannot follow, and for a logit_bias that
+   leaves no token. */
+static lx_status check_allowed(const lx_model *model, const lx_completion_params *p, lx_error *err)
+{
+    static const char field[] = "allowed_token_ids";
+    int32_t n_ids = model->config.n_values;
+    bool formed = model->task->ends == NULL || p->poem.form != NULL;
+    if (p->n_allowed > 0 && formed)
+        return lx_fail(err, LX_ERR_INVALID, field,
+                       "%s is for text without a form: a form has its own list at every step",
+                       field);
+    if (p->n_allowed > 0 && p->allowed[p->n_allowed - 1] >= n_ids)
+        return lx_fail(err, LX_ERR_INVALID, field, "%s: %d is not a token, they are 0 to %d here",
+                       field, p->allowed[p->n_allowed - 1], n_ids - 1);
+    bool all_may_come = p->n_allowed == 0 && !has_bans(p);
+    return formed || all_may_come ? LX_OK : check_drawable(model, p, err);
+}
+
+/* Tells the plan how many tokens come before the answer may end. */
+static lx_status open_plan(lx_plan *plan, const lx_work_params *w, const lx_completion_params *p,
+                           lx_error *err)
+{
+    int32_t most = lx_work_new_tokens(w, plan);
+    if (p->min_tokens > most)
+        return lx_fail(err, LX_ERR_INVALID, p->min_tokens_field,
+                       "%s is %d, but the answer has at most %d tokens", p->min_tokens_field,
+                       p->min_tokens, most);
+    int32_t there = p->from != NULL ? p->from->start.n_tokens : plan->n_given;
+    plan->n_open = p->min_tokens > 0 ? there + p->min_tokens : 0;
+    return LX_OK;
+}
 
 /* --- start --- */
 
@@ -102,7 +204,7 @@ static lx_status check_request(const lx_api *api, const lx_served_model *served,
         return lx_fail(err, LX_ERR_INVALID, "logit_bias",
                        "logit_bias: %d is not a token, they are 0 to %d here",
                        p->biases[p->n_biases - 1].id, n_ids - 1);
-    st = lx_check_allowed(served->model, p, err);
+    st = check_allowed(served->model, p, err);
     if (st != LX_OK)
         return st;
     if (p->suspend != NULL && p->n_prompts > 1)
@@ -158,18 +260,13 @@ static const char *costly_field(const lx_completion_params *p)
     return p->n_logprobs > 0 ? "logprobs" : p->n > 1 || p->best_of > 1 ? "n" : "prompt";
 }
 
-_Static_assert(sizeof(lx_choice) <= LX_COST_CHOICE, "cost.h counts a choice");
-
-/* A character comes whole: its first bytes wait for the last. */
-enum { HELD_TOKENS = 3 };
-
 static lx_json_notes all_notes(const lx_completion_params *p, lx_plan *const *plans)
 {
     lx_json_notes notes = p->notes;
     const lx_task_ops *task = plans[0]->model->task;
     lx_note_unread(task, p->rules, p->normalize, &notes);
     if (p->ignore_eos && task->ends == NULL)
-        lx_json_note(&notes, "ignore_eos", "answers of this model have a fixed length");
+        lx_json_note(&notes, "ignore_eos", "answers of this model have a fixed length", NULL);
     for (int32_t i = 0; i < p->n_prompts; i++) {
         notes.unknown += plans[i]->n_unknown;
         notes.simplified += plans[i]->n_simplified;
@@ -177,20 +274,44 @@ static lx_json_notes all_notes(const lx_completion_params *p, lx_plan *const *pl
     return notes;
 }
 
-static lx_completion_size answer_size(const lx_completion_params *p, const lx_work_params *w,
-                                      lx_plan *const *plans)
+/* --- what an answer costs --- */
+
+enum {
+    HELD_TOKENS = 3,   /* a character comes whole: its first bytes wait for the last */
+    CHOICE_TEXT = 320, /* a choice's JSON but for its text */
+    NAME_TEXT = 64,    /* the names of an entry of a chat's log-probabilities */
+    ID_TEXT = 12,      /* a token's id with its comma */
+    BYTE_TEXT = 4      /* a token's byte as a number */
+};
+
+typedef struct answer_size {
+    int64_t n_choices;   /* of all prompts */
+    int64_t n_states;    /* that are kept and listed in the answer */
+    int64_t tokens;      /* of a choice, at most; with the prompt's where it is echoed */
+    int64_t pending;     /* of a stream's choice: tokens that are rendered and not sent, at most */
+    int64_t token_bytes; /* of text that a token adds, see lx_model.token_bytes */
+    int32_t n_warnings;
+    int32_t n_top;          /* likeliest tokens for each; -1: no log-probabilities at all */
+    int64_t prompt_ids;     /* that a choice tells; with the ids of its own tokens: -1 neither */
+    int64_t repeated_bytes; /* of the request's text, which the answer has in it again */
+    bool chat, stream;
+    bool response; /* whose stream ends with all of its text once more */
+} answer_size;
+
+static answer_size size_of(const lx_completion_params *p, const lx_work_params *w,
+                           lx_plan *const *plans)
 {
     assert(p->n_prompts > 0 && plans[0] != NULL); /* all or none were made */
-    lx_completion_size size = {.n_choices = (int64_t)p->n_prompts * p->n,
-                               .n_top = p->n_logprobs,
-                               .pending = LX_STREAM_TOKENS + HELD_TOKENS +
-                                          (int64_t)lx_stops_longest(&p->stops),
-                               .token_bytes = plans[0]->model->token_bytes,
-                               .prompt_ids = -1,
-                               .repeated_bytes = (int64_t)p->instructions_bytes,
-                               .chat = p->chat,
-                               .stream = p->stream,
-                               .response = p->response};
+    answer_size size = {.n_choices = (int64_t)p->n_prompts * p->n,
+                        .n_top = p->n_logprobs,
+                        .pending =
+                            LX_STREAM_TOKENS + HELD_TOKENS + (int64_t)lx_stops_longest(&p->stops),
+                        .token_bytes = plans[0]->model->token_bytes,
+                        .prompt_ids = -1,
+                        .repeated_bytes = (int64_t)p->instructions_bytes,
+                        .chat = p->chat,
+                        .stream = p->stream,
+                        .response = p->response};
     for (int32_t i = 0; i < p->n_prompts; i++) {
         assert(plans[i] != NULL);
         int64_t tokens = lx_work_new_tokens(w, plans[i]) + (p->echo ? plans[i]->n_pieces : 0);
@@ -208,13 +329,62 @@ static lx_completion_size answer_size(const lx_completion_params *p, const lx_wo
     return size;
 }
 
+/* Of one token's log-probabilities. */
+static int64_t token_text(const answer_size *s)
+{
+    int64_t name = s->token_bytes * LX_COST_ESCAPED, entries = s->n_top + 1;
+    if (s->n_top < 0)
+        return 0;
+    if (s->chat)
+        return entries * (name + LX_COST_REAL + NAME_TEXT + s->token_bytes * BYTE_TEXT);
+    return name + 2 * LX_COST_REAL + entries * (name + LX_COST_REAL);
+}
+
+static int64_t choice_text(const answer_size *s)
+{
+    int64_t ids = s->prompt_ids >= 0 ? s->prompt_ids + s->tokens : 0;
+    return CHOICE_TEXT + s->tokens * (s->token_bytes * LX_COST_ESCAPED + token_text(s)) +
+           ids * ID_TEXT;
+}
+
+/* All around the choices. */
+static int64_t frame_text(const answer_size *s)
+{
+    return LX_COST_HEAD + s->n_warnings * LX_COST_WARNING + s->repeated_bytes * LX_COST_ESCAPED +
+           lx_cost_states(s->n_states);
+}
+
+static int64_t whole_text(const answer_size *s)
+{
+    return frame_text(s) + s->n_choices * choice_text(s);
+}
+
+/* What lx_answer holds of so many tokens: the text and the tokens, both of which grow. */
+static int64_t held_bytes(const answer_size *s, int64_t tokens)
+{
+    return (int64_t)(sizeof(lx_choice) + sizeof(lx_json_choice)) + LX_COST_FIRST +
+           tokens * LX_COST_GROWN * (s->token_bytes + (int64_t)sizeof(lx_json_token));
+}
+
+/* The text, a copy of one choice's text while its JSON is written, and what is not written yet. A
+   stream writes one choice after the other; of a response it has the whole text once more. */
+static int64_t answer_bytes(const answer_size *s)
+{
+    bool pieces = s->stream && !s->response;
+    int64_t pending = s->tokens < s->pending ? s->tokens : s->pending;
+    int64_t text = pieces ? frame_text(s) + choice_text(s) : whole_text(s);
+    int64_t bytes = LX_COST_GROWN * text + s->tokens * s->token_bytes + s->repeated_bytes +
+                    s->n_choices * held_bytes(s, pieces ? pending : s->tokens);
+    return s->stream ? bytes + held_bytes(s, pending) + LX_COST_STREAM : bytes;
+}
+
 /* All that the request may cost, in w->reserve. */
 static lx_status reserve(lx_api *api, lx_served_model *served, const lx_completion_params *p,
                          lx_plan *const *plans, lx_work_params *w, int32_t *retry_after_s,
                          lx_error *err)
 {
-    lx_completion_size size = answer_size(p, w, plans);
-    int64_t bytes = lx_cost_completion(&size) + (int64_t)sizeof(lx_completion) +
+    answer_size size = size_of(p, w, plans);
+    int64_t bytes = answer_bytes(&size) + (int64_t)sizeof(lx_completion) +
                     lx_work_bytes(api, plans, p->n_prompts, w);
     return lx_work_reserve(api, served, bytes, costly_field(p), &w->reserve, retry_after_s, err);
 }
@@ -248,13 +418,13 @@ static lx_status start_works(lx_completion *c, lx_api *api, lx_served_model *ser
         if (st == LX_OK)
             begin_answers(c, i);
         if (st == LX_OK && i > 0)
-            atomic_store(&c->works[i].counted, true);
+            atomic_store(&c->works[i].pending.counted, true);
     }
     if (st != LX_OK && c->n_prompts > 0) { /* the refusal was counted */
-        atomic_store(&c->works[0].counted, true);
+        atomic_store(&c->works[0].pending.counted, true);
         lx_completion_cancel(c);
         for (int32_t i = 0; i < c->n_prompts; i++)
-            lx_work_refund(&c->works[i]);
+            lx_pending_refund(&c->works[i].pending);
     }
     return st;
 }
@@ -263,7 +433,7 @@ static lx_completion *new_completion(const lx_completion_params *p, const lx_wor
                                      lx_plan *const *plans)
 {
     size_t n_choices = (size_t)p->n_prompts * (size_t)p->n;
-    lx_completion_size size = answer_size(p, w, plans);
+    answer_size size = size_of(p, w, plans);
     lx_completion *c = calloc(1, sizeof *c + n_choices * sizeof *c->choices);
     if (c != NULL)
         c->works = calloc((size_t)p->n_prompts, sizeof *c->works);
@@ -271,7 +441,7 @@ static lx_completion *new_completion(const lx_completion_params *p, const lx_wor
         free(c);
         return NULL;
     }
-    c->max_text = (size_t)lx_cost_completion_text(&size);
+    c->max_text = (size_t)whole_text(&size);
     c->notes = all_notes(p, plans);
     c->include_usage = p->include_usage;
     c->usage_always = p->include_usage && p->usage_always;
@@ -298,9 +468,9 @@ static lx_status start(lx_api *api, lx_served_model *served, const lx_completion
     lx_work_choose_seed(&w);
     lx_status st = LX_OK;
     for (int32_t i = 0; st == LX_OK && i < p->n_prompts; i++)
-        st = lx_open_plan(plans[i], &w, p, err);
+        st = open_plan(plans[i], &w, p, err);
     if (st == LX_OK && p->n_allowed > 0) {
-        st = lx_make_biases(p, served->model->config.n_values, &biases, &w.n_biases, err);
+        st = make_biases(p, served->model->config.n_values, &biases, &w.n_biases, err);
         w.biases = biases;
     }
     if (st == LX_OK)
@@ -324,7 +494,7 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_com
 {
     lx_status st = check_request(api, served, p, err);
     if (st != LX_OK) {
-        lx_count_outcome(served, st);
+        lx_served_count(served, st);
         return st;
     }
     lx_plan **plans = calloc((size_t)p->n_prompts, sizeof *plans);
@@ -472,4 +642,38 @@ const char *lx_completion_states(const lx_completion *c, lx_buffer *text)
 lx_json_timings lx_completion_timings(const lx_completion *c)
 {
     return lx_works_timings(c->works, c->n_prompts);
+}
+
+/* --- in JSON --- */
+
+lx_json_completion lx_completion_frame(const lx_completion *c)
+{
+    const lx_work *w = &c->works[0];
+    return (lx_json_completion){
+        .id = c->id,
+        .model = w->pending.served->model->name,
+        .fingerprint = w->pending.served->fingerprint,
+        .created = w->created,
+        .seed = w->params->sampling.seed,
+        .chat = c->chat,
+        .token_ids = c->token_ids,
+    };
+}
+
+void lx_choice_add_prompt_ids(const lx_completion *c, int32_t index, lx_json_choice *json)
+{
+    const lx_plan *plan = lx_job_plan(c->works[index / c->n].job);
+    if (!c->token_ids || plan->model->config.n_inputs != 1)
+        return;
+    json->prompt_ids = plan->prompt_ids;
+    json->n_prompt_ids = plan->n_pieces;
+}
+
+void lx_choice_end(const lx_completion *c, int32_t index, lx_json_choice *json)
+{
+    const lx_answer *a = &c->choices[index].answer;
+    json->index = index;
+    json->finish_reason = lx_completion_finish_reason(c, index / c->n, a);
+    json->has_score = true;
+    json->mean_logprob = lx_answer_mean_logprob(a);
 }

@@ -68,4 +68,16 @@ lx_json_usage lx_completion_usage_so_far(const lx_completion *c);
 const char *lx_completion_states(const lx_completion *c, lx_buffer *text);
 lx_json_timings lx_completion_timings(const lx_completion *c);
 
+/* All of an answer that does not depend on its choices. */
+lx_json_completion lx_completion_frame(const lx_completion *c);
+
+/* Marks the choice in JSON as the end of it: why it ended, and how likely it was. */
+void lx_choice_end(const lx_completion *c, int32_t index, lx_json_choice *json);
+
+/* The ids of its prompt's tokens, where they were asked for and a row is one id. */
+void lx_choice_add_prompt_ids(const lx_completion *c, int32_t index, lx_json_choice *json);
+
+/* pull of lx_deferred: events for the tokens that have come (completions.c). */
+bool lx_completion_pull(void *context, lx_buffer *out);
+
 #endif

@@ -1,49 +1,15 @@
 /*
  * POST /v1/completions and /v1/chat/completions, which differ in the place of the prompt and in the
- * form of the answer. Whole: each prompt's choices, the best first, when all are done. Streamed:
- * see completions_stream.c.
+ * form of the answer. Whole: each prompt's choices, the best first, when all are done.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/api/completions.h"
-
 #include "server/api/chat.h"
-#include "server/api/state_resolve.h"
+#include "server/api/completion.h"
+#include "server/api/state_flow.h"
 #include "server/http/sse.h"
-
-lx_json_completion lx_completion_frame(const lx_completion *c)
-{
-    const lx_work *w = &c->works[0];
-    return (lx_json_completion){
-        .id = c->id,
-        .model = w->served->model->name,
-        .fingerprint = w->served->fingerprint,
-        .created = w->created,
-        .seed = w->params->sampling.seed,
-        .chat = c->chat,
-        .token_ids = c->token_ids,
-    };
-}
-
-void lx_choice_add_prompt_ids(const lx_completion *c, int32_t index, lx_json_choice *json)
-{
-    const lx_plan *plan = lx_job_plan(c->works[index / c->n].job);
-    if (!c->token_ids || plan->model->config.n_inputs != 1)
-        return;
-    json->prompt_ids = plan->prompt_ids;
-    json->n_prompt_ids = plan->n_pieces;
-}
-
-void lx_choice_end(const lx_completion *c, int32_t index, lx_json_choice *json)
-{
-    const lx_answer *a = &c->choices[index].answer;
-    json->index = index;
-    json->finish_reason = lx_completion_finish_reason(c, index / c->n, a);
-    json->has_score = true;
-    json->mean_logprob = lx_answer_mean_logprob(a);
-}
 
 /* --- whole --- */
 
@@ -104,6 +70,147 @@ static void finish_whole(void *context, lx_response *rs)
     lx_buffer_init(&body, ((const lx_completion *)context)->max_text);
     lx_status st = write_whole(context, &body, &err);
     lx_respond_whole(rs, st, &err, &body);
+}
+
+/* --- streamed: an event for each new token of any choice, marked with the choice's index, and
+   before them one with the prompt where it is to be echoed. A choice's last event has its
+   finish_reason and mean_logprob; it has no text when a stop string ended the choice --- */
+
+/* A pull stops at so many bytes: a slow reader's backlog is made piecewise. */
+enum { PULL_BYTES = 16 * 1024 };
+
+static void write_chunk(lx_completion *c, const lx_json_choice *choice, lx_buffer *out)
+{
+    lx_json_completion chunk = lx_completion_frame(c);
+    chunk.choices = choice;
+    chunk.n_choices = 1;
+    lx_json_usage usage = lx_completion_usage_so_far(c);
+    chunk.null_usage = c->include_usage;
+    chunk.usage = c->usage_always ? &usage : NULL;
+    chunk.chunk = true;
+    chunk.notes = c->warned ? NULL : &c->notes;
+    c->warned = true;
+    lx_sse_begin(out);
+    lx_json_write_completion(&chunk, out);
+    lx_sse_end(out);
+}
+
+/* The event of what was taken of the choice. */
+static void write_event(lx_completion *c, int32_t index, lx_json_choice *json, lx_buffer *out)
+{
+    lx_choice *choice = &c->choices[index];
+    json->index = index;
+    json->first = !choice->begun;
+    if (json->first)
+        lx_choice_add_prompt_ids(c, index, json);
+    write_chunk(c, json, out);
+    choice->begun = true;
+}
+
+/* The prompt is an answer of its own that stands before the tokens. */
+static lx_status write_prompt(lx_completion *c, int32_t index, lx_buffer *out, lx_error *err)
+{
+    lx_answer prompt;
+    lx_json_choice json;
+    lx_answer *a = &c->choices[index].answer;
+    lx_answer_init(&prompt, a->work, a->sample, a->wants_logprobs);
+    lx_status st = lx_answer_add_prompt(&prompt, err);
+    if (st == LX_OK) {
+        lx_answer_take(&prompt, prompt.n_ready, &json);
+        write_event(c, index, &json, out);
+        a->chars = prompt.chars;
+    }
+    lx_answer_fini(&prompt);
+    return st;
+}
+
+static void write_token(lx_completion *c, int32_t index, lx_buffer *out)
+{
+    lx_choice *choice = &c->choices[index];
+    lx_answer *a = &choice->answer;
+    lx_json_choice json;
+    lx_answer_take(a, a->n_ready > 0, &json);
+    choice->ended = a->ended && a->n_ready == 0;
+    if (choice->ended)
+        lx_choice_end(c, index, &json);
+    write_event(c, index, &json, out);
+}
+
+/* Events for what was read of a choice; *more when there was no room for all of it. */
+static lx_status write_ready(lx_completion *c, int32_t index, lx_buffer *out, bool *more,
+                             lx_error *err)
+{
+    lx_choice *choice = &c->choices[index];
+    const lx_answer *a = &choice->answer;
+    lx_status st = LX_OK;
+    if (c->echo && !choice->begun && a->n_ready + a->ended > 0)
+        st = write_prompt(c, index, out, err);
+    while (st == LX_OK && !choice->ended && a->n_ready + a->ended > 0) {
+        *more = out->length >= PULL_BYTES;
+        if (*more)
+            break;
+        write_token(c, index, out);
+    }
+    return st;
+}
+
+static lx_status write_choice(lx_completion *c, int32_t index, lx_buffer *out, bool *more)
+{
+    lx_error err;
+    lx_choice *choice = &c->choices[index];
+    lx_status st = LX_OK;
+    do {
+        st = lx_answer_read(&choice->answer, LX_STREAM_TOKENS, &err);
+        if (st == LX_OK)
+            st = write_ready(c, index, out, more, &err);
+    } while (st == LX_OK && !*more && choice->answer.behind);
+    return st;
+}
+
+static void write_end(lx_completion *c, lx_buffer *out)
+{
+    lx_error err = {0};
+    lx_status st = lx_completion_finish(c, &err);
+    if (st != LX_OK) {
+        lx_sse_begin(out);
+        lx_api_write_error(st, &err, out);
+        lx_sse_end(out);
+        return;
+    }
+    lx_buffer kept;
+    const char *states = lx_completion_states(c, &kept);
+    if (c->include_usage || states != NULL) {
+        lx_json_usage usage = lx_completion_usage(c);
+        lx_json_timings timings = lx_completion_timings(c);
+        lx_json_completion last = lx_completion_frame(c);
+        last.chunk = true;
+        last.usage = c->include_usage ? &usage : NULL;
+        last.timings = &timings;
+        last.states = states;
+        lx_json_notes late = {.unkept = lx_works_unkept(c->works, c->n_prompts)};
+        last.notes = &late;
+        lx_sse_begin(out);
+        lx_json_write_completion(&last, out);
+        lx_sse_end(out);
+    }
+    lx_buffer_fini(&kept);
+    lx_sse_done(out);
+}
+
+bool lx_completion_pull(void *context, lx_buffer *out)
+{
+    lx_completion *c = context;
+    lx_completion_advance(c);
+    bool done = lx_completion_is_done(c),
+         more = false; /* before the tokens are read: no more come */
+    for (int32_t i = 0; i < c->n_prompts * c->n && !more; i++) {
+        lx_status st = write_choice(c, i, out, &more);
+        if (st != LX_OK)
+            out->status = out->status == LX_OK ? st : out->status;
+    }
+    if (done && !more)
+        write_end(c, out);
+    return done && !more;
 }
 
 /* --- the route --- */
@@ -180,20 +287,15 @@ typedef lx_status (*read_function)(const char *body, size_t bytes, int32_t max_n
 
 static void handle(lx_api *api, const lx_request *rq, read_function read, lx_response *rs)
 {
-    if (!lx_request_is_json(rq)) {
-        lx_respond_unread(rs, "application/json");
+    if (!lx_request_begins(api, rq, "application/json", rs))
         return;
-    }
     lx_error err = {0};
     lx_completion_params p;
-    lx_completion_params_init(&p);
     lx_served_model *served = NULL;
-    lx_status st = lx_api_check_ready(api, &err);
-    if (st == LX_OK)
-        st = read(rq->body, rq->body_bytes, api->max_n, &p, &err);
+    lx_status st = read(rq->body, rq->body_bytes, api->max_n, &p, &err);
     bool from_state = st == LX_OK && p.state != NULL;
     if (st == LX_OK && !from_state)
-        st = lx_api_choose_model(api, p.model, LX_TEXT, &served, &err);
+        st = lx_serving_choose_model(api->serving, p.model, LX_TEXT, &served, &err);
     if (st == LX_OK && p.chat && served != NULL)
         st = lx_chat_prompt(served->model, &p, &err);
     if (from_state)

@@ -8,11 +8,8 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/random.h"
-#include "server/api/cost.h"
-#include "server/json/states.h"
-
-/* How long after the job's own deadline a slow reader may take. */
-enum { READ_GRACE_S = 60 };
+#include "server/json/answers.h"
+#include "server/json/requests.h"
 
 /* lx_kept_state and the store's call of one, with what malloc adds. */
 enum { KEPT_BYTES = 2048, BLOB_HEAD = 1024, ROW_TEXT = 16 };
@@ -63,25 +60,12 @@ static lx_job_params job_params(const lx_api *api, const lx_work_params *p, cons
     };
 }
 
-/* Takes from the key's limits what the job may cost. */
-static lx_status take_load(lx_work *w, const lx_request *rq, const lx_job_params *p,
-                           int32_t *retry_after_s, lx_error *err)
+void lx_note_unread(const lx_task_ops *task, bool rules, bool normalize, lx_json_notes *notes)
 {
-    lx_key *key = lx_key_of(&rq->client);
-    if (key == NULL)
-        return LX_OK;
-    w->load = (lx_key_load){.n_tokens = (int64_t)p->n * (p->max_new - p->start.n_tokens),
-                            .n_samples = p->n};
-    lx_status st = lx_key_take(key, &w->load, lx_now_ns(), retry_after_s, err);
-    w->key = st == LX_OK ? key : NULL;
-    return st;
-}
-
-void lx_work_refund(lx_work *w)
-{
-    if (w->key != NULL)
-        lx_key_give_back(w->key, &w->load, true);
-    w->key = NULL;
+    if (!rules && !task->has_rules)
+        lx_json_note(notes, "rules", "only couplets have rules", NULL);
+    if (!normalize && !task->normalizes)
+        lx_json_note(notes, "normalize", "only couplets and poems are normalized", NULL);
 }
 
 lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, lx_plan **out,
@@ -89,7 +73,7 @@ lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, 
 {
     lx_status st = lx_plan_new(served->model, request, out, err);
     if (st != LX_OK)
-        lx_count_outcome(served, st);
+        lx_served_count(served, st);
     return st;
 }
 
@@ -108,7 +92,7 @@ lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from,
     if (st == LX_OK)
         *out = plan;
     else
-        lx_count_outcome(served, st);
+        lx_served_count(served, st);
     return st;
 }
 
@@ -147,11 +131,9 @@ int64_t lx_work_bytes(const lx_api *api, lx_plan *const *plans, int32_t n_plans,
 lx_status lx_work_reserve(lx_api *api, lx_served_model *served, int64_t bytes, const char *param,
                           lx_reserve **out, int32_t *retry_after_s, lx_error *err)
 {
-    lx_status st = lx_reserve_new(&api->answers, bytes, param, out, err);
-    if (st == LX_ERR_BUSY)
-        *retry_after_s = lx_engine_retry_after_s(served->engine);
+    lx_status st = lx_pending_reserve(api, served, bytes, param, out, retry_after_s, err);
     if (st != LX_OK)
-        lx_count_outcome(served, st);
+        lx_served_count(served, st);
     return st;
 }
 
@@ -174,38 +156,36 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
                         const lx_work_params *p, const lx_request *rq, int32_t *retry_after_s,
                         lx_error *err)
 {
-    *w = (lx_work){.api = api,
-                   .served = served,
-                   .created = (int64_t)time(NULL),
+    *w = (lx_work){.created = (int64_t)time(NULL),
                    .return_state = p->return_state,
                    .suspend = p->suspend,
-                   .reserve = lx_reserve_ref(p->reserve),
                    .rq = {.wake = rq->wake, .wake_context = rq->wake_context, .owner = rq->owner}};
+    lx_pending_init(&w->pending, api, served);
+    w->pending.reserve = lx_reserve_ref(p->reserve);
     lx_work_params own = *p;
     lx_work_choose_seed(&own);
     lx_job_params params = job_params(api, &own, plan);
-    w->deadline_ns = params.deadline_ns + READ_GRACE_S * LX_NS_PER_S;
+    w->deadline_ns = lx_pending_read_by(params.deadline_ns);
     params.client = rq->client;
     lx_status st = check_suspend(api, p, err);
     if (st == LX_OK)
-        st = take_load(w, rq, &params, retry_after_s, err);
+        st = lx_pending_take(&w->pending, rq,
+                             (int64_t)params.n * (params.max_new - params.start.n_tokens), params.n,
+                             retry_after_s, err);
     if (st == LX_OK)
         st = lx_job_new(plan, &params, rq->wake, rq->wake_context, &w->job, err);
     else
         lx_plan_free(plan);
     if (st == LX_OK) {
-        lx_served_ref(served); /* until lx_work_fini */
         w->params = lx_job_get_params(w->job);
         st = lx_serving_submit(served, w->job, err);
     }
     if (st == LX_OK)
         return LX_OK;
-    lx_reserve_unref(w->reserve);
-    w->reserve = NULL;
     if (st == LX_ERR_BUSY)
         *retry_after_s = lx_engine_retry_after_s(served->engine);
-    lx_count_outcome(served, st);
-    lx_work_refund(w);
+    lx_served_count(served, st);
+    lx_pending_refund(&w->pending);
     lx_work_fini(w);
     return st;
 }
@@ -268,54 +248,18 @@ void lx_work_defer(lx_api *api, lx_served_model *served, lx_plan *plan, const lx
 
 void lx_work_fini(lx_work *w)
 {
-    if (w->key != NULL)
-        lx_key_give_back(w->key, &w->load, false);
-    w->key = NULL;
-    if (w->job == NULL)
-        return;
-    lx_state_saver_fini(&w->saver);
-    lx_job_detach(w->job);
-    lx_job_unref(w->job);
-    w->job = NULL;
-    lx_reserve_unref(w->reserve);
-    w->reserve = NULL;
-    lx_served_unref(w->served);
-}
-
-static lx_outcome outcome_of(lx_status status)
-{
-    switch (status) {
-    case LX_OK:
-        return LX_OUTCOME_OK;
-    case LX_ERR_INVALID:
-    case LX_ERR_NOT_FOUND:
-    case LX_ERR_TOO_LARGE:
-        return LX_OUTCOME_INVALID;
-    case LX_ERR_BUSY:
-    case LX_ERR_LIMIT:
-        return LX_OUTCOME_BUSY;
-    case LX_ERR_CANCELLED:
-        return LX_OUTCOME_CANCELLED;
-    case LX_ERR_TIMEOUT:
-        return LX_OUTCOME_TIMEOUT;
-    default:
-        return LX_OUTCOME_ERROR;
+    if (w->job != NULL) {
+        lx_state_saver_fini(&w->saver);
+        lx_job_detach(w->job);
+        lx_job_unref(w->job);
     }
-}
-
-void lx_count_outcome(lx_served_model *served, lx_status status)
-{
-    atomic_fetch_add(&served->metrics.requests[outcome_of(status)], 1);
+    w->job = NULL;
+    lx_pending_fini(&w->pending);
 }
 
 bool lx_work_count(lx_work *w, lx_status status)
 {
-    if (atomic_exchange(&w->counted, true))
-        return false;
-    lx_count_outcome(w->served, status);
-    lx_histogram_observe(&w->served->metrics.request_time,
-                         lx_now_ns() - lx_job_get_times(w->job).submitted);
-    return true;
+    return lx_pending_count(&w->pending, status, lx_job_get_times(w->job).submitted);
 }
 
 static lx_phase phase_of(const lx_job *job)
@@ -348,7 +292,8 @@ void lx_work_advance(void *context)
     if (!w->keeping) {
         w->keeping = true;
         lx_error err = {0};
-        if (lx_state_saver_start(&w->saver, w->api, w->served, w->job, &w->rq, &err) != LX_OK)
+        if (lx_state_saver_start(&w->saver, w->pending.api, w->pending.served, w->job, &w->rq,
+                                 &err) != LX_OK)
             lx_log(LX_LOG_WARN, "%s", err.text);
     }
     w->kept = lx_state_saver_advance(&w->saver);
@@ -363,12 +308,11 @@ bool lx_work_is_done(const void *context)
 void lx_work_cancel(void *context)
 {
     lx_work *w = context;
-    if (lx_work_count(w, LX_ERR_CANCELLED)) /* unless its answer is complete */
-        atomic_fetch_add(&w->served->metrics.abandoned[phase_of(w->job)], 1);
+    lx_pending_abandon(&w->pending, phase_of(w->job), lx_job_get_times(w->job).submitted);
     if (lx_job_finished(w->job))
         return;
     lx_job_cancel(w->job);
-    lx_engine_poke(w->served->engine);
+    lx_engine_poke(w->pending.served->engine);
 }
 
 bool lx_work_suspended(const lx_work *w)
@@ -401,7 +345,7 @@ const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text)
     int64_t n_states = 0;
     for (int32_t i = 0; i < n; i++)
         n_states += works[i].params->n;
-    lx_buffer_init(text, (size_t)lx_cost_states_text(n_states));
+    lx_buffer_init(text, (size_t)lx_cost_states(n_states));
     if (!works[0].return_state && !lx_work_suspended(&works[0]))
         return NULL;
     lx_buffer_puts(text, "[");
@@ -429,10 +373,7 @@ lx_status lx_work_status(const lx_work *w, lx_error *err)
     if (lx_job_suspended(w->job))
         return lx_fail(err, LX_ERR_UNAVAILABLE, w->suspend,
                        "the server is stopping, and the request's state could not be kept");
-    if (st == LX_ERR_CANCELLED && lx_serving_get_state(w->api->serving) == LX_SERVING_DRAINING)
-        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,
-                       "the server is shutting down and could not finish this answer");
-    return st;
+    return lx_pending_status(&w->pending, st, err);
 }
 
 int64_t lx_work_tokens(const lx_work *w)

@@ -6,10 +6,10 @@
 #ifndef LINNET_SERVER_API_GENERATION_H
 #define LINNET_SERVER_API_GENERATION_H
 
-#include "server/api/api.h"
+#include "server/api/pending.h"
 #include "server/api/state_flow.h"
-#include "server/auth/keys.h"
 #include "server/json/answers.h"
+#include "server/json/requests.h"
 
 /* How the tokens are chosen and how many; what a request does not say is zero. */
 typedef struct lx_work_params {
@@ -35,22 +35,20 @@ typedef struct lx_work_params {
 } lx_work_params;
 
 typedef struct lx_work {
-    lx_api *api;
-    lx_served_model *served;
+    lx_pending pending;
     lx_job *job;
     const lx_job_params *params; /* the job's */
     int64_t created;             /* Unix time */
     int64_t deadline_ns;         /* by which the client must have read it all */
-    _Atomic bool counted;        /* its outcome is in the metrics */
-    lx_key *key;                 /* whose limits it uses, NULL: none */
-    lx_key_load load;
     bool return_state, keeping, kept;
     const char *suspend; /* as in the params; static */
     lx_state_saver saver;
-    lx_reserve *reserve;
     lx_json_notes *notes; /* owned; NULL: none */
     lx_request rq;        /* of it only wake and owner; valid until the answer is released */
 } lx_work;
+
+/* Notes those of these fields that a request sets and that the task does not read. */
+void lx_note_unread(const lx_task_ops *task, bool rules, bool normalize, lx_json_notes *notes);
 
 /* The plan for a request; a fault is counted and described in *err. */
 lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, lx_plan **out,
@@ -63,8 +61,7 @@ lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from,
 /* The most bytes that the plans' jobs may take, with the states they write to the store. */
 int64_t lx_work_bytes(const lx_api *api, lx_plan *const *plans, int32_t n_plans,
                       const lx_work_params *p);
-/* Reserves them for a request of the model, before work: lx_reserve_new of the server's budget. A
-   failure is counted; *retry_after_s is set with LX_ERR_BUSY. */
+/* lx_pending_reserve, whose failure is counted. */
 lx_status lx_work_reserve(lx_api *api, lx_served_model *served, int64_t bytes, const char *param,
                           lx_reserve **out, int32_t *retry_after_s, lx_error *err) LX_MUST_USE;
 
@@ -87,9 +84,6 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
 void lx_work_defer(lx_api *api, lx_served_model *served, lx_plan *plan, const lx_work_params *p,
                    int64_t answer_bytes, const lx_request *rq,
                    void (*finish)(void *work, lx_response *rs), lx_response *rs);
-/* Before lx_work_fini: the request is refused as a whole, and its key may ask for its tokens again.
- */
-void lx_work_refund(lx_work *w);
 /* No wake comes after it. */
 void lx_work_fini(lx_work *w);
 
@@ -104,8 +98,6 @@ void lx_work_await_end(lx_work *w);
 
 /* Notes how the request ended in the metrics; the first call counts, and is true. */
 bool lx_work_count(lx_work *w, lx_status status);
-/* The same for a request that never became a job. */
-void lx_count_outcome(lx_served_model *served, lx_status status);
 
 /* How the job ended, in words for the client. After it is done. */
 lx_status lx_work_status(const lx_work *w, lx_error *err);

@@ -6,6 +6,8 @@
 #define LINNET_SERVER_API_IMAGES_H
 
 #include "server/api/generation.h"
+#include "server/json/answers.h"
+#include "server/json/requests.h"
 
 /* A PNG of the largest image there is (2^20 values), stored without compression, fits. */
 enum { LX_MAX_PNG = 2 << 20 };
@@ -23,7 +25,7 @@ typedef struct lx_images_request {
     int32_t n_values;
     int32_t class_number; /* see lx_task_request */
     lx_work_params work;
-    int64_t answer_bytes; /* what the answer may cost, see lx_cost_images */
+    int64_t answer_bytes; /* what the answer may cost, see lx_images_bytes */
 } lx_images_request;
 
 /* Submits the job into *im; see lx_work_start. n images of the model's size must not have more than
@@ -46,5 +48,40 @@ lx_status lx_images_sheet(lx_images *im, lx_buffer *out, lx_error *err) LX_MUST_
 
 /* Bits a generated value of image i, or of all with i < 0. NAN when there is none. */
 double lx_images_bits_per_dim(const lx_images *im, int32_t i);
+
+/* --- the answer --- */
+
+/* Where the reader of one sample stands. */
+typedef struct lx_image_reader {
+    int32_t sent;     /* values of the raster that were sent */
+    int32_t partials; /* partial images already sent */
+    bool done;        /* the finished image was */
+} lx_image_reader;
+
+/* An images request that is being answered. */
+typedef struct lx_image_answer {
+    lx_images images; /* first: begins with the lx_work */
+    bool edit, contact_sheet;
+    char size[24];        /* "28x28" */
+    int32_t class_number; /* see lx_task_request */
+    lx_json_notes notes;
+    /* streams */
+    int32_t partial_images;
+    lx_stream_unit unit;
+    lx_buffer event;   /* the one that is being handed out */
+    size_t event_read; /* so much of it is gone */
+    bool ended;
+    int32_t next;              /* the sample to look at first */
+    lx_image_reader readers[]; /* [n] */
+} lx_image_answer;
+
+/* pull of lx_deferred. */
+bool lx_image_answer_pull(void *context, lx_buffer *out);
+
+/* The most bytes an event has: a picture in base64 and what is around it. */
+enum { LX_MAX_IMAGE_EVENT = LX_MAX_PNG / 3 * 4 + 4096 };
+
+/* The most bytes that the answer to such a request takes, but for its job. */
+int64_t lx_images_bytes(const lx_config *config, const lx_image_params *p);
 
 #endif

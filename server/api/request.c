@@ -1,20 +1,129 @@
-/* What handlers check of a request before any work: its content type, its model; and how they
- * refuse. */
+/*
+ * What every handler checks of a request before any work, and how it refuses: one table from
+ * lx_status to the type and code of the error's envelope. The HTTP code is lx_status_http's.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "common/clock.h"
-#include "model/tasks/image.h"
 #include "server/api/api.h"
-#include "server/api/generation.h"
+#include "server/json/answers.h"
 #include "server/json/scan.h"
+
+enum { MAX_ERROR_BYTES = 4096, RETRY_UNAVAILABLE_S = 1 };
+
+static const char invalid_request[] = "invalid_request_error";
+static const char unavailable[] = "service_unavailable_error";
+static const char rate_limit[] = "rate_limit_error";
+static const char server_error[] = "server_error";
+
+static const struct error_kind {
+    lx_status status;
+    const char *type, *code;
+} kinds[] = {
+    {LX_ERR_INVALID, invalid_request, "invalid_value"},
+    {LX_ERR_NOT_FOUND, invalid_request, "not_found"},
+    {LX_ERR_TOO_LARGE, invalid_request, "too_large"},
+    {LX_ERR_BUSY, rate_limit, "server_is_overloaded"},
+    {LX_ERR_LIMIT, rate_limit, "rate_limit_exceeded"},
+    {LX_ERR_CONFLICT, invalid_request, "conflict"},
+    {LX_ERR_UNAVAILABLE, unavailable, "unavailable"},
+    {LX_ERR_TIMEOUT, "timeout_error", "deadline_exceeded"},
+    {LX_ERR_CANCELLED, invalid_request, "cancelled"},
+    {LX_ERR_UNSUPPORTED, "not_supported_error", "not_supported"},
+    {LX_ERR_NO_MEMORY, unavailable, "out_of_memory"},
+    {LX_ERR_DEVICE, unavailable, "device_failure"},
+    {LX_ERR_INTERNAL, server_error, "internal_error"}, /* and all others */
+};
+
+static const struct error_kind *kind_of(lx_status status)
+{
+    const struct error_kind *k = kinds;
+    while (k->status != status && k->status != LX_ERR_INTERNAL)
+        k++;
+    return k;
+}
+
+void lx_api_write_error(lx_status status, const lx_error *err, lx_buffer *out)
+{
+    const struct error_kind *kind = kind_of(status);
+    const char *text = err->text[0] != '\0' ? err->text : lx_status_text(status);
+    char named[sizeof err->param + sizeof err->text + 2];
+    bool names_field = strstr(text, err->param) != NULL; /* also when there is none */
+    (void)snprintf(named, sizeof named, "%s%s%s", names_field ? "" : err->param,
+                   names_field ? "" : ": ", text);
+    lx_json_write_error(named, kind->type, err->param, kind->code, out);
+}
+
+void lx_respond_status(lx_response *rs, lx_status status, const lx_error *err)
+{
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_ERROR_BYTES);
+    lx_api_write_error(status, err, &body);
+    lx_response_take(rs, lx_status_http(status), "application/json", &body);
+    if (status == LX_ERR_BUSY || status == LX_ERR_UNAVAILABLE || status == LX_ERR_NO_MEMORY ||
+        status == LX_ERR_DEVICE || status == LX_ERR_LIMIT)
+        lx_response_add(rs, "Retry-After", "%d", RETRY_UNAVAILABLE_S);
+}
+
+void lx_respond_whole(lx_response *rs, lx_status status, const lx_error *err, lx_buffer *body)
+{
+    if (status == LX_OK)
+        lx_response_take(rs, 200, "application/json", body);
+    else
+        lx_respond_status(rs, status, err);
+    lx_buffer_fini(body);
+}
+
+static const char *type_of(int http)
+{
+    switch (http) {
+    case 401:
+        return "authentication_error";
+    case 403:
+        return "permission_error";
+    case 429:
+        return rate_limit;
+    case 503:
+        return unavailable;
+    default:
+        return http >= 500 ? server_error : invalid_request;
+    }
+}
+
+void lx_respond_error(lx_response *rs, int http, const char *code, const char *param,
+                      const char *message)
+{
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_ERROR_BYTES);
+    lx_json_write_error(message, type_of(http), param, code, &body);
+    lx_response_take(rs, http, "application/json", &body);
+}
+
+lx_status lx_api_check_ready(lx_api *api, lx_error *err)
+{
+    switch (lx_serving_get_state(api->serving)) {
+    case LX_SERVING_READY:
+    case LX_SERVING_LEAVING:
+        return LX_OK;
+    case LX_SERVING_LOADING:
+        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the models are being loaded");
+    case LX_SERVING_DRAINING:
+        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the server is shutting down");
+    case LX_SERVING_UNHEALTHY:
+        break;
+    }
+    return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "a model makes no progress");
+}
+
+/* --- before any work --- */
 
 static bool has_type(const lx_request *rq, const char *type)
 {
     return lx_is_media_type(rq->content_type, strlen(rq->content_type), type);
 }
 
-bool lx_request_is_json(const lx_request *rq)
+static bool is_json(const lx_request *rq)
 {
     return rq->content_type[0] == '\0' ? rq->body_bytes == 0 : has_type(rq, "application/json");
 }
@@ -24,18 +133,38 @@ bool lx_request_is_multipart(const lx_request *rq)
     return has_type(rq, LX_FORM_TYPE);
 }
 
-void lx_respond_unread(lx_response *rs, const char *kinds)
+void lx_respond_unread(lx_response *rs, const char *kinds_read)
 {
     lx_error err = {0};
-    (void)lx_fail(&err, LX_ERR_INVALID, NULL, "the Content-Type must be %s", kinds);
+    (void)lx_fail(&err, LX_ERR_INVALID, NULL, "the Content-Type must be %s", kinds_read);
     lx_respond_error(rs, 415, "unsupported_media_type", "Content-Type", err.text);
+}
+
+bool lx_request_reads(const lx_request *rq, const char *kinds_read, lx_response *rs)
+{
+    if ((strstr(kinds_read, "json") != NULL && is_json(rq)) ||
+        (strstr(kinds_read, LX_FORM_TYPE) != NULL && lx_request_is_multipart(rq)))
+        return true;
+    lx_respond_unread(rs, kinds_read);
+    return false;
+}
+
+bool lx_request_begins(lx_api *api, const lx_request *rq, const char *kinds_read, lx_response *rs)
+{
+    lx_error err = {0};
+    if (!lx_request_reads(rq, kinds_read, rs))
+        return false;
+    lx_status st = lx_api_check_ready(api, &err);
+    if (st != LX_OK)
+        lx_respond_status(rs, st, &err);
+    return st == LX_OK;
 }
 
 int64_t lx_request_work_bytes(const lx_request *rq)
 {
     lx_json_extent e;
     int64_t decoded = 2 * (int64_t)rq->body_bytes; /* base64 or a part of a form, and its state */
-    if (rq->body_bytes == 0 || !lx_request_is_json(rq))
+    if (rq->body_bytes == 0 || !is_json(rq))
         return decoded;
     lx_json_scan(rq->body, rq->body_bytes, &e);
     lx_error err;
@@ -52,90 +181,10 @@ void lx_respond_no_room(const lx_api *api, int64_t bytes, lx_response *rs)
     lx_respond_status(rs, LX_ERR_UNAVAILABLE, &err);
 }
 
-/* The first model of that task or, with task NULL, of any that makes this; one that can be asked
-   for its classes goes before one that cannot. */
-static lx_served_model *first_of(lx_api *api, const char *task, lx_modality modality)
-{
-    lx_served_model *first = NULL;
-    for (int32_t i = 0; i < lx_serving_count(api->serving); i++) {
-        lx_served_model *m = lx_serving_at(api->serving, i);
-        const lx_task_ops *t = m->model->task;
-        if (task != NULL ? strcmp(t->name, task) != 0 : t->modality != modality)
-            continue;
-        if (t->modality == LX_IMAGE && lx_image_of(&m->model->config)->n_classes > 0)
-            return m;
-        first = first == NULL ? m : first;
-    }
-    return first;
-}
-
-lx_status lx_api_find_task(lx_api *api, const char *task, lx_served_model **out, lx_error *err)
-{
-    *out = first_of(api, task, LX_TEXT);
-    return *out != NULL
-               ? LX_OK
-               : lx_fail(err, LX_ERR_NOT_FOUND, "model", "no %s model is being served", task);
-}
-
-lx_status lx_api_no_model(const lx_api *api, lx_error *err)
-{
-    char names[160] = "";
-    size_t n = 0;
-    for (int32_t i = 0; i < lx_serving_count(api->serving) && n < sizeof names; i++)
-        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i > 0 ? ", " : "",
-                              lx_serving_at(api->serving, i)->model->name);
-    return lx_fail(err, LX_ERR_NOT_FOUND, "model", "there is no model of that name, there is: %s",
-                   names);
-}
-
-/* In the order of lx_modality. */
-static const struct {
-    const char *name, *does, *route;
-} modalities[] = {{"text", "makes text", "/v1/completions"},
-                  {"image", "makes images", "/v1/images/generations"},
-                  {"speech", "writes down what is said", "/v1/audio/transcriptions"}};
-
-lx_modality lx_api_made_by(lx_api *api, const char *name, lx_modality otherwise)
-{
-    const lx_served_model *m = lx_serving_find(api->serving, name);
-    return m != NULL && m->engine != NULL ? m->model->task->modality : otherwise;
-}
-
 int64_t lx_api_timeout_ns(const lx_api *api, int64_t timeout_ms)
 {
     bool own = timeout_ms > 0 && timeout_ms * LX_NS_PER_MS < api->timeout_ns;
     return own ? timeout_ms * LX_NS_PER_MS : api->timeout_ns;
-}
-
-lx_status lx_api_find_model(lx_api *api, const char *name, lx_modality modality,
-                            lx_served_model **out, lx_error *err)
-{
-    lx_served_model *m =
-        name[0] == '\0' ? first_of(api, NULL, modality) : lx_serving_find(api->serving, name);
-    if (m == NULL && name[0] == '\0')
-        return lx_fail(err, LX_ERR_NOT_FOUND, "model", "no %s model is being served",
-                       modalities[modality].name);
-    if (m == NULL)
-        return lx_api_no_model(api, err);
-    lx_modality own = m->model->task->modality;
-    if (own != modality)
-        return lx_fail(err, LX_ERR_INVALID, "model", "model %s %s: use %s", m->model->name,
-                       modalities[own].does, modalities[own].route);
-    *out = m;
-    return LX_OK;
-}
-
-lx_status lx_api_choose_model(lx_api *api, const char *name, lx_modality modality,
-                              lx_served_model **out, lx_error *err)
-{
-    int32_t n = 0;
-    for (int32_t i = 0; i < lx_serving_count(api->serving); i++)
-        n += lx_serving_at(api->serving, i)->model->task->modality == modality;
-    if (name[0] == '\0' && n > 1)
-        return lx_fail(err, LX_ERR_INVALID, "model",
-                       "model is missing: %d models of %s are served, see /v1/models", n,
-                       modalities[modality].name);
-    return lx_api_find_model(api, name, modality, out, err);
 }
 
 void lx_api_refuse(lx_api *api, const char *model, lx_status status, const lx_error *err,
@@ -143,7 +192,7 @@ void lx_api_refuse(lx_api *api, const char *model, lx_status status, const lx_er
 {
     lx_served_model *served = lx_serving_find(api->serving, model);
     if (served != NULL)
-        lx_count_outcome(served, status);
+        lx_served_count(served, status);
     if (status == LX_ERR_NOT_FOUND && strcmp(err->param, "model") == 0)
         lx_respond_error(rs, 404, "model_not_found", "model", err->text);
     else

@@ -10,9 +10,9 @@
 
 #include "common/random.h"
 #include "server/api/chat.h"
-#include "server/api/completions.h"
+#include "server/api/completion.h"
 #include "server/http/sse.h"
-#include "server/json/responses.h"
+#include "server/json/answers.h"
 
 enum { PULL_BYTES = 16 * 1024, EVENT_HEAD = 256 };
 
@@ -276,19 +276,14 @@ static void start(lx_api *api, lx_served_model *served, lx_completion_params *p,
 
 void lx_handle_responses(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    if (!lx_request_is_json(rq)) {
-        lx_respond_unread(rs, "application/json");
+    if (!lx_request_begins(api, rq, "application/json", rs))
         return;
-    }
     lx_error err = {0};
     lx_completion_params p;
-    lx_completion_params_init(&p);
     lx_served_model *served = NULL;
-    lx_status st = lx_api_check_ready(api, &err);
+    lx_status st = lx_json_read_response(rq->body, rq->body_bytes, &p, &err);
     if (st == LX_OK)
-        st = lx_json_read_response(rq->body, rq->body_bytes, &p, &err);
-    if (st == LX_OK)
-        st = lx_api_choose_model(api, p.model, LX_TEXT, &served, &err);
+        st = lx_serving_choose_model(api->serving, p.model, LX_TEXT, &served, &err);
     if (st == LX_OK)
         st = lx_chat_prompt(served->model, &p, &err);
     if (st == LX_OK)

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "model/tasks/image.h"
-#include "server/api/cost.h"
 #include "server/api/generation.h"
-#include "server/json/image_requests.h"
+#include "server/json/answers.h"
+#include "server/json/requests.h"
 
 /* 2^20 values of 14 bytes at most, and what is around them. */
 enum { MAX_ANSWER = 16 << 20 };
@@ -19,11 +19,11 @@ enum { MAX_ANSWER = 16 << 20 };
 
 static void write_answer(const lx_work *w, lx_buffer *out)
 {
-    const lx_task_ops *task = w->served->model->task;
+    const lx_task_ops *task = w->pending.served->model->task;
     lx_json_timings timings = lx_work_timings(w);
     lx_json_score answer = {
-        .model = w->served->model->name,
-        .fingerprint = w->served->fingerprint,
+        .model = w->pending.served->model->name,
+        .fingerprint = w->pending.served->fingerprint,
         .mean_name = task->score_name,
         .n_prompt = lx_job_plan(w->job)->n_prompt,
         .unit = task->score_unit,
@@ -134,8 +134,9 @@ static lx_status find_model(lx_api *api, const lx_score_params *p, lx_served_mod
                             lx_error *err)
 {
     if (p->model[0] == '\0' && p->image.data == NULL)
-        return lx_api_choose_model(api, p->model, LX_TEXT, out, err);
-    return lx_api_find_model(api, p->model, lx_api_made_by(api, p->model, LX_IMAGE), out, err);
+        return lx_serving_choose_model(api->serving, p->model, LX_TEXT, out, err);
+    return lx_serving_find_model(api->serving, p->model,
+                                 lx_serving_made_by(api->serving, p->model, LX_IMAGE), out, err);
 }
 
 static void start(lx_api *api, lx_served_model *served, scored *s, const lx_score_params *p,
@@ -147,7 +148,8 @@ static void start(lx_api *api, lx_served_model *served, scored *s, const lx_scor
                              .targets = s->targets,
                              .timeout_ms = p->timeout_ms,
                              .notes = &p->notes};
-    lx_work_defer(api, served, s->plan, &params, lx_cost_score(s->n), rq, finish, rs);
+    lx_work_defer(api, served, s->plan, &params,
+                  LX_COST_GROWN * (LX_COST_HEAD + s->n * (int64_t)LX_COST_REAL), rq, finish, rs);
 }
 
 static void answer(lx_api *api, const lx_score_params *p, lx_status st, lx_error *err,
@@ -171,18 +173,13 @@ static void answer(lx_api *api, const lx_score_params *p, lx_status st, lx_error
 
 void lx_handle_score(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    bool form = lx_request_is_multipart(rq);
-    if (!form && !lx_request_is_json(rq)) {
-        lx_respond_unread(rs, "application/json or multipart/form-data");
+    if (!lx_request_begins(api, rq, "application/json or multipart/form-data", rs))
         return;
-    }
+    bool form = lx_request_is_multipart(rq);
     lx_error err = {0};
-    lx_score_params p = {.timeout_ms = 0};
-    lx_status st = lx_api_check_ready(api, &err);
-    if (st == LX_OK && form)
-        st = lx_form_read_score(rq->content_type, rq->body, rq->body_bytes, &p, &err);
-    else if (st == LX_OK)
-        st = lx_json_read_score(rq->body, rq->body_bytes, &p, &err);
+    lx_score_params p;
+    lx_status st = form ? lx_form_read_score(rq->content_type, rq->body, rq->body_bytes, &p, &err)
+                        : lx_json_read_score(rq->body, rq->body_bytes, &p, &err);
     answer(api, &p, st, &err, rq, rs);
     lx_score_params_fini(&p);
 }

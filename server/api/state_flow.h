@@ -1,14 +1,15 @@
 /*
  * States of requests: from a job's end to a blob in the store, and from a blob back to where a job
- * begins (state_resolve.h). Both the API's routes for states and the routes that make answers use
+ * begins. Both the API's routes for states and the routes that make answers use
  * it.
  */
 #ifndef LINNET_SERVER_API_STATE_FLOW_H
 #define LINNET_SERVER_API_STATE_FLOW_H
 
 #include "server/api/api.h"
+#include "server/json/requests.h"
 #include "server/states/blob.h"
-#include "server/states/store_call.h"
+#include "server/states/store.h"
 
 /* Until then a client has read an answer of the store, which ends every call much sooner. */
 enum { LX_STORE_GRACE_S = 60 };
@@ -18,9 +19,6 @@ void lx_state_make_id(char id[LX_STATE_ID_MAX + 1]);
 /* 1 .. LX_STATE_ID_MAX of A-Z a-z 0-9 - _ */
 bool lx_state_id_ok(const char *id, size_t n);
 
-/* The state that sample i of a finished job ended with, as bytes. */
-lx_status lx_state_of_job(const lx_api *api, const lx_served_model *served, const lx_job *job,
-                          int32_t i, lx_buffer *out, lx_error *err) LX_MUST_USE;
 /* lx_state_write with the server's key. */
 lx_status lx_state_to_blob(const lx_api *api, const lx_saved_state *s, lx_buffer *out,
                            lx_error *err) LX_MUST_USE;
@@ -71,5 +69,38 @@ void lx_state_saver_fini(lx_state_saver *k);
 /* Reserves what one state costs on its way out of the store: its blob, what is read of it, and an
    answer with its facts. See lx_reserve_new; param "state". */
 lx_status lx_state_reserve(lx_api *api, lx_reserve **out, lx_error *err) LX_MUST_USE;
+
+/* --- where a request with `state` begins: the state is fetched from the store by its id, or read
+   from the request, then the request continues. Thread: a worker --- */
+
+/* Continues a request once its state is there, or with the reason why it is not. *state is
+   borrowed. */
+typedef void (*lx_state_continuation)(lx_api *api, void *params, lx_status status, lx_error *err,
+                                      const lx_saved_state *state, const lx_request *rq,
+                                      lx_response *rs);
+/* Starts a request inside a state of the model, and answers also when it cannot. */
+typedef void (*lx_state_start)(lx_api *api, lx_served_model *served, void *params,
+                               const lx_saved_state *state, const lx_request *rq, lx_response *rs);
+
+typedef struct lx_state_source {
+    const char *text; /* an id, or a blob in base64 */
+    size_t bytes;
+    lx_state_continuation then;
+    /* Instead of `then`, for a request that a model answers: the model of the state is found here,
+       which makes what is requested and has the requested name ("": any), or the request refused.
+     */
+    lx_state_start start;
+    char model[LX_MAX_MODEL_NAME];
+    lx_modality modality;
+    /* For `then` or `start`: params_bytes that are moved away, so that the caller's no longer own
+       anything; fini_params frees what they own when the function has returned. */
+    void *params;
+    size_t params_bytes;
+    void (*fini_params)(void *params);
+} lx_state_source;
+
+/* Calls `then` or `start` now, or answers later with what that answers. */
+void lx_state_resolve(lx_api *api, const lx_state_source *source, const lx_request *rq,
+                      lx_response *rs);
 
 #endif

@@ -1,18 +1,154 @@
-/* /v1/states: saved generation states, created from a prompt, described, downloaded, uploaded and
-   deleted. Copies: state_fork.c; inspecting one: state_inspect.c. */
+/*
+ * /v1/states: saved generation states, created from a prompt, described, downloaded, uploaded,
+ * deleted, copied and inspected. Thread: a worker.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "model/tasks/image.h"
-#include "server/api/cost.h"
 #include "server/api/generation.h"
-#include "server/api/state_request.h"
-#include "server/api/token_rules.h"
-#include "server/json/states.h"
+#include "server/api/state_flow.h"
+#include "server/json/answers.h"
+#include "server/json/requests.h"
 
-enum { MAX_LIST = 1 << 20 };
+/* A list of states; the text of one head, of whose rows the newest are shown; a copy's own numbers.
+ */
+enum {
+    MAX_LIST = 1 << 20,
+    MAX_HEAD = 64 << 20,
+    MAX_ROWS = 1024,
+    MAX_FIELDS = LX_MAX_BRANCHES * LX_MAX_MIXER_FIELDS,
+    BLOB_EXTRA = 1024
+};
+
+/* --- requests about one state --- */
+
+/* A request about one state, by its id: the store is called, and the answer is made of its result.
+ */
+typedef struct lx_state_request {
+    lx_api *api;
+    char id[LX_STATE_ID_MAX + 1];
+    lx_store_call *call;
+    /* Makes the answer of what the store has found; called without its failure. */
+    void (*answer)(struct lx_state_request *r, lx_response *rs);
+    lx_saved_state uploaded; /* PUT: its facts */
+    size_t uploaded_bytes;
+    lx_reserve *reserve;
+    int32_t layer, head; /* inspect */
+} lx_state_request;
+
+/* Takes the body, of JSON; 503 when it did not fit. */
+static void respond_json(lx_response *rs, int status, lx_buffer *body)
+{
+    if (body->status == LX_OK)
+        lx_response_take(rs, status, "application/json", body);
+    else
+        lx_respond_status(rs, body->status, &(lx_error){.text = "the answer does not fit"});
+    lx_buffer_fini(body);
+}
+
+/* The name of the model that made the state, NULL when it is not served. Between lx_serving_enter
+   and _leave, like every answer here. */
+static const char *state_model_name(lx_api *api, const lx_saved_state *s)
+{
+    lx_served_model *m = NULL;
+    return lx_state_model(api, s, &m, NULL) == LX_OK ? m->model->name : NULL;
+}
+
+static bool is_done(const void *context)
+{
+    return lx_store_call_done(((const lx_state_request *)context)->call);
+}
+
+static void finish(void *context, lx_response *rs)
+{
+    lx_state_request *r = context;
+    lx_error err = {0};
+    lx_status st = lx_store_call_status(r->call, &err);
+    int32_t turn = lx_serving_enter(r->api->serving);
+    if (st == LX_OK)
+        r->answer(r, rs);
+    else
+        lx_respond_status(rs, st, &err);
+    lx_serving_leave(r->api->serving, turn);
+    lx_store_call_free(r->call); /* a slow client has the answer alone */
+    r->call = NULL;
+}
+
+static void request_free(void *context)
+{
+    lx_state_request *r = context;
+    lx_store_call_free(r->call);
+    lx_reserve_unref(r->reserve);
+    free(r);
+}
+
+/* The id is the first *n bytes of rq->tail. LX_ERR_INVALID with param "id" for what can be none. */
+static lx_status request_id(lx_api *api, const lx_request *rq, size_t *n, lx_error *err)
+{
+    *n = strcspn(rq->tail, "/");
+    lx_status st = lx_api_check_ready(api, err);
+    if (st == LX_OK && !lx_state_id_ok(rq->tail, *n))
+        st = lx_fail(err, LX_ERR_INVALID, "id",
+                     "an id is 1 to %d letters, digits, hyphens and underscores", LX_STATE_ID_MAX);
+    return st;
+}
+
+/* NULL when the response says why: no such id can be, or no memory. */
+static lx_state_request *request_new(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    lx_error err = {0};
+    size_t n = 0;
+    lx_reserve *reserve = NULL;
+    lx_status st = request_id(api, rq, &n, &err);
+    if (st == LX_OK)
+        st = lx_state_reserve(api, &reserve, &err);
+    lx_state_request *r = st == LX_OK ? calloc(1, sizeof *r) : NULL;
+    if (st == LX_OK && r == NULL)
+        st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+    if (st != LX_OK) {
+        lx_reserve_unref(reserve);
+        lx_respond_status(rs, st, &err);
+        return NULL;
+    }
+    r->api = api;
+    r->reserve = reserve;
+    memcpy(r->id, rq->tail, n);
+    return r;
+}
+
+/* Calls the store and defers the answer. Takes r. */
+static void request_store(lx_state_request *r, lx_store_op op, const void *bytes, size_t n,
+                          const lx_request *rq, lx_response *rs)
+{
+    lx_error err = {0};
+    lx_store_waiter waiter = lx_api_waiter(rq);
+    waiter.reserve = r->reserve;
+    lx_status st = lx_store_call_start(r->api->states, op, r->id, bytes, n, r->api->state_ttl_ms,
+                                       &waiter, &r->call, &err);
+    if (st != LX_OK) {
+        lx_respond_status(rs, st, &err);
+        request_free(r);
+        return;
+    }
+    rs->deferred = (lx_deferred){.context = r,
+                                 .is_done = is_done,
+                                 .finish = finish,
+                                 .release = request_free,
+                                 .deadline_ns = lx_now_ns() + LX_STORE_GRACE_S * LX_NS_PER_S};
+}
+
+/* For `answer`: what a get has found. Free *out with lx_state_fini, also after a failure. */
+static lx_status request_read(const lx_state_request *r, lx_saved_state *out, size_t *bytes,
+                              int64_t *ttl_ms, lx_error *err)
+{
+    const void *blob = lx_store_call_blob(r->call, bytes, ttl_ms);
+    return lx_state_from_blob(r->api, blob, *bytes, out, err);
+}
+
+/* --- describing, downloading, uploading, deleting --- */
 
 static const char octets[] = "application/octet-stream";
 
@@ -23,11 +159,11 @@ static void respond_made(lx_api *api, int status, const lx_json_state *facts,
     lx_json_state own = *facts;
     lx_buffer body;
     lx_buffer_init(&body, MAX_LIST);
-    own.model = lx_state_model_name(api, facts->state);
+    own.model = state_model_name(api, facts->state);
     lx_json_write_state(&own, &body);
     if (notes != NULL)
         lx_json_append_notes(notes, &body);
-    lx_respond_json(rs, status, &body);
+    respond_json(rs, status, &body);
 }
 
 static void respond_facts(lx_api *api, int status, const char *id, const lx_saved_state *s,
@@ -42,7 +178,7 @@ static void answer_facts(lx_state_request *r, lx_response *rs)
     lx_error err = {0};
     size_t bytes = 0;
     int64_t ttl_ms = 0;
-    lx_status st = lx_state_request_read(r, &s, &bytes, &ttl_ms, &err);
+    lx_status st = request_read(r, &s, &bytes, &ttl_ms, &err);
     if (st == LX_OK)
         respond_facts(r->api, 200, r->id, &s, bytes, ttl_ms, rs);
     else
@@ -63,11 +199,11 @@ static void answer_blob(lx_state_request *r, lx_response *rs)
 
 void lx_handle_state_get(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    lx_state_request *r = lx_state_request_new(api, rq, rs);
+    lx_state_request *r = request_new(api, rq, rs);
     if (r == NULL)
         return;
     r->answer = strncmp(rq->accept, octets, sizeof octets - 1) == 0 ? answer_blob : answer_facts;
-    lx_state_request_store(r, LX_STORE_GET, NULL, 0, rq, rs);
+    request_store(r, LX_STORE_GET, NULL, 0, rq, rs);
 }
 
 static void answer_nothing(lx_state_request *r, lx_response *rs)
@@ -78,11 +214,11 @@ static void answer_nothing(lx_state_request *r, lx_response *rs)
 
 void lx_handle_state_delete(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    lx_state_request *r = lx_state_request_new(api, rq, rs);
+    lx_state_request *r = request_new(api, rq, rs);
     if (r == NULL)
         return;
     r->answer = answer_nothing;
-    lx_state_request_store(r, LX_STORE_REMOVE, NULL, 0, rq, rs);
+    request_store(r, LX_STORE_REMOVE, NULL, 0, rq, rs);
 }
 
 static void answer_uploaded(lx_state_request *r, lx_response *rs)
@@ -97,7 +233,7 @@ void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs)
         lx_respond_unread(rs, octets);
         return;
     }
-    lx_state_request *r = lx_state_request_new(api, rq, rs);
+    lx_state_request *r = request_new(api, rq, rs);
     if (r == NULL)
         return;
     lx_error err = {0};
@@ -115,11 +251,11 @@ void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_state_fini(&s);
     r->uploaded_bytes = rq->body_bytes;
     if (st == LX_OK) {
-        lx_state_request_store(r, LX_STORE_PUT, rq->body, rq->body_bytes, rq, rs);
+        request_store(r, LX_STORE_PUT, rq->body, rq->body_bytes, rq, rs);
         return;
     }
     lx_respond_status(rs, st, &err);
-    lx_state_request_free(r);
+    request_free(r);
 }
 
 /* --- making --- */
@@ -150,12 +286,13 @@ static void create_finish(void *context, lx_response *rs)
     const lx_kept_state *k = &w->saver.states[0];
     lx_saved_state s = {.seed = (uint64_t)w->params->sampling.seed,
                         .start = {.rows = k->rows, .n_tokens = k->tokens}};
-    lx_state_describe(w->served->model, &s);
-    (void)snprintf(s.made_by, sizeof s.made_by, "%s", w->served->fingerprint);
-    int32_t turn = lx_serving_enter(w->api->serving);
-    respond_made(w->api, 201, &(lx_json_state){k->id, NULL, &s, k->bytes, w->api->state_ttl_ms},
+    lx_state_describe(w->pending.served->model, &s);
+    (void)snprintf(s.made_by, sizeof s.made_by, "%s", w->pending.served->fingerprint);
+    int32_t turn = lx_serving_enter(w->pending.api->serving);
+    respond_made(w->pending.api, 201,
+                 &(lx_json_state){k->id, NULL, &s, k->bytes, w->pending.api->state_ttl_ms},
                  w->notes, rs);
-    lx_serving_leave(w->api->serving, turn);
+    lx_serving_leave(w->pending.api->serving, turn);
 }
 
 /* The first field of the request that only models of text read; NULL: none. `rules` and `normalize`
@@ -233,25 +370,24 @@ static void start_create(lx_api *api, lx_served_model *served, const lx_state_cr
                              .return_state = true,
                              .state_only = true,
                              .notes = &p->notes};
-    lx_work_defer(api, served, plan, &params, lx_cost_facts(), rq, create_finish, rs);
+    lx_work_defer(api, served, plan, &params, LX_COST_GROWN * lx_cost_states(1), rq, create_finish,
+                  rs);
 }
 
 void lx_handle_states_create(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    if (!lx_request_is_json(rq)) {
-        lx_respond_unread(rs, "application/json");
+    if (!lx_request_begins(api, rq, "application/json", rs))
         return;
-    }
     lx_error err = {0};
     lx_state_create p = {0};
     lx_served_model *served = NULL;
     lx_plan *plan = NULL;
-    lx_status st = lx_api_check_ready(api, &err);
-    if (st == LX_OK)
-        st = lx_json_read_state_create(rq->body, rq->body_bytes, &p, &err);
+    lx_status st = lx_json_read_state_create(rq->body, rq->body_bytes, &p, &err);
     if (st == LX_OK) {
         lx_modality modality = p.prompt != NULL ? LX_TEXT : LX_IMAGE;
-        st = lx_api_find_model(api, p.model, lx_api_made_by(api, p.model, modality), &served, &err);
+        st = lx_serving_find_model(api->serving, p.model,
+                                   lx_serving_made_by(api->serving, p.model, modality), &served,
+                                   &err);
     }
     if (st == LX_OK)
         st = served->model->task->modality == LX_TEXT ? plan_text(api, served, &p, &plan, &err)
@@ -261,4 +397,311 @@ void lx_handle_states_create(lx_api *api, const lx_request *rq, lx_response *rs)
     else
         lx_api_refuse(api, p.model, st, &err, rs);
     lx_state_create_fini(&p);
+}
+
+/* --- copies --- */
+
+typedef struct fork_entry {
+    char id[LX_STATE_ID_MAX + 1];
+    lx_store_call *call;
+    lx_saved_state facts;
+    size_t bytes;
+} fork_entry;
+
+/* The source itself is gone by now: it may be large, and clients may take their answer slowly. */
+typedef struct fork_request {
+    lx_api *api;
+    lx_json_notes notes;
+    lx_reserve *reserve; /* of the copies, on their way to a store elsewhere; NULL: none */
+    int32_t n;
+    fork_entry entries[]; /* [n] */
+} fork_request;
+
+static bool fork_is_done(const void *context)
+{
+    const fork_request *f = context;
+    for (int32_t i = 0; i < f->n; i++) {
+        if (!lx_store_call_done(f->entries[i].call))
+            return false;
+    }
+    return true;
+}
+
+static void fork_finish(void *context, lx_response *rs)
+{
+    const fork_request *f = context;
+    lx_error err = {0};
+    lx_status st = LX_OK;
+    lx_json_state *facts = calloc((size_t)f->n, sizeof *facts);
+    int32_t turn = lx_serving_enter(f->api->serving);
+    if (facts == NULL)
+        st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
+    for (int32_t i = 0; st == LX_OK && i < f->n; i++) {
+        const fork_entry *e = &f->entries[i];
+        st = lx_store_call_status(e->call, &err);
+        facts[i] = (lx_json_state){e->id, state_model_name(f->api, &e->facts), &e->facts, e->bytes,
+                                   f->api->state_ttl_ms};
+    }
+    if (st == LX_OK) {
+        lx_buffer body;
+        lx_buffer_init(&body, MAX_LIST);
+        lx_json_write_state_list(facts, f->n, &body);
+        lx_json_append_notes(&f->notes, &body);
+        respond_json(rs, 201, &body);
+    } else {
+        lx_respond_status(rs, st, &err);
+    }
+    lx_serving_leave(f->api->serving, turn);
+    free(facts);
+}
+
+static void fork_release(void *context)
+{
+    fork_request *f = context;
+    for (int32_t i = 0; i < f->n; i++)
+        lx_store_call_free(f->entries[i].call);
+    lx_reserve_unref(f->reserve);
+    free(f);
+}
+
+/* Copy i continues with random numbers of its own: those of another seed, or of the next sample. */
+static lx_status start_copy(fork_request *f, int32_t i, const lx_saved_state *source,
+                            const lx_state_fork *p, const lx_request *rq, lx_error *err)
+{
+    fork_entry *e = &f->entries[i];
+    lx_saved_state copy = *source;
+    if (p->seeds != NULL)
+        copy.seed = p->seeds[i];
+    else
+        copy.start.first_sample += (uint32_t)i;
+    e->facts = lx_state_facts(&copy);
+    lx_state_make_id(e->id);
+    lx_buffer blob;
+    lx_store_waiter waiter = lx_api_waiter(rq);
+    waiter.reserve = f->reserve;
+    lx_buffer_init(&blob, SIZE_MAX / 2);
+    lx_status st = lx_state_to_blob(f->api, &copy, &blob, err);
+    e->bytes = blob.length;
+    if (st == LX_OK)
+        st = lx_store_call_start(f->api->states, LX_STORE_PUT, e->id, blob.data, blob.length,
+                                 f->api->state_ttl_ms, &waiter, &e->call, err);
+    lx_buffer_fini(&blob);
+    f->n += st == LX_OK;
+    return st;
+}
+
+/* The store's own memory takes a copy over at once, under its own limit. */
+static lx_status reserve_copies(fork_request *f, int32_t n, const lx_saved_state *source,
+                                lx_error *err)
+{
+    int64_t each = lx_state_floats(source) * (int64_t)sizeof(float) +
+                   (int64_t)source->request_bytes +
+                   source->start.n_tokens * (int64_t)sizeof(int32_t) + BLOB_EXTRA;
+    if (!f->api->states->ops->outlives)
+        return LX_OK;
+    return lx_reserve_new(&f->api->answers, n * each, "n", &f->reserve, err);
+}
+
+static void fork_state(lx_api *api, void *params, lx_status st, lx_error *err,
+                       const lx_saved_state *state, const lx_request *rq, lx_response *rs)
+{
+    const lx_state_fork *p = params;
+    size_t bytes = sizeof(fork_request) + (size_t)p->n * sizeof(fork_entry);
+    fork_request *f = st == LX_OK ? calloc(1, bytes) : NULL;
+    if (st == LX_OK && f == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the copies");
+    if (st == LX_OK) {
+        f->api = api;
+        f->notes = p->notes;
+        st = reserve_copies(f, p->n, state, err);
+    }
+    for (int32_t i = 0; st == LX_OK && i < p->n; i++)
+        st = start_copy(f, i, state, p, rq, err);
+    if (st != LX_OK) {
+        lx_respond_status(rs, st, err);
+        if (f != NULL)
+            fork_release(f);
+        return;
+    }
+    rs->deferred = (lx_deferred){.context = f,
+                                 .is_done = fork_is_done,
+                                 .finish = fork_finish,
+                                 .release = fork_release,
+                                 .deadline_ns = lx_now_ns() + LX_STORE_GRACE_S * LX_NS_PER_S};
+}
+
+static void fini_fork(void *params)
+{
+    free(((lx_state_fork *)params)->seeds);
+}
+
+void lx_handle_state_fork(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    lx_error err = {0};
+    lx_state_fork p = {0};
+    size_t n = 0;
+    if (!lx_request_begins(api, rq, "application/json", rs))
+        return;
+    lx_status st = request_id(api, rq, &n, &err);
+    if (st == LX_OK)
+        st = lx_json_read_state_fork(rq->body, rq->body_bytes, api->max_forks, &p, &err);
+    if (st != LX_OK) {
+        lx_respond_status(rs, st, &err);
+        fini_fork(&p);
+        return;
+    }
+    lx_state_source source = {.text = rq->tail,
+                              .bytes = n,
+                              .then = fork_state,
+                              .params = &p,
+                              .params_bytes = sizeof p,
+                              .fini_params = fini_fork};
+    lx_state_resolve(api, &source, rq, rs);
+}
+
+/* --- inspecting --- */
+
+static lx_status read_index(const lx_request *rq, const char *name, int32_t *out, lx_error *err)
+{
+    const char *text = rq->argument(rq->query, name);
+    char *end = NULL;
+    *out = 0;
+    if (text == NULL)
+        return LX_OK;
+    long x = strtol(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || x > 1 << 20) /* strtol takes " 1" and "+1" */
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be a whole number from 0 on", name);
+    *out = (int32_t)x;
+    return LX_OK;
+}
+
+static lx_status check_index(const char *name, int32_t x, int32_t n, lx_error *err)
+{
+    if (x < n)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, name, "%s is %d, the model has 0 to %d", name, x, n - 1);
+}
+
+static lx_json_head head_of(const lx_state_request *r, const lx_model *m)
+{
+    return (lx_json_head){r->id, r->layer, r->head, m->config.n_layers,
+                          lx_model_state_heads(m, r->layer)};
+}
+
+static void write_fields(const lx_state_request *r, const float *state, const lx_model *m,
+                         lx_buffer *out)
+{
+    lx_json_state_field fields[MAX_FIELDS];
+    const lx_state_field *f = NULL;
+    int32_t n = 0;
+    int64_t at = 0;
+    while (n < MAX_FIELDS && (f = lx_model_state_field_at(m, r->layer, r->head, n, &at)) != NULL)
+        fields[n++] = (lx_json_state_field){f->name, f->rows, f->cols, state + at};
+    lx_json_write_fields(&(lx_json_fields){head_of(r, m), n, fields}, out);
+}
+
+/* s and z of a head of linear attention; every field by its name of a kind that has others. */
+static void write_sums(const lx_state_request *r, const float *state, const lx_model *m,
+                       lx_buffer *out)
+{
+    int64_t at_s = 0, at_z = 0;
+    const lx_state_field *field = lx_model_state_field(m, r->layer, r->head, "s", &at_s);
+    if (field == NULL || lx_model_state_field(m, r->layer, r->head, "z", &at_z) == NULL) {
+        write_fields(r, state, m, out);
+        return;
+    }
+    lx_json_write_inspection(&(lx_json_inspection){.head = head_of(r, m),
+                                                   .d_key = field->rows,
+                                                   .d_value = field->cols,
+                                                   .s = state + at_s,
+                                                   .z = state + at_z},
+                             out);
+}
+
+static void write_rows(const lx_state_request *r, const lx_saved_state *s, const lx_model *m,
+                       lx_buffer *out)
+{
+    lx_kept_rows kept = lx_model_kept_rows(m, r->layer, s->start.rows);
+    int32_t n = kept.n < MAX_ROWS ? kept.n : MAX_ROWS;
+    int32_t *positions = calloc((size_t)n + 1, sizeof *positions);
+    float *k = calloc((size_t)n * (size_t)kept.d_key + 1, sizeof *k);
+    float *v = calloc((size_t)n * (size_t)kept.d_value + 1, sizeof *v);
+    if (positions == NULL || k == NULL || v == NULL) {
+        out->status = LX_ERR_NO_MEMORY;
+    } else {
+        lx_model_read_rows(m, r->layer, r->head, s->start.rows, s->start.state, n, positions, k, v);
+        lx_json_write_rows(
+            &(lx_json_rows){.head = {r->id, r->layer, r->head, m->config.n_layers, kept.n_heads},
+                            .d_key = kept.d_key,
+                            .d_value = kept.d_value,
+                            .n_kept = kept.n,
+                            .n = n,
+                            .positions = positions,
+                            .k = k,
+                            .v = v},
+            out);
+    }
+    free(positions);
+    free(k);
+    free(v);
+}
+
+/* A state of nothing yet is zeros. */
+static void write_head(const lx_state_request *r, const lx_saved_state *s, const lx_model *m,
+                       lx_buffer *out)
+{
+    if (lx_model_kept_rows(m, r->layer, 0).n_heads > 0) {
+        write_rows(r, s, m, out);
+        return;
+    }
+    float *nothing = NULL;
+    if (s->start.state == NULL)
+        nothing = calloc((size_t)m->state.fixed_floats, sizeof *nothing);
+    if (s->start.state == NULL && nothing == NULL)
+        out->status = LX_ERR_NO_MEMORY;
+    else
+        write_sums(r, nothing != NULL ? nothing : s->start.state, m, out);
+    free(nothing);
+}
+
+static void answer_inspection(lx_state_request *r, lx_response *rs)
+{
+    lx_saved_state s = {0};
+    lx_error err = {0};
+    lx_served_model *served = NULL;
+    size_t bytes = 0;
+    lx_status st = request_read(r, &s, &bytes, NULL, &err);
+    if (st == LX_OK)
+        st = lx_state_model(r->api, &s, &served, &err);
+    if (st == LX_OK)
+        st = check_index("layer", r->layer, served->model->config.n_layers, &err);
+    if (st == LX_OK)
+        st = check_index("head", r->head, lx_model_state_heads(served->model, r->layer), &err);
+    if (st == LX_OK) {
+        lx_buffer body;
+        lx_buffer_init(&body, MAX_HEAD);
+        write_head(r, &s, served->model, &body);
+        respond_json(rs, 200, &body);
+    } else {
+        lx_respond_status(rs, st, &err);
+    }
+    lx_state_fini(&s);
+}
+
+void lx_handle_state_inspect(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    lx_state_request *r = request_new(api, rq, rs);
+    if (r == NULL)
+        return;
+    lx_error err = {0};
+    lx_status st = read_index(rq, "layer", &r->layer, &err);
+    if (st == LX_OK)
+        st = read_index(rq, "head", &r->head, &err);
+    if (st != LX_OK) {
+        lx_respond_status(rs, st, &err);
+        request_free(r);
+        return;
+    }
+    r->answer = answer_inspection;
+    request_store(r, LX_STORE_GET, NULL, 0, rq, rs);
 }

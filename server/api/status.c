@@ -1,5 +1,6 @@
 /* The routes that describe the server: models, capacity, health, metrics. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -8,9 +9,10 @@
 #include "model/tasks/task.h"
 #include "server/api/api.h"
 #include "server/json/answers.h"
-#include "server/json/status.h"
+#include "server/json/requests.h"
 
-enum { MAX_BODY = 1 << 20 };
+/* Loading has no deadline of its own; the connection of a client that waits for it has this one. */
+enum { MAX_BODY = 1 << 20, PATIENCE_S = 3600 };
 
 static const char json_type[] = "application/json";
 
@@ -68,7 +70,7 @@ void lx_handle_model(lx_api *api, const lx_request *rq, lx_response *rs)
     const lx_served_model *m = lx_serving_find(api->serving, rq->tail);
     if (m == NULL) {
         lx_error err = {0};
-        (void)lx_api_no_model(api, &err);
+        (void)lx_serving_no_model(api->serving, &err);
         lx_respond_error(rs, 404, "model_not_found", "model", err.text);
         return;
     }
@@ -172,28 +174,32 @@ static void append_family(lx_buffer *out, const char *name, const char *kind, co
     lx_buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
 }
 
-static void append_http(lx_http *http, lx_buffer *out)
-{
-    static const char responses[] = "linnet_http_responses_total";
-    lx_http_stats s = lx_http_get_stats(http);
-    append_family(out, "linnet_http_connections", "gauge", "Open connections.");
-    lx_buffer_printf(out, "linnet_http_connections %lld\n", (long long)s.connections);
-    append_family(out, "linnet_http_requests_active", "gauge", "Requests being read or answered.");
-    lx_buffer_printf(out, "linnet_http_requests_active %lld\n", (long long)s.exchanges);
-    append_family(out, "linnet_http_requests_abandoned_total", "counter",
-                  "Requests whose client left, or was too slow, before all of it was read.");
-    lx_buffer_printf(out, "linnet_http_requests_abandoned_total %llu\n",
-                     (unsigned long long)s.abandoned);
-    append_family(out, responses, "counter", "Answers by class of status.");
-    for (int i = 1; i < 6; i++)
-        lx_buffer_printf(out, "%s{code=\"%dxx\"} %llu\n", responses, i,
-                         (unsigned long long)s.responses[i]);
-}
-
 static void append_gauge(lx_buffer *out, const char *name, const char *help, int64_t value)
 {
     append_family(out, name, "gauge", help);
     lx_buffer_printf(out, "%s %lld\n", name, (long long)value);
+}
+
+static void append_counter(lx_buffer *out, const char *name, const char *help, uint64_t value)
+{
+    append_family(out, name, "counter", help);
+    lx_buffer_printf(out, "%s %llu\n", name, (unsigned long long)value);
+}
+
+static void append_http(lx_http *http, lx_buffer *out)
+{
+    static const char responses[] = "linnet_http_responses_total";
+    lx_http_stats s = lx_http_get_stats(http);
+    append_gauge(out, "linnet_http_connections", "Open connections.", s.connections);
+    append_gauge(out, "linnet_http_requests_active", "Requests being read or answered.",
+                 s.exchanges);
+    append_counter(out, "linnet_http_requests_abandoned_total",
+                   "Requests whose client left, or was too slow, before all of it was read.",
+                   s.abandoned);
+    append_family(out, responses, "counter", "Answers by class of status.");
+    for (int i = 1; i < 6; i++)
+        lx_buffer_printf(out, "%s{code=\"%dxx\"} %llu\n", responses, i,
+                         (unsigned long long)s.responses[i]);
 }
 
 static void append_budget(const char *series, const char *help, const lx_budget *b, lx_buffer *out)
@@ -203,8 +209,8 @@ static void append_budget(const char *series, const char *help, const lx_budget 
     (void)snprintf(name, sizeof name, "%s_limit", series);
     append_gauge(out, name, "Bytes that may be reserved.", b->limit);
     (void)snprintf(name, sizeof name, "%s_refused_total", series);
-    append_family(out, name, "counter", "Requests for which there were too few bytes.");
-    lx_buffer_printf(out, "%s %llu\n", name, (unsigned long long)atomic_load(&b->refused));
+    append_counter(out, name, "Requests for which there were too few bytes.",
+                   atomic_load(&b->refused));
 }
 
 static void append_states(lx_state_store *store, lx_buffer *out)
@@ -238,14 +244,11 @@ void lx_handle_metrics(lx_api *api, const lx_request *rq, lx_response *rs)
     append_family(&body, "linnet_build_info", "gauge", "Always 1; what runs, in the labels.");
     lx_buffer_printf(&body, "linnet_build_info{version=\"%s\",backend=\"%s\"} 1\n", LX_VERSION,
                      lx_serving_backend(api->serving));
-    append_family(&body, "linnet_ready", "gauge", "1 when new requests are worked on.");
-    lx_buffer_printf(&body, "linnet_ready %d\n",
-                     lx_serving_get_state(api->serving) == LX_SERVING_READY);
+    append_gauge(&body, "linnet_ready", "1 when new requests are worked on.",
+                 lx_serving_get_state(api->serving) == LX_SERVING_READY);
     append_states(api->states, &body);
-    append_family(&body, "linnet_log_lines_dropped_total", "counter",
-                  "Lines of the log dropped, as it was not read in time.");
-    lx_buffer_printf(&body, "linnet_log_lines_dropped_total %llu\n",
-                     (unsigned long long)lx_log_sink_dropped());
+    append_counter(&body, "linnet_log_lines_dropped_total",
+                   "Lines of the log dropped, as it was not read in time.", lx_log_sink_dropped());
     append_budget("linnet_answer_bytes", "Bytes reserved for requests being answered.",
                   &api->answers, &body);
     append_budget("linnet_body_bytes", "Bytes reserved for bodies and their reading.", &api->bodies,
@@ -254,4 +257,98 @@ void lx_handle_metrics(lx_api *api, const lx_request *rq, lx_response *rs)
     if (http != NULL)
         append_http(http, &body);
     lx_response_take(rs, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
+}
+
+/* --- POST /v1/models/reload: new weights for new requests; the answer comes when they are in use
+ * --- */
+
+typedef struct reloading {
+    lx_reload *reload;
+    lx_json_notes notes;
+} reloading;
+
+static bool is_done(const void *context)
+{
+    return lx_reload_done(((const reloading *)context)->reload);
+}
+
+/* A fault of a model's files is no fault of the server: the operator who put them there mends it.
+ */
+static void refuse_reload(lx_status st, const lx_error *err, lx_response *rs)
+{
+    switch (st) {
+    case LX_ERR_INVALID:
+    case LX_ERR_NOT_FOUND:
+    case LX_ERR_TOO_LARGE:
+    case LX_ERR_FORMAT:
+    case LX_ERR_IO:
+    case LX_ERR_UNSUPPORTED:
+        lx_respond_error(rs, 422, "invalid_model", err->param, err->text);
+        return;
+    default:
+        lx_respond_status(rs, st, err);
+    }
+}
+
+static void finish(void *context, lx_response *rs)
+{
+    const reloading *r = context;
+    const lx_reloaded_model *models = NULL;
+    lx_json_reloaded list[LX_MAX_MODELS];
+    int32_t n = 0;
+    lx_error err = {0};
+    lx_status st = lx_reload_result(r->reload, &models, &n, &err);
+    if (st != LX_OK) {
+        refuse_reload(st, &err, rs);
+        return;
+    }
+    for (int32_t i = 0; i < n; i++)
+        list[i] = (lx_json_reloaded){
+            .id = models[i].name,
+            .fingerprint = models[i].fingerprint,
+            .changed = models[i].changed,
+        };
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_BODY);
+    lx_json_write_reload(list, n, &body);
+    lx_json_append_notes(&r->notes, &body);
+    lx_response_take(rs, 200, "application/json", &body);
+}
+
+/* A client that leaves does not stop a reload. */
+static void release(void *context)
+{
+    reloading *r = context;
+    lx_reload_release(r->reload);
+    free(r);
+}
+
+static lx_status start_reload(lx_api *api, const lx_request *rq, reloading *r, lx_error *err)
+{
+    if (r == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a reload");
+    lx_status st = lx_json_read_reload(rq->body, rq->body_bytes, &r->notes, err);
+    return st == LX_OK ? lx_reload_start(api->serving, rq->wake, rq->wake_context, &r->reload, err)
+                       : st;
+}
+
+void lx_handle_reload(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    lx_error err = {0};
+    if (!lx_request_reads(rq, "application/json", rs))
+        return;
+    reloading *r = calloc(1, sizeof *r);
+    lx_status st = start_reload(api, rq, r, &err);
+    if (st != LX_OK) {
+        free(r);
+        lx_respond_status(rs, st, &err);
+        return;
+    }
+    rs->deferred = (lx_deferred){
+        .context = r,
+        .is_done = is_done,
+        .finish = finish,
+        .release = release,
+        .deadline_ns = lx_now_ns() + PATIENCE_S * LX_NS_PER_S,
+    };
 }

@@ -7,12 +7,14 @@
 
 #include "common/clock.h"
 #include "model/tasks/text.h"
-#include "server/api/cost.h"
 #include "server/api/generation.h"
-#include "server/json/tokens.h"
+#include "server/json/answers.h"
+#include "server/json/requests.h"
 
 /* A normalizer of a tokenizer may make a text longer, by so much (model/tokenizers). */
 enum { LONGER = 4, MORE_TOKENS = 64, READ_S = 60 };
+/* Of an answer: a token's number, a token with its piece but for that. */
+enum { ID_TEXT = 8, PIECE_TEXT = 40, REPLACEMENT = 3 };
 
 typedef struct made {
     lx_reserve *reserve;
@@ -38,6 +40,18 @@ static void release(void *context)
     free(m);
 }
 
+/* Of the texts of all tokens. */
+static int64_t bytes_of(const lx_tokenizer *t, const int32_t *tokens, size_t n)
+{
+    int64_t bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t length = 0;
+        (void)lx_tokenizer_token(t, tokens[i], &length);
+        bytes += (int64_t)length;
+    }
+    return bytes;
+}
+
 /* Room for an answer of so many bytes and the notes; `param` is what makes it large. */
 static lx_status reserve(lx_api *api, int64_t bytes, const lx_json_notes *notes, const char *param,
                          made **out, lx_error *err)
@@ -46,7 +60,9 @@ static lx_status reserve(lx_api *api, int64_t bytes, const lx_json_notes *notes,
     made *m = calloc(1, sizeof *m);
     if (m == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
-    lx_status st = lx_reserve_new(&api->answers, lx_cost_text(bytes), param, &m->reserve, err);
+    /* the text, what it is made of, and its tree */
+    int64_t all = LX_COST_HEAD + 3 * LX_COST_GROWN * bytes;
+    lx_status st = lx_reserve_new(&api->answers, all, param, &m->reserve, err);
     if (st != LX_OK) {
         free(m);
         return st;
@@ -87,13 +103,9 @@ static lx_status encode(const lx_model *model, const lx_tokenize_params *p, lx_t
 
 static int64_t tokens_bytes(const lx_tokenizer *t, const lx_token_list *list, bool with_pieces)
 {
-    int64_t pieces = 0;
-    for (size_t i = 0; i < list->n && with_pieces; i++) {
-        size_t n = 0;
-        (void)lx_tokenizer_token(t, list->ids[i], &n);
-        pieces += (int64_t)n;
-    }
-    return lx_cost_tokens_text((int64_t)list->n, pieces, with_pieces);
+    int64_t pieces = with_pieces ? bytes_of(t, list->ids, list->n) : 0;
+    return LX_COST_FIRST + (int64_t)list->n * (with_pieces ? PIECE_TEXT : ID_TEXT) +
+           pieces * LX_COST_ESCAPED;
 }
 
 static lx_status tokenize(lx_api *api, const lx_model *model, const lx_tokenize_params *p,
@@ -114,19 +126,15 @@ static lx_status tokenize(lx_api *api, const lx_model *model, const lx_tokenize_
 
 void lx_handle_tokenize(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    if (!lx_request_is_json(rq)) {
-        lx_respond_unread(rs, "application/json");
+    if (!lx_request_begins(api, rq, "application/json", rs))
         return;
-    }
     made *m = NULL;
     lx_error err = {0};
     lx_tokenize_params p = {.bytes = 0};
     lx_served_model *served = NULL;
-    lx_status st = lx_api_check_ready(api, &err);
+    lx_status st = lx_json_read_tokenize(rq->body, rq->body_bytes, &p, &err);
     if (st == LX_OK)
-        st = lx_json_read_tokenize(rq->body, rq->body_bytes, &p, &err);
-    if (st == LX_OK)
-        st = lx_api_find_model(api, p.model, LX_TEXT, &served, &err);
+        st = lx_serving_find_model(api->serving, p.model, LX_TEXT, &served, &err);
     if (st == LX_OK)
         st = tokenize(api, served->model, &p, &m, &err);
     respond(st, &err, served, m, rs);
@@ -155,7 +163,8 @@ static lx_status detokenize(lx_api *api, const lx_model *model, const lx_detoken
                             made **out, lx_error *err)
 {
     lx_buffer text;
-    int64_t most = lx_cost_content_text(model->tokenizer, p->tokens, p->n);
+    int64_t most = LX_COST_FIRST +
+                   (REPLACEMENT + bytes_of(model->tokenizer, p->tokens, p->n)) * LX_COST_ESCAPED;
     lx_status st = reserve(api, most, &p->notes, "tokens", out, err);
     if (st != LX_OK)
         return st;
@@ -174,19 +183,15 @@ static lx_status detokenize(lx_api *api, const lx_model *model, const lx_detoken
 
 void lx_handle_detokenize(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    if (!lx_request_is_json(rq)) {
-        lx_respond_unread(rs, "application/json");
+    if (!lx_request_begins(api, rq, "application/json", rs))
         return;
-    }
     made *m = NULL;
     lx_error err = {0};
     lx_detokenize_params p = {.n = 0};
     lx_served_model *served = NULL;
-    lx_status st = lx_api_check_ready(api, &err);
+    lx_status st = lx_json_read_detokenize(rq->body, rq->body_bytes, &p, &err);
     if (st == LX_OK)
-        st = lx_json_read_detokenize(rq->body, rq->body_bytes, &p, &err);
-    if (st == LX_OK)
-        st = lx_api_find_model(api, p.model, LX_TEXT, &served, &err);
+        st = lx_serving_find_model(api->serving, p.model, LX_TEXT, &served, &err);
     if (st == LX_OK)
         st = detokenize(api, served->model, &p, &m, &err);
     respond(st, &err, served, m, rs);

@@ -6,57 +6,40 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "server/api/api.h"
-#include "server/api/cost.h"
-#include "server/api/generation.h"
-#include "server/auth/keys.h"
+#include "server/api/pending.h"
 #include "server/http/sse.h"
 #include "server/json/transcriptions.h"
 
 enum {
-    READ_GRACE_S = 60,      /* that a slow reader may take beyond the request's time */
     PULL_BYTES = 16 * 1024, /* a pull of a stream stops here */
 };
 
 /* A request that is being answered. */
 typedef struct heard {
-    lx_api *api;
-    lx_served_model *served;
+    lx_pending pending;
     lx_hearing *hearing;
     lx_transcription_params asked; /* without its file */
-    lx_key *key;                   /* whose limits it uses, NULL: none */
-    lx_key_load load;
-    lx_reserve *reserve;
-    _Atomic bool counted;
-    int64_t text_bytes; /* of the answer, at most */
-    int32_t n_sent;     /* tokens that a stream has sent */
+    int64_t text_bytes;            /* of the answer, at most */
+    int32_t n_sent;                /* tokens that a stream has sent */
 } heard;
 
 /* --- how it ends --- */
 
 static bool count(heard *h, lx_status st)
 {
-    if (atomic_exchange(&h->counted, true))
-        return false;
-    lx_count_outcome(h->served, st);
-    lx_histogram_observe(&h->served->metrics.request_time, lx_now_ns() - h->hearing->submitted_ns);
-    return true;
+    return lx_pending_count(&h->pending, st, h->hearing->submitted_ns);
 }
 
 static lx_status status_of(const heard *h, lx_error *err)
 {
-    if (h->hearing->status == LX_ERR_CANCELLED &&
-        lx_serving_get_state(h->api->serving) == LX_SERVING_DRAINING)
-        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,
-                       "the server is shutting down and could not finish this answer");
     *err = h->hearing->err;
-    return h->hearing->status;
+    return lx_pending_status(&h->pending, h->hearing->status, err);
 }
 
 static lx_json_transcript transcript_of(const heard *h)
 {
-    return (lx_json_transcript){.model = h->served->model->name,
-                                .fingerprint = h->served->fingerprint,
+    return (lx_json_transcript){.model = h->pending.served->model->name,
+                                .fingerprint = h->pending.served->fingerprint,
                                 .said = &h->hearing->said,
                                 .rows = h->hearing->rows,
                                 .asked = &h->asked};
@@ -86,7 +69,7 @@ static void finish(void *context, lx_response *rs)
     lx_status st = status_of(h, &err);
     (void)count(h, st);
     if (st != LX_OK) {
-        int32_t again_s = st == LX_ERR_BUSY ? lx_served_retry_after_s(h->served) : 0;
+        int32_t again_s = st == LX_ERR_BUSY ? lx_served_retry_after_s(h->pending.served) : 0;
         lx_respond_unstarted(rs, st, &err, again_s);
         return;
     }
@@ -141,10 +124,9 @@ static lx_phase phase_of(const lx_hearing *h)
 static void cancel(void *context)
 {
     heard *h = context;
-    if (count(h, LX_ERR_CANCELLED)) /* unless its answer is complete */
-        atomic_fetch_add(&h->served->metrics.abandoned[phase_of(h->hearing)], 1);
+    lx_pending_abandon(&h->pending, phase_of(h->hearing), h->hearing->submitted_ns);
     lx_hearing_cancel(h->hearing);
-    lx_transcriber_poke(h->served->transcriber);
+    lx_transcriber_poke(h->pending.served->transcriber);
 }
 
 static void release(void *context)
@@ -153,10 +135,7 @@ static void release(void *context)
     if (h->hearing != NULL)
         lx_hearing_detach(h->hearing);
     lx_hearing_unref(h->hearing);
-    if (h->key != NULL)
-        lx_key_give_back(h->key, &h->load, false);
-    lx_served_unref(h->served);
-    lx_reserve_unref(h->reserve);
+    lx_pending_fini(&h->pending);
     free(h);
 }
 
@@ -175,19 +154,15 @@ static int64_t longest_token(const lx_model *m)
 /* What it may take: all that follows from its bytes and from the longest sound. */
 static lx_status reserve(heard *h, size_t file_bytes, int32_t *again_s, lx_error *err)
 {
-    const lx_model *m = h->served->model;
-    const lx_listener *l = lx_transcriber_listener(h->served->transcriber);
-    int64_t token = longest_token(m);
-    h->text_bytes = lx_transcript_text_bytes(&h->asked, m->max_rows, token);
+    const lx_model *m = h->pending.served->model;
+    const lx_listener *l = lx_transcriber_listener(h->pending.served->transcriber);
     int64_t notes = lx_cost_notes(&h->asked.notes);
-    h->text_bytes += notes;
+    h->text_bytes = lx_transcript_text_bytes(&h->asked, m->max_rows, longest_token(m)) + notes;
     int64_t bytes = (int64_t)(sizeof *h + LX_HEARING_BYTES + file_bytes + 1) + notes +
-                    lx_listener_bytes(l, h->asked.beam) + lx_cost_stream() +
-                    lx_transcript_work_bytes(&h->asked, m->max_rows, token);
-    lx_status st = lx_reserve_new(&h->api->answers, bytes, "file", &h->reserve, err);
-    if (st == LX_ERR_BUSY)
-        *again_s = lx_served_retry_after_s(h->served);
-    return st;
+                    lx_listener_bytes(l, h->asked.beam) + LX_COST_STREAM +
+                    (LX_COST_GROWN + 1) * h->text_bytes;
+    return lx_pending_reserve(h->pending.api, h->pending.served, bytes, "file", &h->pending.reserve,
+                              again_s, err);
 }
 
 /* A text has at most as many tokens as the longest sound has rows. So many the key must have, and
@@ -195,32 +170,22 @@ static lx_status reserve(heard *h, size_t file_bytes, int32_t *again_s, lx_error
 static lx_status take_load(heard *h, const lx_upload *file, const lx_request *rq, int32_t *again_s,
                            lx_error *err)
 {
-    lx_key *key = lx_key_of(&rq->client);
-    if (key == NULL)
-        return LX_OK;
-    const lx_listener *l = lx_transcriber_listener(h->served->transcriber);
-    h->load = (lx_key_load){.n_samples = 1};
+    const lx_key *key = lx_key_of(&rq->client);
+    const lx_listener *l = lx_transcriber_listener(h->pending.served->transcriber);
+    int64_t n_tokens = 0;
     lx_status st = LX_OK;
-    if (lx_key_counts_tokens(key)) /* else the file is not opened for its weight */
-        st = lx_listener_weigh(l, file->data, file->bytes, "file", &h->load.n_tokens, err);
+    if (key != NULL && lx_key_counts_tokens(key)) /* else the file is not opened for its weight */
+        st = lx_listener_weigh(l, file->data, file->bytes, "file", &n_tokens, err);
     if (st != LX_OK)
         return st;
-    st = lx_key_take(key, &h->load, lx_now_ns(), again_s, err);
+    st = lx_pending_take(&h->pending, rq, n_tokens, 1, again_s, err);
     if (st == LX_ERR_INVALID)
         return lx_fail(
             err, st, "file",
             "decoding the file counts as %lld tokens, which are more than a key may have "
             "per minute (--key-tokens)",
-            (long long)h->load.n_tokens);
-    h->key = st == LX_OK ? key : NULL;
+            (long long)n_tokens);
     return st;
-}
-
-static void refund(heard *h)
-{
-    if (h->key != NULL)
-        lx_key_give_back(h->key, &h->load, true);
-    h->key = NULL;
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -231,7 +196,7 @@ static int64_t earlier(int64_t a, int64_t b)
 static lx_status submit(heard *h, const lx_upload *file, const lx_request *rq, int32_t *again_s,
                         lx_error *err)
 {
-    const lx_api *api = h->api;
+    const lx_api *api = h->pending.api;
     int64_t now = lx_now_ns(), queue = api->queue_timeout_ns, first = api->first_token_timeout_ns;
     int64_t timeout = lx_api_timeout_ns(api, h->asked.timeout_ms);
     const lx_hearing_params params = {
@@ -240,15 +205,15 @@ static lx_status submit(heard *h, const lx_upload *file, const lx_request *rq, i
         .beam = h->asked.beam,
         .deadline_ns = now + (first > 0 ? earlier(first, timeout) : timeout),
         .queue_deadline_ns = queue > 0 ? now + queue : 0,
-        .reserve = h->reserve,
+        .reserve = h->pending.reserve,
         .wake = rq->wake,
         .context = rq->wake_context,
     };
     lx_status st = lx_hearing_new(&params, &h->hearing, err);
     if (st == LX_OK)
-        st = lx_transcriber_submit(h->served->transcriber, h->hearing, err);
+        st = lx_transcriber_submit(h->pending.served->transcriber, h->hearing, err);
     if (st == LX_ERR_BUSY)
-        *again_s = lx_served_retry_after_s(h->served);
+        *again_s = lx_served_retry_after_s(h->pending.served);
     return st;
 }
 
@@ -261,13 +226,13 @@ static lx_status start(heard *h, const lx_upload *file, const lx_request *rq, in
     if (st == LX_OK)
         st = submit(h, file, rq, again_s, err);
     if (st != LX_OK)
-        refund(h);
+        lx_pending_refund(&h->pending);
     return st;
 }
 
 static void defer(heard *h, lx_response *rs)
 {
-    int64_t deadline = h->hearing->params.deadline_ns + READ_GRACE_S * LX_NS_PER_S;
+    int64_t deadline = lx_pending_read_by(h->hearing->params.deadline_ns);
     rs->deferred = (lx_deferred){.context = h,
                                  .is_done = is_done,
                                  .finish = finish,
@@ -293,35 +258,29 @@ static void answer(lx_api *api, lx_served_model *served, const lx_transcription_
         lx_api_refuse(api, p->model, LX_ERR_NO_MEMORY, &err, rs);
         return;
     }
-    h->api = api;
-    h->served = served;
+    lx_pending_init(&h->pending, api, served);
     h->asked = *p;
     h->asked.file = (lx_upload){.data = NULL};
-    lx_served_ref(served);
     lx_status st = start(h, &p->file, rq, &again_s, &err);
     if (st == LX_OK) {
         defer(h, rs);
         return;
     }
-    lx_count_outcome(served, st);
+    lx_served_count(served, st);
     lx_respond_unstarted(rs, st, &err, again_s);
     release(h);
 }
 
 void lx_handle_transcriptions(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    if (!lx_request_is_multipart(rq)) {
-        lx_respond_unread(rs, "multipart/form-data");
+    if (!lx_request_begins(api, rq, "multipart/form-data", rs))
         return;
-    }
     lx_error err = {0};
     lx_transcription_params p = {.timeout_ms = 0};
     lx_served_model *served = NULL;
-    lx_status st = lx_api_check_ready(api, &err);
+    lx_status st = lx_form_read_transcription(rq->content_type, rq->body, rq->body_bytes, &p, &err);
     if (st == LX_OK)
-        st = lx_form_read_transcription(rq->content_type, rq->body, rq->body_bytes, &p, &err);
-    if (st == LX_OK)
-        st = lx_api_find_model(api, p.model, LX_SPEECH, &served, &err);
+        st = lx_serving_find_model(api->serving, p.model, LX_SPEECH, &served, &err);
     if (st == LX_OK)
         answer(api, served, &p, rq, rs);
     else

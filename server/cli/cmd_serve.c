@@ -24,7 +24,7 @@
 #include "server/cli/serve_options.h"
 #include "server/routes/painter.h"
 #include "server/routes/routes.h"
-#include "server/states/redis_url.h"
+#include "server/states/redis.h"
 
 enum { LAST_LINES_MS = 500, MAX_PEM = 1 << 20, MAX_PASSWORD = 4096 };
 

@@ -148,7 +148,8 @@ static bool store_answers(lx_state_store *states)
 {
     store_probe p = {.mutex = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
     static const lx_owner no_name = {.name = ""};
-    states->ops->get(states, &no_name, "nothing", 0, note_answer, &p);
+    states->ops->call(states, &(lx_store_request){LX_STORE_GET, &no_name, "nothing", NULL, 0, 0},
+                      note_answer, &p);
     (void)pthread_mutex_lock(&p.mutex);
     while (!p.done)
         (void)pthread_cond_wait(&p.answered, &p.mutex);

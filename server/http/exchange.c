@@ -4,7 +4,7 @@
  *   READING   first call: framing is checked, a bad one refused before its body is read;
  *             next calls: the body is collected up to the limit, what is over it is dropped
  *   WORKING   the connection is suspended; a worker has the exchange, or a wake will give it to one
- *             (work.c). Requests that cost nothing, as probes, are answered without it
+ *             (turns.c). Requests that cost nothing, as probes, are answered without it
  *   SENDING   an answer is queued; a stream's reader is in response.c
  */
 #include <stdio.h>
@@ -20,41 +20,6 @@
 enum { DROPPED_BODY_BYTES = 32 << 20, OUT_BYTES = 128 * 1024 };
 
 /* --- life --- */
-
-void lx_exchange_ref(lx_exchange *ex)
-{
-    atomic_fetch_add(&ex->refs, 1);
-}
-
-void lx_exchange_free_body(lx_exchange *ex)
-{
-    lx_buffer_fini(&ex->body);
-    if (ex->share != NULL)
-        lx_shares_leave(&ex->http->shares, ex->share, (int64_t)ex->reserved);
-    ex->share = NULL;
-    ex->reserved = 0;
-}
-
-void lx_exchange_unref(lx_exchange *ex)
-{
-    if (atomic_fetch_sub(&ex->refs, 1) != 1)
-        return;
-    if (ex->answering)
-        atomic_fetch_sub(&ex->http->n_answering, 1);
-    if (ex->deferred.context != NULL)
-        ex->deferred.release(ex->deferred.context);
-    if (ex->before.context != NULL)
-        ex->before.release(ex->before.context);
-    if (ex->passed)
-        ex->http->options.leave(ex->http->options.access, &ex->pass);
-    free(ex->response.body);
-    free(ex->shown);
-    lx_exchange_free_body(ex);
-    lx_buffer_fini(&ex->out);
-    (void)pthread_mutex_destroy(&ex->lock);
-    atomic_fetch_sub(&ex->http->n_exchanges, 1);
-    free(ex);
-}
 
 static void make_id(lx_http *h, char id[LX_MAX_REQUEST_ID + 1])
 {
@@ -257,6 +222,115 @@ static enum MHD_Result refuse_body(lx_exchange *ex)
     return refuse(ex, large ? 413 : 503, &err, false);
 }
 
+/* --- working: on a worker ---
+ *
+ * A worker calls the handler and, where the answer comes later, does every step of it until it is
+ * whole, or a stream that the connection's thread reads. Of a stream that is costly a worker makes
+ * every piece.
+ *
+ *   start_work        suspends the connection and gives the exchange to the workers
+ *   lx_exchange_work  on a worker, once for the request and once for each wake
+ *   take_answer       on the connection's thread again: what the worker has left
+ */
+
+static enum MHD_Result start_work(lx_exchange *ex)
+{
+    ex->phase = LX_EXCHANGE_WORKING;
+    ex->given_ns = lx_now_ns();
+    lx_watch_set_deadline(&ex->http->watch, ex->conn,
+                          0); /* none: `handle_request` looks at the time */
+    bool there = lx_watch_attach(&ex->http->watch, ex->conn, ex);
+    return there && lx_exchange_give(ex) ? MHD_YES : MHD_NO;
+}
+
+/* From now on the answer comes from here, or from what this one hands over to. */
+static void take_over(lx_exchange *ex, const lx_deferred *deferred)
+{
+    (void)pthread_mutex_lock(&ex->lock);
+    ex->before = ex->deferred;
+    ex->deferred = *deferred;
+    bool left = ex->left;
+    (void)pthread_mutex_unlock(&ex->lock);
+    if (left)
+        lx_exchange_cancel(ex);
+    lx_watch_set_deadline(&ex->http->watch, ex->conn, deferred->deadline_ns);
+}
+
+/* The request itself, unless it has waited for too long. */
+static void handle_request(lx_exchange *ex, lx_response *rs)
+{
+    const lx_http_options *o = &ex->http->options;
+    lx_error err = {0};
+    ex->handled = true;
+    if (lx_now_ns() - ex->given_ns < o->wait_ns) {
+        o->handle(o->context, &ex->request, rs);
+    } else {
+        (void)lx_fail(&err, LX_ERR_BUSY, NULL,
+                      "the server was busy with other requests for %.3g s (--timeout)",
+                      (double)o->wait_ns / (double)LX_NS_PER_S);
+        o->refuse(o->context, 503, &err, rs);
+    }
+    lx_http_keep_body(ex);
+    lx_exchange_free_body(ex);
+}
+
+/* Whether *rs is to be sent now; otherwise there is nothing to do before the next wake. */
+static bool make_answer(lx_exchange *ex, lx_response *rs)
+{
+    if (!ex->handled) {
+        if (lx_exchange_is_left(ex))
+            return false;
+        handle_request(ex, rs);
+        if (rs->deferred.context == NULL)
+            return true;
+        take_over(ex, &rs->deferred);
+    } else if (ex->deferred.pull != NULL) {
+        return !lx_exchange_is_left(ex) && lx_http_pull(ex);
+    }
+    while (rs->deferred.pull == NULL) {
+        if (lx_exchange_is_left(ex))
+            return false;
+        const lx_deferred *d = &ex->deferred;
+        if (d->advance != NULL)
+            d->advance(d->context);
+        if (!d->is_done(d->context))
+            return false;
+        *rs = (lx_response){0};
+        d->finish(d->context, rs);
+        if (rs->deferred.context == NULL || ex->before.context != NULL)
+            return true;
+        take_over(ex, &rs->deferred);
+    }
+    return true;
+}
+
+void lx_exchange_work(lx_exchange *ex)
+{
+    for (bool over = false; !over;) {
+        lx_response rs = {0};
+        bool ready = make_answer(ex, &rs);
+        over = lx_exchange_end_turn(ex, ready ? &rs : NULL);
+    }
+    lx_exchange_unref(ex);
+}
+
+static enum MHD_Result take_answer(lx_exchange *ex)
+{
+    (void)pthread_mutex_lock(&ex->lock);
+    bool ready = !ex->working;
+    (void)pthread_mutex_unlock(&ex->lock);
+    if (!ready)
+        return MHD_NO; /* the client left, or the server stops */
+    lx_response rs = ex->response;
+    ex->response = (lx_response){0};
+    if (rs.deferred.pull != NULL)
+        return lx_http_queue_stream(ex, &rs);
+    if (ex->deferred.context == NULL)
+        lx_watch_set_deadline(&ex->http->watch, ex->conn,
+                              lx_now_ns() + ex->http->options.idle_timeout_s * LX_NS_PER_S);
+    return lx_http_queue(ex, &rs, false);
+}
+
 /* --- answering --- */
 
 static const char *argument(const void *query, const char *name)
@@ -298,7 +372,7 @@ static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *meth
     ex->answering = true;
     atomic_fetch_add(&ex->http->n_answering, 1);
     if (ex->body.length > 0 || o->is_quick == NULL || !o->is_quick(method, url))
-        return lx_exchange_start_work(ex);
+        return start_work(ex);
     lx_response rs = {0};
     o->handle(o->context, &ex->request, &rs);
     lx_watch_set_deadline(&ex->http->watch, ex->conn,
@@ -314,7 +388,7 @@ enum MHD_Result lx_exchange_on_call(void *cls, struct MHD_Connection *connection
     if (ex == NULL)
         return begin(cls, connection, method, url, version, con_cls);
     if (ex->phase == LX_EXCHANGE_WORKING)
-        return lx_exchange_take_answer(ex);
+        return take_answer(ex);
     if (ex->phase == LX_EXCHANGE_SENDING) /* refused in the first call; the rest is not read */
         return MHD_YES;
     if (*upload_bytes > 0)

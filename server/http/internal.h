@@ -6,8 +6,10 @@
  *   watch lock     the list of connections, their deadlines and current exchanges
  *   exchange lock  one exchange's {suspended, woken, left, completed, working, busy};
  *                  MHD_suspend_connection and MHD_resume_connection are called with it held, as
- * they must agree with the flags workers' lock  the lines of exchanges that wait for a worker The
- * watcher never wakes an exchange under the watch lock: it takes a reference first.
+ *                  they must agree with the flags
+ *   workers' lock  the lines of exchanges that wait for a worker
+ *
+ * The watcher never wakes an exchange under the watch lock: it takes a reference first.
  *
  * An exchange (one request and its answer) is referenced by its connection until the completion
  * callback, by a streaming response, by the workers, and for moments by the watcher. The deferred
@@ -48,7 +50,7 @@ typedef struct lx_http_conn {
     int64_t n_exchanges;
 } lx_http_conn;
 
-/* A socket that is only read until its peer ends; see linger.c. */
+/* A socket that is only read until its peer ends; see watch.c. */
 typedef struct lx_linger {
     int fd;
     int64_t deadline_ns, dropped;
@@ -77,9 +79,11 @@ typedef struct lx_watch {
 /* See workers.c. */
 typedef struct lx_workers {
     pthread_mutex_t lock;
-    pthread_cond_t more;              /* exchanges that wait, or the end */
-    struct lx_exchange *first, *last; /* the heads of lines */
-    pthread_t *threads;               /* [n] */
+    pthread_cond_t more;                  /* exchanges that wait, or the end */
+    struct lx_exchange *first, *last;     /* the heads of lines */
+    void (*work)(struct lx_exchange *ex); /* lx_exchange_work */
+    void (*drop)(struct lx_exchange *ex); /* lx_exchange_drop */
+    pthread_t *threads;                   /* [n] */
     int32_t n;
     bool stopping;
 } lx_workers;
@@ -153,11 +157,11 @@ enum MHD_Result lx_exchange_on_call(void *cls, struct MHD_Connection *connection
                                     size_t *upload_bytes, void **con_cls);
 void lx_exchange_on_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
                               enum MHD_RequestTerminationCode code);
+
+/* turns.c */
 void lx_exchange_ref(lx_exchange *ex);
 void lx_exchange_unref(lx_exchange *ex);
 void lx_exchange_free_body(lx_exchange *ex);
-
-/* work.c */
 void lx_exchange_wake(void *context);      /* there is more; any thread */
 void lx_exchange_kill(lx_exchange *ex);    /* the client left; any thread */
 void lx_exchange_cancel(lx_exchange *ex);  /* stop making the answer, still send what it says */
@@ -168,16 +172,19 @@ bool lx_exchange_suspend(lx_exchange *ex);
 /* The connection's thread: suspends the connection until a worker has done its part, which begins
    now. False when the client left or the server stops. */
 bool lx_exchange_give(lx_exchange *ex);
-/* The connection's thread: has a worker answer the request, and sends what it has made. */
-enum MHD_Result lx_exchange_start_work(lx_exchange *ex);
-enum MHD_Result lx_exchange_take_answer(lx_exchange *ex);
+/* A worker's turn: it leaves the answer, or NULL: there is none yet. False: it has to look again.
+ */
+bool lx_exchange_end_turn(lx_exchange *ex, const lx_response *rs);
+void lx_exchange_drop(lx_exchange *ex); /* lx_exchange_work, when no worker has a turn any more */
+
+/* exchange.c */
 void lx_exchange_work(lx_exchange *ex); /* a worker's turn; takes a reference over */
-void lx_exchange_drop(lx_exchange *ex); /* the same, when no worker will have a turn any more */
 
 /* workers.c */
-lx_status lx_workers_start(lx_workers *w, int32_t n, lx_error *err) LX_MUST_USE;
-/* Takes a reference of the exchange, which has lx_exchange_work called. False: they have stopped.
- */
+/* n threads that call `work` for each exchange; `drop` gets those that are left at the end. */
+lx_status lx_workers_start(lx_workers *w, int32_t n, void (*work)(lx_exchange *ex),
+                           void (*drop)(lx_exchange *ex), lx_error *err) LX_MUST_USE;
+/* Takes a reference of the exchange, which `work` gets. False: they have stopped. */
 bool lx_workers_add(lx_workers *w, lx_exchange *ex) LX_MUST_USE;
 /* Waits for what is under way and drops the rest; nothing is taken from then on. */
 void lx_workers_stop(lx_workers *w);
@@ -207,12 +214,8 @@ void lx_recv_detach(int fd);
 lx_front *lx_recv_front(int fd); /* NULL: there is none */
 ssize_t lx_recv_through(lx_front *f, const lx_recv_source *source, char *to, size_t max);
 
-/* linger.c */
-void lx_linger_add(lx_watch *w, int fd); /* keeps a duplicate; any thread */
-void lx_linger_read(lx_watch *w, uint64_t key);
-void lx_linger_end(lx_watch *w, int64_t now); /* closes what is late */
-
 /* watch.c */
+void lx_linger_add(lx_watch *w, int fd); /* keeps a duplicate; any thread */
 /* max_connections: as the library has it, of which a few are kept free for new ones. */
 lx_status lx_watch_start(lx_watch *w, int32_t ping_s, int32_t max_connections,
                          lx_error *err) LX_MUST_USE;

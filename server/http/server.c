@@ -157,7 +157,8 @@ lx_status lx_http_start(const lx_http_options *options, lx_http **out, lx_error 
     if (st == LX_OK)
         st = lx_watch_start(&h->watch, options->ping_s, options->max_connections, err);
     if (st == LX_OK)
-        st = lx_workers_start(&h->workers, options->n_threads, err);
+        st = lx_workers_start(&h->workers, options->n_threads, lx_exchange_work, lx_exchange_drop,
+                              err);
     bool works = st == LX_OK;
     if (st == LX_OK)
         st = lx_http_listen(options->host, options->port, &fd, &h->port, err);

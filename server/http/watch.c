@@ -7,7 +7,7 @@
  *     one event (the library's epoll is edge-triggered and it may not look again)
  *   - a client that sends its head or body, or reads its answer, so slowly that the idle timeout
  *     never fires: every connection has a deadline, at which the socket is shut down
- *   - the rest of a refused request (linger.c)
+ *   - the rest of a refused request
  *   - a stream that has been silent for so long that a comment keeps the proxies in between awake
  *   - connections without a request that fill the table: the library takes no new ones then, so the
  *     one that is idle for longest is shut down before
@@ -41,6 +41,73 @@ static void set_deadline(lx_http_conn *conn, int64_t deadline_ns)
     int64_t soon = lx_now_ns() + HANG_UP_MS * LX_NS_PER_MS;
     bool hurry = conn->hung_up && conn->exchange == NULL && deadline_ns > soon;
     conn->deadline_ns = hurry ? soon : deadline_ns;
+}
+
+/* --- lingering ---
+ *
+ * When a request is refused before it has been read, its client is often still sending. Closing the
+ * socket then makes the system answer with a reset, which destroys the refusal on its way. So a
+ * duplicate of the socket is kept here, read and dropped until the client ends, within limits of
+ * number, bytes and time.
+ */
+
+enum { LINGER_BYTES = 32 << 20, LINGER_MS = 2000, BLOCK = 16 * 1024, BLOCKS_A_TURN = 64 };
+
+/* Under the lock. */
+static void drop_lingering(lx_watch *w, int32_t i)
+{
+    (void)close(w->lingering[i].fd); /* epoll forgets it: no other descriptor shares it by now */
+    w->lingering[i] = w->lingering[--w->n_lingering];
+}
+
+void lx_linger_add(lx_watch *w, int fd)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    int copy = w->n_lingering < LX_MAX_LINGERING ? dup(fd) : -1;
+    struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP,
+                            .data.u64 = LX_LINGER_KEY | (uint32_t)copy};
+    if (copy >= 0 && epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, copy, &e) == 0)
+        w->lingering[w->n_lingering++] =
+            (lx_linger){.fd = copy, .deadline_ns = lx_now_ns() + LINGER_MS * LX_NS_PER_MS};
+    else if (copy >= 0)
+        (void)close(copy);
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+/* False when the client has ended or enough was dropped. */
+static bool read_some(lx_linger *l)
+{
+    char block[BLOCK];
+    for (int i = 0; i < BLOCKS_A_TURN; i++) {
+        ssize_t n = recv(l->fd, block, sizeof block, MSG_DONTWAIT);
+        if (n <= 0)
+            return n < 0;
+        l->dropped += n;
+    }
+    return l->dropped < LINGER_BYTES;
+}
+
+static void linger_read(lx_watch *w, uint64_t key)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    for (int32_t i = 0; i < w->n_lingering; i++) {
+        if ((LX_LINGER_KEY | (uint32_t)w->lingering[i].fd) != key)
+            continue;
+        if (!read_some(&w->lingering[i]))
+            drop_lingering(w, i);
+        break;
+    }
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+static void linger_end(lx_watch *w, int64_t now)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    for (int32_t i = w->n_lingering - 1; i >= 0; i--) {
+        if (now >= w->lingering[i].deadline_ns)
+            drop_lingering(w, i);
+    }
+    (void)pthread_mutex_unlock(&w->lock);
 }
 
 /* --- idle connections; under the lock --- */
@@ -122,7 +189,7 @@ static int32_t scan(lx_watch *w, int64_t now, lx_exchange **silent)
 
 static void tick(lx_watch *w, int64_t now)
 {
-    lx_linger_end(w, now);
+    linger_end(w, now);
     lx_exchange *silent[BATCH];
     int32_t n = scan(w, now, silent);
     for (int32_t i = 0; i < n; i++) {
@@ -144,7 +211,7 @@ static void *watch_main(void *arg)
                 return NULL;
             bool lingers = (events[i].data.u64 & LX_LINGER_KEY) != 0;
             if (lingers)
-                lx_linger_read(w, events[i].data.u64);
+                linger_read(w, events[i].data.u64);
             lx_exchange *ex = lingers ? NULL : hang_up(w, events[i].data.u64);
             if (ex != NULL) {
                 lx_exchange_kill(ex);
@@ -199,7 +266,7 @@ void lx_watch_stop(lx_watch *w)
         (void)eventfd_write(w->stop_fd, 1);
         (void)pthread_join(w->thread, NULL);
     }
-    lx_linger_end(w, INT64_MAX);
+    linger_end(w, INT64_MAX);
     if (w->epoll_fd >= 0)
         (void)close(w->epoll_fd);
     if (w->stop_fd >= 0)

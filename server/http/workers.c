@@ -1,6 +1,6 @@
 /*
  * The workers: threads that do what requests ask for, so that the library's threads only move bytes
- * and a probe never waits behind work (work.c).
+ * and a probe never waits behind work (exchange.c).
  *
  * What waits stands in lines, one for each client key, and the lines take turns: a key with a
  * hundred large bodies makes another key's request wait for those that are under way, not for all.
@@ -48,16 +48,17 @@ static void *run(void *context)
         }
         lx_exchange *ex = take(w);
         (void)pthread_mutex_unlock(&w->lock);
-        lx_exchange_work(ex);
+        w->work(ex);
         (void)pthread_mutex_lock(&w->lock);
     }
     (void)pthread_mutex_unlock(&w->lock);
     return NULL;
 }
 
-lx_status lx_workers_start(lx_workers *w, int32_t n, lx_error *err)
+lx_status lx_workers_start(lx_workers *w, int32_t n, void (*work)(lx_exchange *ex),
+                           void (*drop)(lx_exchange *ex), lx_error *err)
 {
-    *w = (lx_workers){.threads = calloc((size_t)n, sizeof *w->threads)};
+    *w = (lx_workers){.work = work, .drop = drop, .threads = calloc((size_t)n, sizeof *w->threads)};
     (void)pthread_mutex_init(&w->lock, NULL);
     (void)pthread_cond_init(&w->more, NULL);
     while (w->threads != NULL && w->n < n && pthread_create(&w->threads[w->n], NULL, run, w) == 0)
@@ -102,7 +103,7 @@ void lx_workers_stop(lx_workers *w)
     for (int32_t i = 0; i < w->n; i++)
         (void)pthread_join(w->threads[i], NULL);
     while (w->first != NULL)
-        lx_exchange_drop(take(w));
+        w->drop(take(w));
 }
 
 void lx_workers_fini(lx_workers *w)

@@ -1,11 +1,12 @@
-/* Completions, models, health and errors as JSON (see answers.h). */
+/* Answers that are text, and those of the server's own state, as JSON (see answers.h). */
 #include "server/json/answers.h"
 
 #include <string.h>
 
-#include "model/formats/json_memory.h"
 #include "server/json/fields.h"
 #include "server/json/parts.h"
+
+/* --- completions --- */
 
 /* "message", or in a chunk "delta", which tells the role once. */
 static json_t *make_message(const lx_json_choice *c, bool chunk)
@@ -15,72 +16,52 @@ static json_t *make_message(const lx_json_choice *c, bool chunk)
     return json_pack("{s:s, s:s%}", "role", "assistant", "content", c->text, c->text_bytes);
 }
 
-/* Lists of ids; NULL without memory. */
-static json_t *make_ids(const int32_t *ids, int32_t n)
+static void write_ids(const char *name, const int32_t *ids, int32_t n, lx_buffer *out)
 {
-    json_t *list = json_array();
-    for (int32_t i = 0; list != NULL && i < n; i++) {
-        if (json_array_append_new(list, json_integer(ids[i])) != 0) {
-            json_decref(list);
-            list = NULL;
-        }
+    lx_buffer_printf(out, ",\"%s\":[", name);
+    for (int32_t i = 0; i < n; i++)
+        lx_buffer_printf(out, "%s%d", i > 0 ? "," : "", ids[i]);
+    lx_buffer_puts(out, "]");
+}
+
+static void write_prompt_ids(const lx_json_choice *c, lx_buffer *out)
+{
+    if (c->prompt_ids != NULL)
+        write_ids("prompt_token_ids", c->prompt_ids, c->n_prompt_ids, out);
+}
+
+/* Tokens of the prompt have no id here. */
+static void write_token_ids(const lx_json_choice *c, lx_buffer *out)
+{
+    const char *comma = "";
+    lx_buffer_puts(out, ",\"token_ids\":[");
+    for (int32_t i = 0; i < c->n_tokens; i++) {
+        if (c->tokens[i].id < 0)
+            continue;
+        lx_buffer_printf(out, "%s%d", comma, c->tokens[i].id);
+        comma = ",";
     }
-    return list;
+    lx_buffer_puts(out, "]");
 }
 
-static json_t *make_token_ids(const lx_json_choice *c)
+static void write_choice(const lx_json_completion *f, const lx_json_choice *c, lx_buffer *out)
 {
-    json_t *list = json_array();
-    for (int32_t i = 0; list != NULL && i < c->n_tokens; i++) {
-        if (c->tokens[i].id >= 0 &&
-            json_array_append_new(list, json_integer(c->tokens[i].id)) != 0) {
-            json_decref(list);
-            list = NULL;
-        }
-    }
-    return list;
-}
-
-static bool add_prompt_ids(json_t *o, const lx_json_choice *c)
-{
-    return c->prompt_ids == NULL ||
-           json_object_set_new(o, "prompt_token_ids", make_ids(c->prompt_ids, c->n_prompt_ids)) ==
-               0;
-}
-
-static json_t *make_choice(const lx_json_completion *f, const lx_json_choice *c)
-{
-    json_t *logprobs =
-        c->logprobs != NULL ? lx_json_make_logprobs(c->logprobs, f->chat) : json_null();
-    json_t *o =
-        f->chat ? json_pack("{s:i, s:o, s:o, s:s?}", "index", (int)c->index,
-                            f->chunk ? "delta" : "message", make_message(c, f->chunk), "logprobs",
-                            logprobs, "finish_reason", c->finish_reason)
-                : json_pack("{s:i, s:s%, s:o, s:s?}", "index", (int)c->index, "text", c->text,
-                            c->text_bytes, "logprobs", logprobs, "finish_reason", c->finish_reason);
-    bool ok = o != NULL;
-    if (ok && f->token_ids)
-        ok = json_object_set_new(o, "token_ids", make_token_ids(c)) == 0;
-    if (ok && f->token_ids && !f->chat)
-        ok = add_prompt_ids(o, c);
-    if (ok && c->has_score)
-        ok = json_object_set_new(o, "mean_logprob", lx_json_real_or_null(c->mean_logprob)) == 0;
-    if (ok)
-        return o;
-    json_decref(o);
-    return NULL;
-}
-
-static json_t *make_choices(const lx_json_completion *c)
-{
-    json_t *list = json_array();
-    for (int32_t i = 0; list != NULL && i < c->n_choices; i++) {
-        if (json_array_append_new(list, make_choice(c, &c->choices[i])) != 0) {
-            json_decref(list);
-            list = NULL;
-        }
-    }
-    return list;
+    lx_json_open(
+        f->chat ? json_pack("{s:i, s:o}", "index", (int)c->index, f->chunk ? "delta" : "message",
+                            make_message(c, f->chunk))
+                : json_pack("{s:i, s:s%}", "index", (int)c->index, "text", c->text, c->text_bytes),
+        out);
+    lx_buffer_puts(out, ",\"logprobs\":");
+    lx_json_write_logprobs(c->logprobs, f->chat, out);
+    lx_json_members(json_pack("{s:s?}", "finish_reason", c->finish_reason), out);
+    if (f->token_ids)
+        write_token_ids(c, out);
+    if (f->token_ids && !f->chat)
+        write_prompt_ids(c, out);
+    if (c->has_score)
+        lx_json_members(json_pack("{s:o}", "mean_logprob", lx_json_real_or_null(c->mean_logprob)),
+                        out);
+    lx_buffer_puts(out, "}");
 }
 
 static json_t *make_usage(const lx_json_usage *u)
@@ -96,29 +77,28 @@ void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out)
     const char *object = !c->chat   ? "text_completion"
                          : c->chunk ? "chat.completion.chunk"
                                     : "chat.completion";
-    json_t *root =
-        json_pack("{s:s, s:s, s:I, s:s, s:s, s:I, s:o}", "id", c->id, "object", object, "created",
-                  (json_int_t)c->created, "model", c->model, "system_fingerprint", c->fingerprint,
-                  "seed", (json_int_t)c->seed, "choices", make_choices(c));
-    json_error_t e;
-    bool ok = root != NULL;
-    if (ok && (c->usage != NULL || c->null_usage))
-        ok = json_object_set_new(root, "usage",
-                                 c->usage != NULL ? make_usage(c->usage) : json_null()) == 0;
-    if (ok && c->token_ids && c->chat && c->n_choices > 0) /* one prompt for all choices */
-        ok = add_prompt_ids(root, &c->choices[0]);
-    if (ok && c->timings != NULL)
-        ok = json_object_set_new(root, "timings", lx_json_make_timings(c->timings)) == 0;
-    if (ok && c->notes != NULL && lx_json_count_notes(c->notes) > 0)
-        ok = json_object_set_new(root, "warnings", lx_json_make_notes(c->notes)) == 0;
-    if (ok && c->states != NULL)
-        ok = json_object_set_new(root, "states",
-                                 lx_json_load(c->states, strlen(c->states), 0, &e)) == 0;
-    if (!ok) {
-        json_decref(root);
-        root = NULL;
+    lx_json_open(json_pack("{s:s, s:s, s:I, s:s, s:s, s:I}", "id", c->id, "object", object,
+                           "created", (json_int_t)c->created, "model", c->model,
+                           "system_fingerprint", c->fingerprint, "seed", (json_int_t)c->seed),
+                 out);
+    lx_buffer_puts(out, ",\"choices\":[");
+    for (int32_t i = 0; i < c->n_choices; i++) {
+        lx_buffer_puts(out, i > 0 ? "," : "");
+        write_choice(c, &c->choices[i], out);
     }
-    lx_json_dump(root, out);
+    lx_buffer_puts(out, "]");
+    if (c->usage != NULL || c->null_usage)
+        lx_json_members(
+            json_pack("{s:o}", "usage", c->usage != NULL ? make_usage(c->usage) : json_null()),
+            out);
+    if (c->token_ids && c->chat && c->n_choices > 0) /* one prompt for all choices */
+        write_prompt_ids(&c->choices[0], out);
+    if (c->timings != NULL)
+        lx_json_write_timings(c->timings, out);
+    lx_json_write_notes(c->notes, out);
+    if (c->states != NULL)
+        lx_buffer_printf(out, ",\"states\":%s", c->states);
+    lx_buffer_puts(out, "}");
 }
 
 void lx_json_write_error(const char *message, const char *type, const char *param, const char *code,
@@ -130,16 +110,14 @@ void lx_json_write_error(const char *message, const char *type, const char *para
                  out);
 }
 
+/* --- models --- */
+
 static json_t *make_kinds(const lx_json_model *m)
 {
     json_t *list = json_array();
-    bool ok = list != NULL;
-    for (int32_t i = 0; i < m->n_kinds && ok; i++)
-        ok = json_array_append_new(list, json_string(m->kinds[i])) == 0;
-    if (ok)
-        return list;
-    json_decref(list);
-    return NULL;
+    for (int32_t i = 0; i < m->n_kinds; i++)
+        list = lx_json_add(list, json_string(m->kinds[i]));
+    return list;
 }
 
 static json_t *make_words(const lx_card_field *f)
@@ -147,11 +125,7 @@ static json_t *make_words(const lx_card_field *f)
     json_t *list = json_array();
     for (int32_t i = 0; i < f->n; i++) {
         const char *text = f->text + (size_t)i * f->apart;
-        json_t *word = json_stringn(text, strcspn(text, " "));
-        if (json_array_append_new(list, word) != 0) {
-            json_decref(list);
-            return NULL;
-        }
+        list = lx_json_add(list, json_stringn(text, strcspn(text, " ")));
     }
     return list;
 }
@@ -210,21 +184,103 @@ void lx_json_write_model(const lx_json_model *model, lx_buffer *out)
 
 void lx_json_write_models(const lx_json_model *models, int32_t n, lx_buffer *out)
 {
-    json_t *list = json_array();
-    bool ok = list != NULL;
-    for (int32_t i = 0; ok && i < n; i++)
-        ok = json_array_append_new(list, make_model(&models[i])) == 0;
-    if (!ok) {
-        json_decref(list);
-        list = NULL;
-    }
-    lx_json_dump(json_pack("{s:s, s:o}", "object", "list", "data", list), out);
+    lx_buffer_puts(out, "{\"object\":\"list\",\"data\":[");
+    for (int32_t i = 0; i < n; i++)
+        lx_json_item(i, make_model(&models[i]), out);
+    lx_buffer_puts(out, "]}");
 }
+
+/* --- the server --- */
 
 void lx_json_write_health(const lx_json_health *h, lx_buffer *out)
 {
     lx_json_dump(json_pack("{s:s, s:s, s:s, s:I, s:I}", "status", h->status, "version", h->version,
                            "backend", h->backend, "uptime_s", (json_int_t)h->uptime_s,
                            "last_step_ms", (json_int_t)h->last_step_ms),
+                 out);
+}
+
+static json_t *make_capacity(const lx_json_capacity *c)
+{
+    return json_pack("{s:s, s:{s:I, s:I, s:I}, s:{s:I, s:I}, s:I, s:f, s:f}", "id", c->id, "slots",
+                     "total", (json_int_t)c->slots, "used", (json_int_t)c->slots_used, "free",
+                     (json_int_t)(c->slots - c->slots_used), "queue", "length",
+                     (json_int_t)c->queue_length, "limit", (json_int_t)c->queue_limit,
+                     "state_bytes", (json_int_t)c->state_bytes, "estimated_wait_s", c->wait_s,
+                     "step_s", c->step_s);
+}
+
+static void write_budget(const char *name, lx_json_budget b, lx_buffer *out)
+{
+    lx_json_members(json_pack("{s:{s:I, s:I, s:I}}", name, "limit", (json_int_t)b.limit, "used",
+                              (json_int_t)b.used, "free", (json_int_t)(b.limit - b.used)),
+                    out);
+}
+
+void lx_json_write_capacity(const char *status, const lx_json_capacity *models, int32_t n,
+                            lx_json_budget answers, lx_json_budget bodies, lx_buffer *out)
+{
+    lx_json_open(json_pack("{s:s, s:s}", "object", "capacity", "status", status), out);
+    lx_buffer_puts(out, ",\"models\":[");
+    for (int32_t i = 0; i < n; i++)
+        lx_json_item(i, make_capacity(&models[i]), out);
+    lx_buffer_puts(out, "]");
+    write_budget("answer_bytes", answers, out);
+    write_budget("body_bytes", bodies, out);
+    lx_buffer_puts(out, "}");
+}
+
+void lx_json_write_reload(const lx_json_reloaded *models, int32_t n, lx_buffer *out)
+{
+    lx_buffer_puts(out, "{\"object\":\"reload\",\"status\":\"done\",\"models\":[");
+    for (int32_t i = 0; i < n; i++)
+        lx_json_item(i,
+                     json_pack("{s:s, s:s, s:b}", "id", models[i].id, "system_fingerprint",
+                               models[i].fingerprint, "changed", models[i].changed),
+                     out);
+    lx_buffer_puts(out, "]}");
+}
+
+/* --- tokens --- */
+
+static json_t *make_bytes(const char *text, size_t n)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        list = lx_json_add(list, json_integer((unsigned char)text[i]));
+    return list;
+}
+
+static void write_piece(const lx_tokenizer *t, int32_t id, lx_buffer *out)
+{
+    size_t n = 0;
+    const char *text = lx_tokenizer_token(t, id, &n);
+    if (text == NULL) {
+        text = "";
+        n = 0;
+    }
+    json_t *piece = json_stringn(text, n); /* NULL when that is not UTF-8 */
+    lx_json_dump(json_pack("{s:i, s:o}", "id", (int)id, "piece",
+                           piece != NULL ? piece : make_bytes(text, n)),
+                 out);
+}
+
+void lx_json_write_tokens(const lx_tokenizer *t, const lx_token_list *list, bool with_pieces,
+                          lx_buffer *out)
+{
+    lx_buffer_puts(out, "{\"tokens\":[");
+    for (size_t i = 0; i < list->n; i++) {
+        lx_buffer_puts(out, i > 0 ? "," : "");
+        if (with_pieces)
+            write_piece(t, list->ids[i], out);
+        else
+            lx_buffer_printf(out, "%d", list->ids[i]);
+    }
+    lx_buffer_puts(out, "]}");
+}
+
+void lx_json_write_content(const lx_buffer *text, lx_buffer *out)
+{
+    lx_json_dump(json_pack("{s:s%}", "content", text->data != NULL ? text->data : "", text->length),
                  out);
 }

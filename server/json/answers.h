@@ -1,10 +1,9 @@
 /*
- * JSON in and out as plain structs: the only part of the server that knows the JSON library.
+ * Answers as plain structs, and their JSON. A writer appends to *out, whose status says whether
+ * memory or room was missing; a writer owns nothing. Thread: any.
  *
- * Reading is strict: depth and number of values limited (scan.h), no duplicate keys, no
- * trailing bytes, valid UTF-8, finite numbers, every field of the right type and within its range;
- * a fault names its field. Fields that change nothing become warnings
- * (server/json/request_fields.h), null means absent.
+ * Answers are written piece by piece (fields.h), so that writing them takes little more than their
+ * text.
  */
 #ifndef LINNET_SERVER_JSON_ANSWERS_H
 #define LINNET_SERVER_JSON_ANSWERS_H
@@ -13,94 +12,13 @@
 #include <stdint.h>
 
 #include "common/buffer.h"
-#include "kernels/kernels.h"
-#include "model/chat.h"
-#include "model/tasks/poem.h"
-#include "server/engine/sampling.h"
-#include "server/engine/stops.h"
-#include "server/json/limits.h"
+#include "model/config.h"
+#include "model/tasks/task.h"
+#include "model/tokenizers/tokenizer.h"
 #include "server/json/parts.h"
+#include "server/states/blob.h"
 
-enum { LX_MAX_PROMPTS = 256, LX_MAX_BIASES = 1024, LX_MAX_ASKED_TOKENS = 1000000 };
-enum { LX_MAX_ASKED_BIAS = 100 }; /* of logit_bias, either way; so little bans a token */
-
-/* A text, or tokens. */
-typedef struct lx_prompt {
-    char *text; /* owned, not only NUL-terminated text: see bytes; NULL: tokens */
-    size_t bytes;
-    int32_t *ids; /* [n_ids], owned */
-    int32_t n_ids;
-} lx_prompt;
-
-typedef struct lx_chat_message {
-    lx_chat_role role;
-    char *text; /* owned */
-    size_t bytes;
-} lx_chat_message;
-
-/* Frees the texts of a request that was read from JSON. */
-void lx_poem_fields_fini(lx_poem_request *p);
-
-typedef struct lx_completion_params {
-    char model[LX_MAX_MODEL_NAME];
-    lx_prompt *prompts; /* [n_prompts], owned */
-    int32_t n_prompts;
-    int32_t n, max_tokens;                           /* max_tokens 0: the whole answer */
-    const char *max_tokens_field, *min_tokens_field; /* static: the names they were read by */
-    bool no_tokens;     /* the client's max_tokens is 0: the prompt's scores are all it wants */
-    int32_t best_of;    /* samples of which the n best are answered; 0: n */
-    int32_t n_logprobs; /* likeliest tokens beside each one; -1: no log-probabilities at all */
-    lx_bias *biases;    /* [n_biases], owned, ids ascending; the model may not have them */
-    int32_t n_biases;
-    int32_t *allowed; /* [n_allowed], owned: the only ids that are drawn; NULL: all */
-    int32_t n_allowed;
-    int32_t min_tokens; /* before these no token ends an answer, and no stop string counts */
-    lx_stops stops;
-    bool keeps_stop;      /* the stop string that ended an answer is a part of it */
-    bool echo;            /* the prompt, then its completion */
-    bool ignore_eos;      /* the end of an answer that has no fixed one is not drawn */
-    lx_poem_request poem; /* its texts are owned */
-    lx_sampling_params sampling;
-    lx_json_notes notes; /* of the body */
-    bool stream, include_usage, rules, normalize;
-    bool usage_always;     /* a stream's every event tells the usage so far */
-    bool return_token_ids; /* the answer has the ids of the prompt's and its own tokens */
-    bool chat;             /* read from messages, answered as chat.completion */
-    bool response;         /* a chat, too; read from input, answered as a response */
-    bool input_is_text;    /* of a response: input is a text, not a list of messages */
-    bool continues;        /* of a chat: the answer goes on with the last message */
-    bool begins_answer;    /* of a chat: the template's begin of an answer stands at the end */
-    bool wants_logprobs;   /* of a chat or a response, with n_top beside each: see n_logprobs */
-    int32_t n_top;
-    const char *leading; /* static, of a chat: what an answer may begin with and is not told */
-    char *instructions;  /* of a response: owned, also messages[0]; NULL: none */
-    size_t instructions_bytes;
-    lx_chat_message *messages; /* [n_messages], owned; of a chat, the last one is the prompt, too */
-    int32_t n_messages;
-    char *state; /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
-    bool return_state;
-    const char *suspend; /* the field that asked for it: "suspend" or "park"; NULL: no */
-    const struct lx_saved_state *from; /* what `state` stands for, filled in by the handler */
-    int64_t timeout_ms;                /* 0: the server's */
-} lx_completion_params;
-
-/* Every default: no prompt, n 1, temperature 0.8, top_p 1, top_k 0, rules and normalize on. */
-void lx_completion_params_init(lx_completion_params *p);
-void lx_completion_params_fini(lx_completion_params *p);
-
-/* LX_ERR_INVALID with err->param naming the field ("body" when it is the JSON as a whole).
- *p is initialised by the call and must be freed with fini, also after a failure. */
-lx_status lx_json_read_completion(const char *body, size_t bytes, int32_t max_n,
-                                  lx_completion_params *p, lx_error *err) LX_MUST_USE;
-
-/* The same for POST /v1/chat/completions: the prompt is the text of the last message. */
-lx_status lx_json_read_chat(const char *body, size_t bytes, int32_t max_n, lx_completion_params *p,
-                            lx_error *err) LX_MUST_USE;
-
-/* The same for POST /v1/responses: messages[0] are the instructions, if there are any; the prompt
-   is the text of the last message. */
-lx_status lx_json_read_response(const char *body, size_t bytes, lx_completion_params *p,
-                                lx_error *err) LX_MUST_USE;
+/* --- completions --- */
 
 typedef struct lx_json_choice {
     int32_t index;
@@ -113,7 +31,7 @@ typedef struct lx_json_choice {
     const lx_json_logprobs *logprobs; /* NULL: null */
     const lx_json_token *tokens;      /* [n_tokens], told where the answer tells ids */
     int32_t n_tokens;
-    const int32_t *prompt_ids; /* [n_prompt_ids], likewise; NULL: not told here */
+    const int32_t *prompt_ids; /* [n_prompt_ids], where the answer tells ids; NULL: none here */
     int32_t n_prompt_ids;
 } lx_json_choice;
 
@@ -137,6 +55,178 @@ void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out);
 void lx_json_write_error(const char *message, const char *type, const char *param, const char *code,
                          lx_buffer *out);
 
+/* --- responses --- */
+
+typedef struct lx_json_response {
+    const char *id, *item_id; /* of the response, and of the one message that it puts out */
+    const char *model, *fingerprint;
+    int64_t created, seed;
+    const char *instructions; /* NULL: none */
+    size_t instructions_bytes;
+    int32_t max_output_tokens; /* 0: not given */
+    int32_t n_logprobs;        /* as in lx_completion_params */
+    double temperature, top_p;
+    const lx_json_choice *choice; /* with its finish_reason: the whole answer. NULL: in progress */
+    const lx_json_usage *usage;   /* these two with the whole answer */
+    const lx_json_timings *timings;
+    const lx_json_notes *notes;
+} lx_json_response;
+
+/* The events in the order of a stream. */
+typedef enum lx_response_event {
+    LX_RESPONSE_CREATED,
+    LX_RESPONSE_IN_PROGRESS,
+    LX_RESPONSE_ITEM_ADDED,
+    LX_RESPONSE_PART_ADDED,
+    LX_RESPONSE_DELTA, /* any number of them; choice is what is new */
+    LX_RESPONSE_TEXT_DONE,
+    LX_RESPONSE_PART_DONE,
+    LX_RESPONSE_ITEM_DONE,
+    LX_RESPONSE_ENDED /* "response.completed", or "response.incomplete" */
+} lx_response_event;
+
+void lx_json_write_response(const lx_json_response *r, lx_buffer *out);
+/* The event's type, and its data, which has that number in the stream, from 0 on. */
+const char *lx_json_response_event_name(const lx_json_response *r, lx_response_event event);
+void lx_json_write_response_event(const lx_json_response *r, lx_response_event event,
+                                  int64_t number, lx_buffer *out);
+
+/* --- images and scores --- */
+
+typedef struct lx_json_pixels { /* usage */
+    int64_t given, made;
+    int64_t cached; /* of the given ones: what a state or another request had computed */
+} lx_json_pixels;
+
+typedef struct lx_json_images {
+    const char *model, *fingerprint, *size;
+    int64_t created, seed;
+    lx_json_pixels usage;
+    const lx_json_timings *timings;
+    int32_t class_number;       /* what was asked for: the class + 1, 0: nothing */
+    const lx_json_notes *notes; /* sent as warnings; NULL: none */
+} lx_json_images;
+
+/* begin, then add for each image, then end. */
+void lx_json_images_begin(const lx_json_images *a, lx_buffer *out);
+/* suspended: the picture is not whole, as the server stops. */
+void lx_json_images_add(int32_t index, const lx_buffer *png, double bits_per_dim, bool suspended,
+                        lx_buffer *out);
+/* states: see lx_json_image_event. */
+void lx_json_images_end(const char *states, lx_buffer *out);
+
+/* An event that carries a picture. */
+typedef struct lx_json_image_event {
+    const char *type, *size;
+    int64_t created;
+    int32_t index;   /* which sample */
+    int32_t partial; /* which partial image, -1: the last picture, with all that follows */
+    int64_t seed;
+    double bits_per_dim;
+    lx_json_pixels usage;
+    int32_t class_number;       /* of the last picture; see lx_json_images */
+    const lx_json_notes *notes; /* of the last picture, sent as warnings; NULL: none */
+    const char *states;         /* a JSON list of what was kept; NULL: left out */
+} lx_json_image_event;
+
+void lx_json_write_image_event(const lx_json_image_event *e, const lx_buffer *png, lx_buffer *out);
+/* An event of n new values from `start` in the raster. */
+void lx_json_write_values_event(const char *type, int32_t index, int32_t start,
+                                const uint8_t *values, int32_t n, lx_buffer *out);
+
+typedef struct lx_json_score {
+    const char *model, *fingerprint;
+    const char *mean_name; /* "bits_per_dim" */
+    int64_t n_prompt;
+    int32_t n;
+    const float *logprobs; /* [n], natural logarithms */
+    double unit;           /* nats that make one of the answer's units */
+    const lx_json_timings *timings;
+} lx_json_score;
+
+/* The mean and every value's surprise, -logprob / unit. */
+void lx_json_write_score(const lx_json_score *s, lx_buffer *out);
+
+/* --- states --- */
+
+/* The facts about a state in an answer. */
+typedef struct lx_json_state {
+    const char *id;
+    const char *model; /* NULL: not served here */
+    const lx_saved_state *state;
+    size_t bytes;
+    int64_t ttl_ms;
+} lx_json_state;
+
+void lx_json_write_state(const lx_json_state *s, lx_buffer *out);
+/* {"object": "list", "data": [...]} */
+void lx_json_write_state_list(const lx_json_state *states, int32_t n, lx_buffer *out);
+
+/* One head of a state. */
+typedef struct lx_json_head {
+    const char *id;
+    int32_t layer, head, n_layers, n_heads;
+} lx_json_head;
+
+/* s and z of one head, and what can be read off them. */
+typedef struct lx_json_inspection {
+    lx_json_head head;
+    int32_t d_key, d_value;
+    const float *s; /* [d_key, d_value] */
+    const float *z; /* [d_key] */
+} lx_json_inspection;
+
+void lx_json_write_inspection(const lx_json_inspection *l, lx_buffer *out);
+
+/* What one head keeps, whatever its kind. */
+typedef struct lx_json_state_field {
+    const char *name;
+    int32_t rows, cols;
+    const float *values; /* [rows, cols] */
+} lx_json_state_field;
+
+typedef struct lx_json_fields {
+    lx_json_head head;
+    int32_t n;
+    const lx_json_state_field *fields; /* [n] */
+} lx_json_fields;
+
+void lx_json_write_fields(const lx_json_fields *l, lx_buffer *out);
+
+/* The newest rows that one head keeps. */
+typedef struct lx_json_rows {
+    lx_json_head head;
+    int32_t d_key, d_value;
+    int32_t n_kept, n;        /* rows there are, and rows that follow */
+    const int32_t *positions; /* [n] ascending */
+    const float *k, *v;       /* [n, d_key], [n, d_value] */
+} lx_json_rows;
+
+void lx_json_write_rows(const lx_json_rows *r, lx_buffer *out);
+
+/* Element `index` of an answer's "states". */
+typedef struct lx_json_kept {
+    const char *id;
+    lx_status status; /* LX_OK: kept */
+    const char *why;  /* not */
+    int32_t index, tokens, rows;
+    size_t bytes;         /* of the blob */
+    int64_t memory_bytes; /* of the network's state in it */
+} lx_json_kept;
+
+void lx_json_append_kept(const lx_json_kept *k, lx_buffer *out);
+
+/* --- tokens --- */
+
+/* {"tokens": [...]}: numbers, or with pieces {"id", "piece"}, a piece being a text or, where that
+   is not UTF-8, its bytes. */
+void lx_json_write_tokens(const lx_tokenizer *t, const lx_token_list *list, bool with_pieces,
+                          lx_buffer *out);
+/* {"content": "..."} */
+void lx_json_write_content(const lx_buffer *text, lx_buffer *out);
+
+/* --- models and the server --- */
+
 typedef struct lx_json_model {
     const char *id, *task, *fingerprint;
     int64_t created;
@@ -157,5 +247,28 @@ typedef struct lx_json_health {
 } lx_json_health;
 
 void lx_json_write_health(const lx_json_health *h, lx_buffer *out);
+
+typedef struct lx_json_capacity {
+    const char *id; /* the model's */
+    int64_t slots, slots_used, queue_length, queue_limit;
+    int64_t state_bytes; /* of one sample */
+    double wait_s;       /* until a request sent now would begin, estimated */
+    double step_s;       /* mean time of a step, 0 before the first */
+} lx_json_capacity;
+
+typedef struct lx_json_budget {
+    int64_t limit, used;
+} lx_json_budget;
+
+/* status: "ready", "loading", ... */
+void lx_json_write_capacity(const char *status, const lx_json_capacity *models, int32_t n,
+                            lx_json_budget answers, lx_json_budget bodies, lx_buffer *out);
+
+typedef struct lx_json_reloaded {
+    const char *id, *fingerprint;
+    bool changed; /* other weights than before */
+} lx_json_reloaded;
+
+void lx_json_write_reload(const lx_json_reloaded *models, int32_t n, lx_buffer *out);
 
 #endif

@@ -6,10 +6,7 @@
 #include "model/ctc.h"
 #include "server/json/field_readers.h"
 #include "server/json/fields.h"
-#include "server/json/image_requests.h"
-#include "server/json/states.h"
-#include "server/json/tokens.h"
-#include "server/json/transcriptions.h"
+#include "server/json/requests.h"
 
 /* Routes. */
 enum {

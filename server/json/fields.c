@@ -16,7 +16,7 @@
 #include "model/formats/json_memory.h"
 #include "server/json/scan.h"
 
-enum { WRITE_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) };
+enum { WRITE_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) | JSON_ENCODE_ANY };
 
 /* --- parsing --- */
 
@@ -116,7 +116,6 @@ static int append_dumped(const char *text, size_t n, void *out)
     return ((lx_buffer *)out)->status == LX_OK ? 0 : -1;
 }
 
-/* Writes and frees root; a value that could not be built leaves the buffer without memory. */
 void lx_json_dump(json_t *root, lx_buffer *out)
 {
     if (root == NULL || json_dump_callback(root, append_dumped, out, WRITE_FLAGS) != 0) {
@@ -124,6 +123,38 @@ void lx_json_dump(json_t *root, lx_buffer *out)
             out->status = LX_ERR_NO_MEMORY;
     }
     json_decref(root);
+}
+
+void lx_json_open(json_t *root, lx_buffer *out)
+{
+    lx_json_dump(root, out);
+    if (out->status == LX_OK)
+        out->length--;
+}
+
+void lx_json_members(json_t *object, lx_buffer *out)
+{
+    size_t begin = out->length;
+    lx_json_open(object, out);
+    if (out->status == LX_OK)
+        out->data[begin] = ',';
+}
+
+void lx_json_item(int64_t i, json_t *value, lx_buffer *out)
+{
+    if (i > 0)
+        lx_buffer_puts(out, ",");
+    lx_json_dump(value, out);
+}
+
+json_t *lx_json_add(json_t *list, json_t *item)
+{
+    if (list != NULL && json_array_append_new(list, item) == 0)
+        return list;
+    if (list == NULL)
+        json_decref(item);
+    json_decref(list);
+    return NULL;
 }
 
 json_t *lx_json_real_or_null(double x)

@@ -1,22 +1,14 @@
 /*
- * Answers about images and scores (see image_requests.h). The small part of an object is built by
- * the JSON library; pictures and long lists, which need no escaping, are appended behind it as
+ * Answers about images and scores (see answers.h). The small part of an object is built by
+ * the JSON library; pictures and long lists, which need no escaping, are appended after it as
  * text.
  */
 #include <math.h>
 
 #include "common/base64.h"
+#include "server/json/answers.h"
 #include "server/json/fields.h"
-#include "server/json/image_requests.h"
 #include "server/json/parts.h"
-
-/* The object without its closing brace. */
-static void dump_open(json_t *root, lx_buffer *out)
-{
-    lx_json_dump(root, out);
-    if (out->status == LX_OK)
-        out->length--;
-}
 
 /* With as many digits as a float has: what is read back is the same number. */
 static void append_real(double x, lx_buffer *out)
@@ -37,10 +29,7 @@ static void append_subject(int32_t class_number, const lx_json_notes *notes, lx_
 {
     if (class_number > 0)
         lx_buffer_printf(out, ",\"class\":%d", class_number - 1);
-    if (notes == NULL || lx_json_count_notes(notes) == 0)
-        return;
-    lx_buffer_puts(out, ",\"warnings\":");
-    lx_json_dump(lx_json_make_notes(notes), out);
+    lx_json_write_notes(notes, out);
 }
 
 static void append_picture(const lx_buffer *png, lx_buffer *out)
@@ -63,12 +52,12 @@ static json_t *make_usage(lx_json_pixels u)
 
 void lx_json_images_begin(const lx_json_images *a, lx_buffer *out)
 {
-    dump_open(json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o}", "created",
-                        (json_int_t)a->created, "background", "opaque", "output_format", "png",
-                        "size", a->size, "model", a->model, "system_fingerprint", a->fingerprint,
-                        "seed", (json_int_t)a->seed, "usage", make_usage(a->usage), "timings",
-                        lx_json_make_timings(a->timings)),
-              out);
+    lx_json_open(json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "created",
+                           (json_int_t)a->created, "background", "opaque", "output_format", "png",
+                           "size", a->size, "model", a->model, "system_fingerprint", a->fingerprint,
+                           "seed", (json_int_t)a->seed, "usage", make_usage(a->usage)),
+                 out);
+    lx_json_write_timings(a->timings, out);
     append_subject(a->class_number, a->notes, out);
     lx_buffer_puts(out, ",\"data\":[");
 }
@@ -100,12 +89,8 @@ void lx_json_write_image_event(const lx_json_image_event *e, const lx_buffer *pn
             ? json_pack("{s:i}", "partial_image_index", (int)e->partial)
             : json_pack("{s:I, s:o, s:o}", "seed", (json_int_t)e->seed, "bits_per_dim",
                         lx_json_real_or_null(e->bits_per_dim), "usage", make_usage(e->usage));
-    if (root != NULL && (more == NULL || json_object_update(root, more) != 0)) {
-        json_decref(root);
-        root = NULL;
-    }
-    json_decref(more);
-    dump_open(root, out);
+    lx_json_open(root, out);
+    lx_json_members(more, out);
     lx_buffer_puts(out, ",");
     append_picture(png, out);
     append_subject(e->class_number, e->notes, out);
@@ -152,11 +137,11 @@ void lx_json_write_score(const lx_json_score *s, lx_buffer *out)
     json_t *usage =
         json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)s->n_prompt, "completion_tokens",
                   (json_int_t)n, "total_tokens", (json_int_t)(s->n_prompt + n));
-    dump_open(json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "object", "score", "model", s->model,
-                        "system_fingerprint", s->fingerprint, s->mean_name,
-                        lx_json_real_or_null(mean_surprise(s)), "usage", usage, "timings",
-                        lx_json_make_timings(s->timings)),
-              out);
+    lx_json_open(json_pack("{s:s, s:s, s:s, s:o, s:o}", "object", "score", "model", s->model,
+                           "system_fingerprint", s->fingerprint, s->mean_name,
+                           lx_json_real_or_null(mean_surprise(s)), "usage", usage),
+                 out);
+    lx_json_write_timings(s->timings, out);
     lx_buffer_puts(out, ",\"surprise\":[");
     for (int32_t i = 0; i < s->n; i++) {
         if (i > 0)

@@ -1,5 +1,4 @@
-/* Parts that several answers have, as values of the JSON library: the caller's, NULL without
- * memory. */
+/* Parts that several answers have. */
 #ifndef LINNET_SERVER_JSON_PARTS_H
 #define LINNET_SERVER_JSON_PARTS_H
 
@@ -11,7 +10,6 @@
 #include "kernels/kernels.h"
 
 struct lx_model;
-typedef struct json_t json_t; /* of jansson.h, which few include */
 
 /* A token of an answer, and the likeliest alternatives to it. */
 typedef struct lx_json_token {
@@ -43,11 +41,6 @@ typedef struct lx_json_timings { /* milliseconds */
         draft_n_accepted; /* tokens guessed, and of those drawn; sent if there are any */
 } lx_json_timings;
 
-/* A warning beside the answer of a request that could be answered. */
-typedef struct lx_json_warning {
-    const char *param, *message;
-} lx_json_warning;
-
 /* At most so many fields are warned of by name, with so many bytes of its name. */
 enum { LX_MAX_NOTED = 12, LX_NOTED_BYTES = 64 };
 
@@ -70,6 +63,8 @@ typedef struct lx_json_notes {
     int32_t unkept;     /* states that the request wanted and the store did not take */
 } lx_json_notes;
 
+/* Notes that the field changes nothing; see lx_json_noted. */
+void lx_json_note(lx_json_notes *notes, const char *name, const char *why, const char *meant);
 /* How many warnings they make. */
 static inline int32_t lx_json_count_notes(const lx_json_notes *n)
 {
@@ -77,18 +72,18 @@ static inline int32_t lx_json_count_notes(const lx_json_notes *n)
            (n->prompt != NULL) + (n->unkept > 0);
 }
 
-/* The list is NULL without memory. */
-json_t *lx_json_make_notes(const lx_json_notes *notes);
+/* ,"warnings":[...] as a member of the object that is open, if there are any. NULL: none. */
+void lx_json_write_notes(const lx_json_notes *notes, lx_buffer *out);
 /* Puts "warnings" at the end of the object that is in *out, if there are any. */
 void lx_json_append_notes(const lx_json_notes *notes, lx_buffer *out);
 /* The names of the fields that change nothing, "a, b and 3 more", for answers that are no JSON; ""
    without any. Names without room are among the more. */
 void lx_json_list_noted(const lx_json_notes *notes, char *out, size_t bytes);
-json_t *lx_json_make_warnings(const lx_json_warning *warnings, int32_t n);
-json_t *lx_json_make_timings(const lx_json_timings *t);
-/* In the form of completions, or in that of a chat. */
-json_t *lx_json_make_logprobs(const lx_json_logprobs *l, bool chat);
-/* The list of a chat's entries alone, for responses. */
-json_t *lx_json_make_entries(const lx_json_logprobs *l);
+/* ,"timings":{...} as a member of the object that is open. */
+void lx_json_write_timings(const lx_json_timings *t, lx_buffer *out);
+/* In the form of completions, or in that of a chat; NULL: null. */
+void lx_json_write_logprobs(const lx_json_logprobs *l, bool chat, lx_buffer *out);
+/* The list of a chat's entries alone, for responses; NULL: an empty one. */
+void lx_json_write_entries(const lx_json_logprobs *l, lx_buffer *out);
 
 #endif

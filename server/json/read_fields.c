@@ -1,16 +1,11 @@
 /* Reading a body by the table of fields (see request_fields.h). */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "model/config.h"
 #include "model/formats/json_memory.h"
-#include "model/tasks/image.h"
-#include "server/engine/sampling.h"
 #include "server/json/field_readers.h"
 #include "server/json/fields.h"
-#include "server/json/limits.h"
 
 static bool is_on(const lx_field *f, lx_json_route route)
 {
@@ -24,32 +19,6 @@ static bool is_form(lx_json_route route)
 }
 
 /* --- one value --- */
-
-static bool is_among(const char *text, const char *a, const char *b)
-{
-    return strcmp(text, a) == 0 || strcmp(text, b) == 0;
-}
-
-/* Whether the value asks for what happens anyway. */
-static bool is_neutral(const json_t *value, unsigned neutral)
-{
-    unsigned kinds = 0;
-    const char *text = json_string_value(value);
-    if (json_is_boolean(value))
-        kinds = json_is_true(value) ? LX_NEUTRAL_TRUE : LX_NEUTRAL_FALSE;
-    else if (json_is_number(value) && json_number_value(value) <= 0)
-        kinds = json_number_value(value) < 0 ? LX_NEUTRAL_MINUS : LX_NEUTRAL_ZERO;
-    else if (json_is_number(value))
-        kinds = json_number_value(value) == 1 ? LX_NEUTRAL_ONE : 0;
-    else if (text != NULL)
-        kinds = (text[0] == '\0' ? LX_NEUTRAL_EMPTY : 0) |
-                (is_among(text, "auto", "default") ? LX_NEUTRAL_AUTO : 0) |
-                (is_among(text, "none", "standard") || strcmp(text, "opaque") == 0 ? LX_NEUTRAL_NONE
-                                                                                   : 0);
-    else
-        kinds = json_array_size(value) + json_object_size(value) == 0 ? LX_NEUTRAL_EMPTY : 0;
-    return (kinds & neutral) != 0;
-}
 
 /* The number or bool that a form's text stands for; NULL: neither. Clients write bools as their
    languages do. The caller frees it. */
@@ -136,94 +105,7 @@ static lx_status read_label(const json_t *value, const lx_field *f, lx_error *er
     return lx_json_take_string(value, f->name, &text, &bytes, err);
 }
 
-static lx_status take_int(const json_t *value, const char *name, int64_t min, int64_t max,
-                          int64_t *out, lx_error *err)
-{
-    if (!json_is_integer(value))
-        return lx_fail(err, LX_ERR_INVALID, name, "%s must be an integer", name);
-    *out = json_integer_value(value);
-    if (*out < min || *out > max)
-        return lx_fail(err, LX_ERR_INVALID, name, "%s must be from %lld to %lld", name,
-                       (long long)min, (long long)max);
-    return LX_OK;
-}
-
-/* --- fields that several structs have --- */
-
-LX_READER(model)
-{
-    const char *name = NULL;
-    size_t bytes = 0;
-    lx_status st = lx_json_take_string(value, r->name, &name, &bytes, err);
-    if (st != LX_OK)
-        return st;
-    if (bytes == 0 || bytes >= LX_MAX_MODEL_NAME)
-        return lx_fail(err, LX_ERR_NOT_FOUND, "model", "there is no model of that name");
-    memcpy(r->to, name, bytes + 1);
-    return LX_OK;
-}
-
-/* -1 asks for a seed that the server draws, as it does without one. */
-LX_READER(seed)
-{
-    lx_sampling_params *s = r->to;
-    int64_t seed = 0;
-    lx_status st = take_int(value, r->name, -1, LX_MAX_SEED, &seed, err);
-    s->has_seed = st == LX_OK && seed >= 0;
-    s->seed = s->has_seed ? seed : 0;
-    return st;
-}
-
-LX_READER(class)
-{
-    int64_t index = -1;
-    lx_status st = take_int(value, r->name, 0, LX_MAX_CLASSES - 1, &index, err);
-    *(int32_t *)r->to = st == LX_OK ? (int32_t)index + 1 : 0;
-    return st;
-}
-
-LX_READER(suspend)
-{
-    const char **asked_by = r->to;
-    if (!json_is_boolean(value))
-        return lx_fail(err, LX_ERR_INVALID, r->name, "%s must be true or false", r->name);
-    *asked_by = json_is_true(value) ? r->name : NULL;
-    return LX_OK;
-}
-
 /* --- notes --- */
-
-/* As much of the name as has room, without a character that JSON or a header would escape. */
-static void copy_name(const char *name, size_t n, char *out)
-{
-    size_t kept = n < LX_NOTED_BYTES - 1 ? n : LX_NOTED_BYTES - 1;
-    while (kept < n && kept > 0 && ((unsigned char)name[kept] & 0xc0) == 0x80)
-        kept--; /* to the end of a character */
-    for (size_t i = 0; i < kept; i++)
-        out[i] = name[i];
-    for (size_t i = 0; i < kept; i++)
-        if ((unsigned char)name[i] < 0x20 || strchr("\"\\\x7f", name[i]) != NULL)
-            out[i] = '?';
-    out[kept] = '\0';
-}
-
-static void note(lx_json_notes *notes, const char *name, size_t n, const char *why,
-                 const char *meant)
-{
-    if (notes->n_fields == LX_MAX_NOTED) {
-        notes->more++;
-        return;
-    }
-    lx_json_noted *f = &notes->fields[notes->n_fields++];
-    copy_name(name, n, f->name);
-    f->why = why;
-    f->meant = meant;
-}
-
-void lx_json_note(lx_json_notes *notes, const char *name, const char *why)
-{
-    note(notes, name, strlen(name), why, NULL);
-}
 
 /* Whether one change of a letter, a missing one, one too many or a swap of neighbours makes `meant`
    of the name. */
@@ -268,35 +150,17 @@ static void note_unknown(const lx_json_reading *r, int64_t n_known)
     const char *name;
     json_t *value;
     int64_t n = -n_known;
-    json_object_foreach((json_t *)r->root, name, value)
+    json_object_foreach(r->root, name, value)
     {
         if (json_is_null(value))
             continue;
         n++;
         if (r->notes->n_fields == LX_MAX_NOTED || is_known(name, r->route))
             continue;
-        note(r->notes, name, strlen(name), NULL, meant_by(name, r->route));
+        lx_json_note(r->notes, name, NULL, meant_by(name, r->route));
         n--;
     }
     r->notes->more += n;
-}
-
-void lx_json_note_members(const json_t *object, const char *prefix, const char *const *known,
-                          lx_json_notes *notes)
-{
-    const char *name;
-    json_t *value;
-    json_object_foreach((json_t *)object, name, value)
-    {
-        bool found = json_is_null(value) || is_neutral(value, LX_NEUTRAL_EMPTY);
-        for (const char *const *k = known; !found && *k != NULL; k++)
-            found = strcmp(*k, name) == 0;
-        if (found)
-            continue;
-        char full[2 * LX_NOTED_BYTES];
-        (void)snprintf(full, sizeof full, "%s.%s", prefix, name);
-        note(notes, full, strlen(full), NULL, NULL);
-    }
 }
 
 /* --- a body --- */
@@ -319,15 +183,15 @@ static lx_status read_value(const json_t *value, const lx_field *f, const lx_jso
     case LX_FIELD_LABEL:
         return read_label(value, f, err);
     case LX_FIELD_REFUSED:
-        if (!is_neutral(value, f->neutral))
+        if (!lx_json_is_neutral(value, f->neutral))
             return lx_fail(err, LX_ERR_INVALID, f->name, "%s is no field of this route: %s",
                            f->name, f->why);
         return LX_OK;
     case LX_FIELD_IGNORED:
         break;
     }
-    if (!is_neutral(value, f->neutral))
-        note(r->notes, f->name, strlen(f->name), f->why, NULL);
+    if (!lx_json_is_neutral(value, f->neutral))
+        lx_json_note(r->notes, f->name, f->why, NULL);
     return LX_OK;
 }
 
@@ -349,7 +213,7 @@ static lx_status read_row(const json_t *value, const lx_field *f, lx_json_readin
     if (st == LX_OK && f->at_name != 0)
         *(const char **)((char *)r->params + f->at_name) = f->name;
     if (st == LX_OK && f->noted)
-        note(r->notes, f->name, strlen(f->name), f->why, NULL);
+        lx_json_note(r->notes, f->name, f->why, NULL);
     return st;
 }
 
@@ -378,24 +242,9 @@ lx_status lx_json_read_fields(lx_json_reading *r, lx_error *err)
         if (st != LX_OK)
             return st;
         if (value != NULL && is_overruled(value, i, r))
-            note(r->notes, f->name, strlen(f->name), "another name of it has another value", NULL);
+            lx_json_note(r->notes, f->name, "another name of it has another value", NULL);
         n_known += value != NULL;
     }
     note_unknown(r, n_known);
     return LX_OK;
-}
-
-lx_status lx_json_read_nothing(const char *body, size_t bytes, lx_json_route route,
-                               lx_json_notes *notes, lx_error *err)
-{
-    json_t *root = NULL;
-    if (bytes == 0)
-        return LX_OK;
-    lx_status st = lx_json_parse(body, bytes, &root, err);
-    char nowhere = 0; /* no row of the route has a target */
-    lx_json_reading r = {.root = root, .route = route, .params = &nowhere, .notes = notes};
-    if (st == LX_OK)
-        st = lx_json_read_fields(&r, err);
-    json_decref(root);
-    return st;
 }

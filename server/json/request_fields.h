@@ -15,6 +15,8 @@
 
 #include "server/json/parts.h"
 
+typedef struct json_t json_t; /* of jansson.h, which few include */
+
 typedef enum lx_json_route {
     LX_JSON_COMPLETIONS,
     LX_JSON_CHAT,
@@ -35,7 +37,7 @@ typedef enum lx_json_route {
 
 /* A body that is being read: what a row's own reader may look at and write to. */
 typedef struct lx_json_reading {
-    const json_t *root;
+    json_t *root;
     lx_json_route route;
     int32_t max_n;        /* the server's bound of n, where the route has one */
     void *params;         /* the route's struct, which the rows' targets are members of */
@@ -95,19 +97,5 @@ const lx_field *lx_json_field_row(int32_t i);
 /* Reads all fields of r->root that r->route has, in the order of the table, and notes the others.
    LX_ERR_INVALID, or LX_ERR_NOT_FOUND for a model, with the name of the first that is bad. */
 lx_status lx_json_read_fields(lx_json_reading *r, lx_error *err) LX_MUST_USE;
-
-/* Reads the body of a route that needs none, and that has no field to be kept. LX_ERR_INVALID with
-   the name of one that is refused, or with "body" for what is no JSON. */
-lx_status lx_json_read_nothing(const char *body, size_t bytes, lx_json_route route,
-                               lx_json_notes *notes, lx_error *err) LX_MUST_USE;
-
-/* Notes a field, or a part of one, that changes nothing. why: static, what to do instead; or NULL.
- */
-void lx_json_note(lx_json_notes *notes, const char *name, const char *why);
-
-/* Notes the members of a field's own object that say something and are not among `known`, which
-   ends with NULL; a warning names them as prefix.name. */
-void lx_json_note_members(const json_t *object, const char *prefix, const char *const *known,
-                          lx_json_notes *notes);
 
 #endif

@@ -38,90 +38,58 @@ static json_t *make_segment_text(const lx_transcription *t, int32_t from, int32_
     return json_stringn(text, (size_t)(text_of(t, to) - text));
 }
 
-static json_t *make_ids(const lx_transcription *t, int32_t from, int32_t to)
+static void write_segments(const lx_transcription *t, lx_buffer *out)
 {
-    json_t *list = json_array();
-    for (int32_t i = from; list != NULL && i < to; i++) {
-        if (json_array_append_new(list, json_integer(t->tokens[i].id)) != 0) {
-            json_decref(list);
-            list = NULL;
-        }
-    }
-    return list;
-}
-
-/* Lists below are NULL without memory. */
-static json_t *append(json_t *list, json_t *item)
-{
-    if (list != NULL && json_array_append_new(list, item) == 0)
-        return list;
-    if (list == NULL)
-        json_decref(item);
-    json_decref(list);
-    return NULL;
-}
-
-static json_t *make_segments(const lx_transcription *t)
-{
-    json_t *list = json_array();
     int32_t id = 0;
-    for (int32_t i = 0, end = 0; list != NULL && i < t->n; i = end) {
+    lx_buffer_puts(out, ",\"segments\":[");
+    for (int32_t i = 0, end = 0; i < t->n; i = end, id++) {
         end = segment_end(t, i);
-        list = append(list, json_pack("{s:i, s:i, s:f, s:f, s:o, s:o, s:f}", "id", id++, "seek", 0,
-                                      "start", t->tokens[i].start, "end", t->tokens[end - 1].end,
-                                      "text", make_segment_text(t, i, end), "tokens",
-                                      make_ids(t, i, end), "temperature", 0.0));
+        lx_buffer_puts(out, i > 0 ? "," : "");
+        lx_json_open(json_pack("{s:i, s:i, s:f, s:f, s:o}", "id", id, "seek", 0, "start",
+                               t->tokens[i].start, "end", t->tokens[end - 1].end, "text",
+                               make_segment_text(t, i, end)),
+                     out);
+        lx_buffer_puts(out, ",\"tokens\":[");
+        for (int32_t k = i; k < end; k++)
+            lx_buffer_printf(out, "%s%d", k > i ? "," : "", t->tokens[k].id);
+        lx_buffer_puts(out, "],\"temperature\":0.0}");
     }
-    return list;
+    lx_buffer_puts(out, "]");
 }
 
-static json_t *make_words(const lx_transcription *t)
+static void write_words(const lx_transcription *t, lx_buffer *out)
 {
-    json_t *list = json_array();
-    for (int32_t i = 0; list != NULL && i < t->n; i++)
-        list = append(list, json_pack("{s:s, s:f, s:f}", "word", t->tokens[i].text, "start",
-                                      t->tokens[i].start, "end", t->tokens[i].end));
-    return list;
+    lx_buffer_puts(out, ",\"words\":[");
+    for (int32_t i = 0; i < t->n; i++)
+        lx_json_item(i,
+                     json_pack("{s:s, s:f, s:f}", "word", t->tokens[i].text, "start",
+                               t->tokens[i].start, "end", t->tokens[i].end),
+                     out);
+    lx_buffer_puts(out, "]");
 }
 
 /* --- JSON --- */
 
-/* Takes root and value; NULL when either is. */
-static json_t *with(json_t *root, const char *name, json_t *value)
-{
-    if (root != NULL && json_object_set_new(root, name, value) == 0)
-        return root;
-    if (root == NULL)
-        json_decref(value);
-    json_decref(root);
-    return NULL;
-}
-
-static json_t *make_duration(const lx_transcription *t)
-{
-    return json_pack("{s:s, s:f}", "type", "duration", "seconds", t->duration);
-}
-
 /* No language is found out: it is the one that the client said, or undetermined (ISO 639-2). */
-static json_t *make_answer(const lx_json_transcript *t)
+static void write_json(const lx_json_transcript *t, lx_buffer *out)
 {
     const lx_transcription *said = t->said;
     const lx_transcription_params *p = t->asked;
-    json_t *root =
-        json_pack("{s:s, s:o, s:s, s:s}", "text", said->text, "usage", make_duration(said), "model",
-                  t->model, "system_fingerprint", t->fingerprint);
-    if (p->format == LX_TRANSCRIPT_VERBOSE) {
-        root = with(root, "task", json_string("transcribe"));
-        root = with(root, "language", json_string(p->language[0] != '\0' ? p->language : "und"));
-        root = with(root, "duration", json_real(said->duration));
-    }
+    lx_json_open(json_pack("{s:s, s:{s:s, s:f}, s:s, s:s}", "text", said->text, "usage", "type",
+                           "duration", "seconds", said->duration, "model", t->model,
+                           "system_fingerprint", t->fingerprint),
+                 out);
+    if (p->format == LX_TRANSCRIPT_VERBOSE)
+        lx_json_members(json_pack("{s:s, s:s, s:f}", "task", "transcribe", "language",
+                                  p->language[0] != '\0' ? p->language : "und", "duration",
+                                  said->duration),
+                        out);
     if (p->segments)
-        root = with(root, "segments", make_segments(said));
+        write_segments(said, out);
     if (p->words)
-        root = with(root, "words", make_words(said));
-    if (lx_json_count_notes(&p->notes) > 0)
-        root = with(root, "warnings", lx_json_make_notes(&p->notes));
-    return root;
+        write_words(said, out);
+    lx_json_write_notes(&p->notes, out);
+    lx_buffer_puts(out, "}");
 }
 
 /* --- text --- */
@@ -158,7 +126,7 @@ void lx_json_write_transcript(const lx_json_transcript *t, lx_buffer *out)
     switch (t->asked->format) {
     case LX_TRANSCRIPT_JSON:
     case LX_TRANSCRIPT_VERBOSE:
-        lx_json_dump(make_answer(t), out);
+        write_json(t, out);
         break;
     case LX_TRANSCRIPT_TEXT:
         lx_buffer_puts(out, t->said->text);
@@ -203,20 +171,19 @@ void lx_json_write_transcript_done(const lx_json_transcript *t, lx_buffer *out)
     json_t *usage = json_pack("{s:s, s:i, s:{s:i, s:i}, s:i, s:i}", "type", "tokens",
                               "input_tokens", rows, "input_token_details", "audio_tokens", rows,
                               "text_tokens", 0, "output_tokens", n, "total_tokens", rows + n);
-    json_t *root = json_pack("{s:s, s:s, s:o, s:s, s:s}", "type", "transcript.text.done", "text",
-                             t->said->text, "usage", usage, "model", t->model, "system_fingerprint",
-                             t->fingerprint);
-    if (lx_json_count_notes(&t->asked->notes) > 0)
-        root = with(root, "warnings", lx_json_make_notes(&t->asked->notes));
-    lx_json_dump(root, out);
+    lx_json_open(json_pack("{s:s, s:s, s:o, s:s, s:s}", "type", "transcript.text.done", "text",
+                           t->said->text, "usage", usage, "model", t->model, "system_fingerprint",
+                           t->fingerprint),
+                 out);
+    lx_json_write_notes(&t->asked->notes, out);
+    lx_buffer_puts(out, "}");
 }
 
 /* --- what they take --- */
 
-/* Of jansson 2.14 on 64 bits with what malloc adds: a word and a segment are objects of three and
-   of seven short members, one of which is a list. As text both have TOKEN_TEXT bytes beside the
-   token's, which may be escaped; so has an event or a subtitle. */
-enum { HEAD = 8192, TOKEN_TEXT = 320, TOKEN_TREE = 3584, ESCAPED = 6, GROWN = 3 };
+/* A word, a segment, an event and a subtitle each have at most TOKEN_TEXT bytes and the token's, a
+   byte of which may be escaped. */
+enum { HEAD = 8192, TOKEN_TEXT = 320, ESCAPED = 6 };
 
 static bool has_times(const lx_transcription_params *p)
 {
@@ -228,12 +195,4 @@ int64_t lx_transcript_text_bytes(const lx_transcription_params *p, int64_t n, in
 {
     int64_t text = ESCAPED * token_bytes;
     return HEAD + n * (has_times(p) ? TOKEN_TEXT + 3 * text : text);
-}
-
-int64_t lx_transcript_work_bytes(const lx_transcription_params *p, int64_t n, int64_t token_bytes)
-{
-    int64_t tree = HEAD + n * token_bytes;
-    if (has_times(p))
-        tree += n * (TOKEN_TREE + 2 * token_bytes);
-    return GROWN * lx_transcript_text_bytes(p, n, token_bytes) + tree;
 }

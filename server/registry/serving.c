@@ -4,6 +4,7 @@
  * One back end for all: its threads are shared, and an engine's step waits while another's runs.
  */
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/version.h"
+#include "model/tasks/image.h"
 #include "server/registry/serving_internal.h"
 
 lx_status lx_serving_new(lx_serving **out, lx_error *err)
@@ -110,18 +112,6 @@ int64_t lx_serving_weigh(const lx_serving_options *options, int32_t *n_models)
     return bytes;
 }
 
-lx_status lx_serving_settle(const lx_serving *s, lx_served_model *const *models, int32_t n,
-                            lx_error *err)
-{
-    lx_serving_bytes all = {0};
-    for (int32_t i = 0; i < n; i++) {
-        all.weights += models[i]->bytes.weights;
-        all.held += models[i]->bytes.held;
-        all.prefixes += models[i]->bytes.prefixes;
-    }
-    return s->options.settle != NULL ? s->options.settle(s->options.memory, &all, err) : LX_OK;
-}
-
 lx_status lx_serving_load(lx_serving *s, const lx_serving_options *options, lx_error *err)
 {
     lx_folder_list l = {.n = 0};
@@ -181,11 +171,6 @@ int64_t lx_serving_last_step_ms(lx_serving *s)
     return (now - oldest) / LX_NS_PER_MS;
 }
 
-int64_t lx_serving_state_bytes(const lx_served_model *m)
-{
-    return lx_model_state_floats(m->model, m->model->max_rows) * (int64_t)sizeof(float);
-}
-
 const char *lx_serving_backend(const lx_serving *s)
 {
     return atomic_load(&s->loaded) ? s->backend_text : "";
@@ -214,21 +199,6 @@ void lx_serving_leave(lx_serving *s, int32_t turn)
     atomic_fetch_sub(&s->n_inside[turn], 1);
 }
 
-void lx_served_ref(lx_served_model *m)
-{
-    atomic_fetch_add(&m->refs, 1);
-}
-
-void lx_served_unref(lx_served_model *m)
-{
-    lx_serving *s = m->serving;
-    if (atomic_fetch_sub(&m->refs, 1) != 1)
-        return;
-    (void)pthread_mutex_lock(&s->lock);
-    (void)pthread_cond_signal(&s->changed);
-    (void)pthread_mutex_unlock(&s->lock);
-}
-
 int32_t lx_serving_count(lx_serving *s)
 {
     if (!atomic_load(&s->loaded))
@@ -255,6 +225,86 @@ lx_served_model *lx_serving_find(lx_serving *s, const char *name)
             return m;
     }
     return NULL;
+}
+
+/* The first model of that task or, with task NULL, of any that makes this; one that can be asked
+   for its classes goes before one that cannot. */
+static lx_served_model *first_of(lx_serving *s, const char *task, lx_modality modality)
+{
+    lx_served_model *first = NULL;
+    for (int32_t i = 0; i < lx_serving_count(s); i++) {
+        lx_served_model *m = lx_serving_at(s, i);
+        const lx_task_ops *t = m->model->task;
+        if (task != NULL ? strcmp(t->name, task) != 0 : t->modality != modality)
+            continue;
+        if (t->modality == LX_IMAGE && lx_image_of(&m->model->config)->n_classes > 0)
+            return m;
+        first = first == NULL ? m : first;
+    }
+    return first;
+}
+
+lx_status lx_serving_find_task(lx_serving *s, const char *task, lx_served_model **out,
+                               lx_error *err)
+{
+    *out = first_of(s, task, LX_TEXT);
+    return *out != NULL
+               ? LX_OK
+               : lx_fail(err, LX_ERR_NOT_FOUND, "model", "no %s model is being served", task);
+}
+
+lx_status lx_serving_no_model(lx_serving *s, lx_error *err)
+{
+    char names[160] = "";
+    size_t n = 0;
+    for (int32_t i = 0; i < lx_serving_count(s) && n < sizeof names; i++)
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i > 0 ? ", " : "",
+                              lx_serving_at(s, i)->model->name);
+    return lx_fail(err, LX_ERR_NOT_FOUND, "model", "there is no model of that name, there is: %s",
+                   names);
+}
+
+lx_modality lx_serving_made_by(lx_serving *s, const char *name, lx_modality otherwise)
+{
+    const lx_served_model *m = lx_serving_find(s, name);
+    return m != NULL && m->engine != NULL ? m->model->task->modality : otherwise;
+}
+
+/* In the order of lx_modality. */
+static const struct {
+    const char *name, *does, *route;
+} modalities[] = {{"text", "makes text", "/v1/completions"},
+                  {"image", "makes images", "/v1/images/generations"},
+                  {"speech", "writes down what is said", "/v1/audio/transcriptions"}};
+
+lx_status lx_serving_find_model(lx_serving *s, const char *name, lx_modality modality,
+                                lx_served_model **out, lx_error *err)
+{
+    lx_served_model *m = name[0] == '\0' ? first_of(s, NULL, modality) : lx_serving_find(s, name);
+    if (m == NULL && name[0] == '\0')
+        return lx_fail(err, LX_ERR_NOT_FOUND, "model", "no %s model is being served",
+                       modalities[modality].name);
+    if (m == NULL)
+        return lx_serving_no_model(s, err);
+    lx_modality own = m->model->task->modality;
+    if (own != modality)
+        return lx_fail(err, LX_ERR_INVALID, "model", "model %s %s: use %s", m->model->name,
+                       modalities[own].does, modalities[own].route);
+    *out = m;
+    return LX_OK;
+}
+
+lx_status lx_serving_choose_model(lx_serving *s, const char *name, lx_modality modality,
+                                  lx_served_model **out, lx_error *err)
+{
+    int32_t n = 0;
+    for (int32_t i = 0; i < lx_serving_count(s); i++)
+        n += lx_serving_at(s, i)->model->task->modality == modality;
+    if (name[0] == '\0' && n > 1)
+        return lx_fail(err, LX_ERR_INVALID, "model",
+                       "model is missing: %d models of %s are served, see /v1/models", n,
+                       modalities[modality].name);
+    return lx_serving_find_model(s, name, modality, out, err);
 }
 
 lx_status lx_serving_submit(lx_served_model *m, lx_job *job, lx_error *err)

@@ -124,6 +124,31 @@ void lx_serving_drain(lx_serving *s);        /* refuses new jobs from now on */
 void lx_serving_suspend(lx_serving *s);      /* see lx_engine_suspend */
 bool lx_serving_idle(lx_serving *s);         /* no job is queued or running */
 
+/* The model of that name, or the first one of the modality when name is "", one with classes before
+   one without. LX_ERR_NOT_FOUND when there is none, LX_ERR_INVALID with the right route when it
+   makes something else. */
+lx_status lx_serving_find_model(lx_serving *s, const char *name, lx_modality modality,
+                                lx_served_model **out, lx_error *err) LX_MUST_USE;
+
+/* The same for routes that need a model's name where several models of the modality are served:
+   LX_ERR_INVALID without one. */
+lx_status lx_serving_choose_model(lx_serving *s, const char *name, lx_modality modality,
+                                  lx_served_model **out, lx_error *err) LX_MUST_USE;
+
+/* What the named model makes token by token; `otherwise` when there is none, or it makes nothing.
+ */
+lx_modality lx_serving_made_by(lx_serving *s, const char *name, lx_modality otherwise);
+/* The first model of the task, one with classes before one without, for a page that knows that
+   task; LX_ERR_NOT_FOUND. */
+lx_status lx_serving_find_task(lx_serving *s, const char *task, lx_served_model **out,
+                               lx_error *err) LX_MUST_USE;
+
+/* LX_ERR_NOT_FOUND, with the names that there are. */
+lx_status lx_serving_no_model(lx_serving *s, lx_error *err);
+
+/* Notes in the metrics how a request ended. */
+void lx_served_count(lx_served_model *served, lx_status status);
+
 /* --- reload, serving_reload.c --- */
 
 typedef struct lx_reload lx_reload;

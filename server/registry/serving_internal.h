@@ -56,11 +56,6 @@ struct lx_serving {
     lx_reload_pass *waiting; /* it has not begun, and the next request joins it; NULL: none */
 };
 
-/* --- serving.c --- */
-/* Whether these may be the models; the plan of memory follows where they may. */
-lx_status lx_serving_settle(const lx_serving *s, lx_served_model *const *models, int32_t n,
-                            lx_error *err) LX_MUST_USE;
-
 /* --- serving_load.c --- */
 /* The folders that the options name, sorted. Also after a failure the list is to be freed. */
 lx_status lx_folders_list(const lx_serving_options *o, lx_folder_list *l,
@@ -84,6 +79,9 @@ void lx_served_suspend(lx_served_model *m);
 int64_t lx_served_last_step_ns(const lx_served_model *m);
 /* Whether its device failed, or it made no step although it should have, with probes so often. */
 bool lx_served_is_stuck(const lx_served_model *m, int64_t probe_ns);
+/* Whether these may be the models; the plan of memory follows where they may. */
+lx_status lx_serving_settle(const lx_serving *s, lx_served_model *const *models, int32_t n,
+                            lx_error *err) LX_MUST_USE;
 
 /* --- serving_reload.c --- */
 void lx_reload_stop(lx_serving *s); /* ends the thread and frees what is retired */

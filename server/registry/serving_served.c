@@ -60,3 +60,61 @@ double lx_served_step_s(const lx_served_model *m)
 {
     return m->engine != NULL ? lx_engine_step_s(m->engine) : lx_transcriber_step_s(m->transcriber);
 }
+
+int64_t lx_serving_state_bytes(const lx_served_model *m)
+{
+    return lx_model_state_floats(m->model, m->model->max_rows) * (int64_t)sizeof(float);
+}
+
+void lx_served_ref(lx_served_model *m)
+{
+    atomic_fetch_add(&m->refs, 1);
+}
+
+void lx_served_unref(lx_served_model *m)
+{
+    lx_serving *s = m->serving;
+    if (atomic_fetch_sub(&m->refs, 1) != 1)
+        return;
+    (void)pthread_mutex_lock(&s->lock);
+    (void)pthread_cond_signal(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static lx_outcome outcome_of(lx_status status)
+{
+    switch (status) {
+    case LX_OK:
+        return LX_OUTCOME_OK;
+    case LX_ERR_INVALID:
+    case LX_ERR_NOT_FOUND:
+    case LX_ERR_TOO_LARGE:
+        return LX_OUTCOME_INVALID;
+    case LX_ERR_BUSY:
+    case LX_ERR_LIMIT:
+        return LX_OUTCOME_BUSY;
+    case LX_ERR_CANCELLED:
+        return LX_OUTCOME_CANCELLED;
+    case LX_ERR_TIMEOUT:
+        return LX_OUTCOME_TIMEOUT;
+    default:
+        return LX_OUTCOME_ERROR;
+    }
+}
+
+void lx_served_count(lx_served_model *served, lx_status status)
+{
+    atomic_fetch_add(&served->metrics.requests[outcome_of(status)], 1);
+}
+
+lx_status lx_serving_settle(const lx_serving *s, lx_served_model *const *models, int32_t n,
+                            lx_error *err)
+{
+    lx_serving_bytes all = {0};
+    for (int32_t i = 0; i < n; i++) {
+        all.weights += models[i]->bytes.weights;
+        all.held += models[i]->bytes.held;
+        all.prefixes += models[i]->bytes.prefixes;
+    }
+    return s->options.settle != NULL ? s->options.settle(s->options.memory, &all, err) : LX_OK;
+}

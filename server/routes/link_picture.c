@@ -6,7 +6,6 @@
 #include "common/base64.h"
 #include "model/formats/png.h"
 #include "model/tasks/image.h"
-#include "server/api/cost.h"
 #include "server/api/images.h"
 #include "server/routes/link.h"
 #include "server/routes/painter.h"
@@ -125,7 +124,7 @@ static lx_status draw(void *context, lx_font *font, lx_buffer *png, lx_error *er
     (void)font; /* there is nothing to write */
     link_picture *p = context;
     static const uint8_t night[3] = {0x15, 0x13, 0x1b};
-    const lx_image_config *c = lx_image_of(&p->images.work.served->model->config);
+    const lx_image_config *c = lx_image_of(&p->images.work.pending.served->model->config);
     grid g = arrange(c, p->n);
     uint8_t *canvas = malloc((size_t)WIDTH * HEIGHT * 3);
     if (canvas == NULL)
@@ -147,7 +146,7 @@ void lx_link_paint(const lx_work *w, lx_painting *painting, lx_status st, const 
     painting->wake = w->rq.wake;
     painting->wake_context = w->rq.wake_context;
     if (st == LX_OK)
-        lx_painter_take(w->api->painter, painting, w->deadline_ns, rs);
+        lx_painter_take(w->pending.api->painter, painting, w->deadline_ns, rs);
     else
         lx_respond_status(rs, st, err);
 }
@@ -181,7 +180,7 @@ lx_status lx_link_start_picture(lx_api *api, const lx_request *rq, lx_response *
     if (st == LX_OK)
         st = lx_api_check_ready(api, err);
     if (st == LX_OK)
-        st = lx_api_find_task(api, "image", &served, err);
+        st = lx_serving_find_task(api->serving, "image", &served, err);
     if (st == LX_OK)
         st = lx_link_index(rq, "class", LX_MAX_CLASSES, &class_index, err);
     if (st == LX_OK)

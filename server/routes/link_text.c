@@ -196,7 +196,7 @@ static lx_status submit(lx_api *api, const lx_request *rq, const lx_form *number
     lx_completion_params p;
     lx_status st = lx_api_check_ready(api, err);
     if (st == LX_OK)
-        st = lx_api_find_task(api, t->poem ? "poem" : "couplet", &served, err);
+        st = lx_serving_find_task(api->serving, t->poem ? "poem" : "couplet", &served, err);
     if (st == LX_OK)
         st = lx_work_reserve(api, served, LX_CARD_BYTES, "path", &t->reserve, retry_after_s, err);
     if (st != LX_OK)

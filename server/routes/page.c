@@ -12,6 +12,7 @@
 #include "common/hex.h"
 #include "model/utf8.h"
 #include "server/json/answers.h"
+#include "server/json/requests.h"
 
 /* --- the form --- */
 

@@ -11,7 +11,6 @@
 
 #include "model/tasks/image.h"
 #include "server/api/completion.h"
-#include "server/api/cost.h"
 #include "server/api/images.h"
 #include "server/routes/assets.h"
 #include "server/routes/link.h"
@@ -192,7 +191,7 @@ static void respond_failure(lx_response *rs, const lx_form *form, lx_status stat
 static lx_status find_model(lx_api *api, const char *task, lx_served_model **out, lx_error *err)
 {
     lx_status st = lx_api_check_ready(api, err);
-    return st == LX_OK ? lx_api_find_task(api, task, out, err) : st;
+    return st == LX_OK ? lx_serving_find_task(api->serving, task, out, err) : st;
 }
 
 static lx_sampling_params sampling_of(const lx_form *form)
@@ -297,7 +296,7 @@ typedef struct image_form {
 
 static lx_status add_images(image_form *f, lx_buffer *html, lx_error *err)
 {
-    const lx_image_config *config = lx_image_of(&f->images.work.served->model->config);
+    const lx_image_config *config = lx_image_of(&f->images.work.pending.served->model->config);
     lx_status st = lx_work_status(&f->images.work, err);
     (void)lx_work_count(&f->images.work, st);
     lx_buffer png;
@@ -325,7 +324,7 @@ static void finish_image(void *context, lx_response *rs)
     lx_page page = {
         .form = &f->form,
         .images = &html,
-        .grey = lx_image_of(&f->images.work.served->model->config)->n_channels == 1,
+        .grey = lx_image_of(&f->images.work.pending.served->model->config)->n_channels == 1,
         .seed = f->images.work.params->sampling.seed,
     };
     if (st == LX_OK)
@@ -354,8 +353,8 @@ static lx_status start_image(lx_api *api, const lx_request *rq, const lx_form *f
         return st;
     f->form = *form;
     lx_images_request request = {.work = {.n = form->n, .sampling = sampling_of(form)}};
-    lx_images_size size = {.n = form->n};
-    request.answer_bytes = 2 * lx_cost_images(&served->model->config, &size); /* and the page */
+    lx_image_params asked = {.n = form->n};
+    request.answer_bytes = 2 * lx_images_bytes(&served->model->config, &asked); /* and the page */
     st = lx_images_start(&f->images, api, served, &request, rq, retry_after_s, err);
     if (st != LX_OK) {
         free(f);

@@ -232,34 +232,23 @@ static lx_status keep(memory *m, const lx_owner *owner, const char *id, blob *b,
     return LX_OK;
 }
 
-static void tell(lx_store_done done, void *context, lx_status status, const lx_error *err)
+static lx_status memory_put(memory *m, const lx_store_request *rq, lx_error *err)
 {
-    done(context, &(lx_store_result){.status = status, .err = status == LX_OK ? NULL : err});
-}
-
-static void memory_put(lx_state_store *s, const lx_owner *owner, const char *id, const void *bytes,
-                       size_t size, int64_t ttl_ms, lx_store_done done, void *context)
-{
-    memory *m = (memory *)s;
-    lx_error err = {0};
-    lx_status st = LX_OK;
-    int64_t most = m->max_bytes;
-    if (owner->max_bytes > 0 && owner->max_bytes < most)
-        most = owner->max_bytes;
-    if (size > (size_t)most)
-        st = lx_fail(&err, LX_ERR_TOO_LARGE, "state", "a state of %zu bytes; the limit is %lld",
-                     size, (long long)most);
-    blob *b = st == LX_OK ? blob_new(bytes, size) : NULL;
-    if (st == LX_OK && b == NULL)
-        st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
-    if (st == LX_OK) {
-        (void)pthread_mutex_lock(&m->mutex);
-        st = keep(m, owner, id, b, ttl_ms, &err);
-        (void)pthread_mutex_unlock(&m->mutex);
-        if (st != LX_OK)
-            blob_unref(b);
-    }
-    tell(done, context, st, &err);
+    int64_t most = m->max_bytes, own = rq->owner->max_bytes;
+    if (own > 0 && own < most)
+        most = own;
+    if (rq->size > (size_t)most)
+        return lx_fail(err, LX_ERR_TOO_LARGE, "state", "a state of %zu bytes; the limit is %lld",
+                       rq->size, (long long)most);
+    blob *b = blob_new(rq->blob, rq->size);
+    if (b == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
+    (void)pthread_mutex_lock(&m->mutex);
+    lx_status st = keep(m, rq->owner, rq->id, b, rq->ttl_ms, err);
+    (void)pthread_mutex_unlock(&m->mutex);
+    if (st != LX_OK)
+        blob_unref(b);
+    return st;
 }
 
 /* Under the lock: the id's entry, if its time is not over. */
@@ -278,47 +267,49 @@ static lx_status not_found(const char *id, lx_error *err)
     return lx_fail(err, LX_ERR_NOT_FOUND, "state", "there is no state %s, or it has expired", id);
 }
 
-static void memory_get(lx_state_store *s, const lx_owner *owner, const char *id, int64_t ttl_ms,
-                       lx_store_done done, void *context)
+/* *out: with a reference. */
+static lx_status memory_get(memory *m, const lx_store_request *rq, blob **out,
+                            lx_store_result *result, lx_error *err)
 {
-    memory *m = (memory *)s;
-    lx_store_result result = {.status = LX_OK};
-    blob *b = NULL;
     (void)pthread_mutex_lock(&m->mutex);
-    entry **at = find_alive(m, owner, id);
+    entry **at = find_alive(m, rq->owner, rq->id);
     if (at != NULL) {
-        b = (*at)->blob;
-        atomic_fetch_add(&b->refs, 1);
-        if (ttl_ms > 0)
-            (*at)->ends_ns = end_of(m, ttl_ms);
-        result.ttl_ms = ((*at)->ends_ns - lx_now_ns()) / LX_NS_PER_MS;
+        *out = (*at)->blob;
+        atomic_fetch_add(&(*out)->refs, 1);
+        if (rq->ttl_ms > 0)
+            (*at)->ends_ns = end_of(m, rq->ttl_ms);
+        result->ttl_ms = ((*at)->ends_ns - lx_now_ns()) / LX_NS_PER_MS;
+        result->blob = (*out)->bytes;
+        result->size = (*out)->size;
     }
     (void)pthread_mutex_unlock(&m->mutex);
-    lx_error err = {0};
-    if (b == NULL) {
-        result.status = not_found(id, &err);
-        result.err = &err;
-    } else {
-        result.blob = b->bytes;
-        result.size = b->size;
-    }
-    done(context, &result);
-    blob_unref(b);
+    return at != NULL ? LX_OK : not_found(rq->id, err);
 }
 
-static void memory_remove(lx_state_store *s, const lx_owner *owner, const char *id,
-                          lx_store_done done, void *context)
+static lx_status memory_remove(memory *m, const lx_store_request *rq, lx_error *err)
 {
-    memory *m = (memory *)s;
     (void)pthread_mutex_lock(&m->mutex);
-    entry **at = find_alive(m, owner, id);
-    bool there = at != NULL;
-    if (there)
+    entry **at = find_alive(m, rq->owner, rq->id);
+    if (at != NULL)
         unlink_entry(m, at);
     (void)pthread_mutex_unlock(&m->mutex);
+    return at != NULL ? LX_OK : not_found(rq->id, err);
+}
+
+static void memory_call(lx_state_store *s, const lx_store_request *rq, lx_store_done done,
+                        void *context)
+{
+    memory *m = (memory *)s;
+    lx_store_result result = {.ttl_ms = 0};
     lx_error err = {0};
-    lx_status st = there ? LX_OK : not_found(id, &err);
-    tell(done, context, st, &err);
+    blob *b = NULL;
+    result.status = rq->op == LX_STORE_PUT   ? memory_put(m, rq, &err)
+                    : rq->op == LX_STORE_GET ? memory_get(m, rq, &b, &result, &err)
+                                             : memory_remove(m, rq, &err);
+    if (result.status != LX_OK)
+        result.err = &err;
+    done(context, &result);
+    blob_unref(b);
 }
 
 static void memory_stats(lx_state_store *s, lx_store_stats *out)
@@ -347,9 +338,7 @@ static void memory_close(lx_state_store *s)
 
 static const lx_store_ops memory_ops = {
     .name = "memory",
-    .put = memory_put,
-    .get = memory_get,
-    .remove = memory_remove,
+    .call = memory_call,
     .stats = memory_stats,
     .close = memory_close,
 };

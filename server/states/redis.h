@@ -19,8 +19,31 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-#include "server/states/redis_url.h"
+#include "common/status.h"
+
+/*
+ * redis://[user[:password]@]host[:port][/db], as redis-cli and most clients read it.
+ *
+ * user and password may hold %XX; a password without a user is written redis://:password@host. The
+ * host may be an IPv6 address in brackets. rediss:// (TLS) is refused by name: Debian's hiredis has
+ * no TLS, and a connection that is silently plain would be worse than none. No message repeats the
+ * URL, since it may hold a password.
+ */
+enum { LX_REDIS_PORT = 6379, LX_MAX_REDIS_DB = 1 << 20 };
+
+typedef struct lx_redis_url {
+    char user[128], password[512], host[256]; /* user and password: "" for none */
+    int32_t port, db;
+} lx_redis_url;
+
+/* password: of a URL that has none, NULL for none. LX_ERR_INVALID or LX_ERR_UNSUPPORTED with param
+   "state-store" or "state-store-password-file". */
+lx_status lx_redis_url_parse(const char *text, const char *password, lx_redis_url *out,
+                             lx_error *err) LX_MUST_USE;
+/* Stars in place of the password, where the text has one. */
+void lx_redis_url_hide_password(char *text);
 
 typedef struct lx_redis lx_redis;
 
@@ -68,7 +91,7 @@ lx_status lx_redis_script(lx_redis *r, const char *script, const lx_redis_word *
 /* LX_ERR_NOT_FOUND when there is no such key. */
 lx_status lx_redis_remove(lx_redis *r, const char *key, int64_t deadline_ns,
                           lx_error *err) LX_MUST_USE;
-/* Whether the last command left a connection behind: false after one that failed because of it. */
+/* Whether there is still a connection after the last command: a failure of it ends it. */
 bool lx_redis_connected(const lx_redis *r);
 
 #endif

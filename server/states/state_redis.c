@@ -6,7 +6,7 @@
  * owner without a name) with the blob as its value and the state's time as its expiry, so any
  * server with the same Redis continues it, and Redis limits (maxmemory) and expires. An id holds no
  * colon, so no owner's name makes two states one key. Only what owners with limits of their own
- * keep is counted, in Redis too (redis_count.h).
+ * keep is counted, in Redis too.
  *
  * Down is a mode of the store, so that an outage makes no request wait: the first call that loses
  * its connection or its time, or the watcher, sets it; all waiting and all new calls end at once
@@ -24,7 +24,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "server/states/redis_count.h"
+#include "server/states/redis.h"
 
 enum {
     N_WORKERS = 4,
@@ -38,11 +38,9 @@ enum {
 #define ENDS_PREFIX "linnet:ends:"
 #define SIZES_PREFIX "linnet:sizes:"
 
-typedef enum call_kind { CALL_PUT, CALL_GET, CALL_REMOVE } call_kind;
-
 typedef struct call {
     struct call *next;
-    call_kind kind;
+    lx_store_op op;
     lx_owner owner;
     char id[LX_STATE_ID_MAX + 1];
     char key[sizeof KEY_PREFIX + LX_OWNER_NAME + 1 + LX_STATE_ID_MAX];
@@ -73,6 +71,148 @@ typedef struct redis_store {
     char address[LX_REDIS_ADDRESS]; /* where Redis answered last */
     lx_error why;                   /* while down */
 } redis_store;
+
+/* --- values that are counted for their owner ---
+ *
+ * An owner with limits has a sorted set of its ids by the time they end, and a hash of their bytes
+ * with the sum under the empty id. Each command is one script, so that any number of servers with
+ * the same Redis agree on the counts; the next set takes out of them what has ended. A value that
+ * Redis evicts, or that others delete, counts until its time is over.
+ */
+
+/* Keys of Redis, and the id by which the value is counted. */
+typedef struct counted_value {
+    const char *key, *ends, *sizes, *id;
+    int64_t max_n, max_bytes; /* 0: no limit */
+} counted_value;
+
+enum { N_KEYS = 3, NUMBER_SIZE = 24 };
+
+/* KEYS: the value, the ends, the sizes. ARGV[1]: the id. */
+#define FUNCTIONS                                                                                  \
+    "local clock = redis.call('TIME')\n"                                                           \
+    "local now = clock[1] * 1000 + math.floor(clock[2] / 1000)\n"                                  \
+    "local function drop(id)\n"                                                                    \
+    "  redis.call('ZREM', KEYS[2], id)\n"                                                          \
+    "  local size = redis.call('HGET', KEYS[3], id)\n"                                             \
+    "  if size then\n"                                                                             \
+    "    redis.call('HDEL', KEYS[3], id)\n"                                                        \
+    "    redis.call('HINCRBY', KEYS[3], '', '-' .. size)\n"                                        \
+    "  end\n"                                                                                      \
+    "end\n"                                                                                        \
+    "local function note(id, size, ttl)\n"                                                         \
+    "  drop(id)\n"                                                                                 \
+    "  redis.call('ZADD', KEYS[2], now + ttl, id)\n"                                               \
+    "  redis.call('HSET', KEYS[3], id, size)\n"                                                    \
+    "  redis.call('HINCRBY', KEYS[3], '', size)\n"                                                 \
+    "  for i = 2, 3 do\n"                                                                          \
+    "    if redis.call('PTTL', KEYS[i]) < tonumber(ttl) then\n"                                    \
+    "      redis.call('PEXPIRE', KEYS[i], ttl)\n"                                                  \
+    "    end\n"                                                                                    \
+    "  end\n"                                                                                      \
+    "end\n"
+
+/* ARGV: id, bytes, ttl, most ids, most bytes. {whether it was kept, ids, bytes} */
+static const char set_script[] = FUNCTIONS
+    "for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now)) do drop(id) end\n"
+    "local function sum() return tonumber(redis.call('HGET', KEYS[3], '') or 0) end\n"
+    "local n, bytes = redis.call('ZCARD', KEYS[2]), sum()\n"
+    "local old = redis.call('HGET', KEYS[3], ARGV[1])\n"
+    "local more, max_n, max_bytes = old and 0 or 1, tonumber(ARGV[4]), tonumber(ARGV[5])\n"
+    "if max_n > 0 and n + more > max_n or\n"
+    "   max_bytes > 0 and bytes - tonumber(old or 0) + #ARGV[2] > max_bytes then\n"
+    "  return {0, n, bytes}\n"
+    "end\n"
+    "redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])\n"
+    "note(ARGV[1], #ARGV[2], ARGV[3])\n"
+    "return {1, n + more, sum()}\n";
+
+/* ARGV: id, ttl or 0. {whether it is there, its time left, its bytes} */
+static const char get_script[] =
+    FUNCTIONS "local ttl = tonumber(ARGV[2])\n"
+              "if ttl > 0 then redis.call('PEXPIRE', KEYS[1], ttl) end\n"
+              "local value = redis.call('GET', KEYS[1])\n"
+              "if not value then drop(ARGV[1]) return {0} end\n"
+              "if ttl > 0 then note(ARGV[1], #value, ttl) end\n"
+              "return {1, redis.call('PTTL', KEYS[1]), value}\n";
+
+/* ARGV: id. {how many were removed} */
+static const char remove_script[] =
+    FUNCTIONS "drop(ARGV[1])\nreturn {redis.call('DEL', KEYS[1])}\n";
+
+static lx_redis_word word(const char *text)
+{
+    return (lx_redis_word){text, strlen(text)};
+}
+
+static int first_words(const counted_value *c, lx_redis_word *words)
+{
+    words[0] = word(c->key);
+    words[1] = word(c->ends);
+    words[2] = word(c->sizes);
+    words[3] = word(c->id);
+    return N_KEYS + 1;
+}
+
+/* `text` lives as long as the words. */
+static lx_redis_word number(int64_t x, char text[NUMBER_SIZE])
+{
+    (void)snprintf(text, NUMBER_SIZE, "%lld", (long long)x);
+    return word(text);
+}
+
+static lx_status set_counted(lx_redis *r, const counted_value *c, const void *bytes, size_t n,
+                             int64_t ttl_ms, int64_t deadline_ns, lx_error *err)
+{
+    char texts[3][NUMBER_SIZE];
+    lx_redis_word words[LX_REDIS_SCRIPT_WORDS];
+    lx_redis_list list;
+    int k = first_words(c, words);
+    words[k++] = (lx_redis_word){bytes, n};
+    words[k++] = number(ttl_ms, texts[0]);
+    words[k++] = number(c->max_n, texts[1]);
+    words[k++] = number(c->max_bytes, texts[2]);
+    lx_status st = lx_redis_script(r, set_script, words, N_KEYS, k, 0, deadline_ns, &list, err);
+    if (st == LX_OK && list.numbers[0] == 0)
+        st = lx_fail(err, LX_ERR_BUSY, "state",
+                     "this key keeps %lld states with %lld bytes and no more fit (limits: %lld, "
+                     "%lld; 0: none)",
+                     (long long)list.numbers[1], (long long)list.numbers[2], (long long)c->max_n,
+                     (long long)c->max_bytes);
+    return st;
+}
+
+static lx_status get_counted(lx_redis *r, const counted_value *c, int64_t ttl_ms, size_t max,
+                             int64_t deadline_ns, void **bytes, size_t *n, int64_t *left_ms,
+                             lx_error *err)
+{
+    char text[NUMBER_SIZE];
+    lx_redis_word words[LX_REDIS_SCRIPT_WORDS];
+    lx_redis_list list;
+    int k = first_words(c, words);
+    words[k++] = number(ttl_ms, text);
+    lx_status st = lx_redis_script(r, get_script, words, N_KEYS, k, max, deadline_ns, &list, err);
+    if (st != LX_OK)
+        return st;
+    if (list.bytes == NULL)
+        return lx_fail(err, LX_ERR_NOT_FOUND, NULL, "Redis has no such key");
+    *bytes = list.bytes;
+    *n = list.n;
+    *left_ms = list.numbers[1];
+    return LX_OK;
+}
+
+static lx_status remove_counted(lx_redis *r, const counted_value *c, int64_t deadline_ns,
+                                lx_error *err)
+{
+    lx_redis_word words[LX_REDIS_SCRIPT_WORDS];
+    lx_redis_list list;
+    int k = first_words(c, words);
+    lx_status st = lx_redis_script(r, remove_script, words, N_KEYS, k, 0, deadline_ns, &list, err);
+    if (st == LX_OK && list.numbers[0] == 0)
+        st = lx_fail(err, LX_ERR_NOT_FOUND, NULL, "Redis has no such key");
+    return st;
+}
 
 /* --- the end of calls --- */
 
@@ -163,19 +303,17 @@ static lx_status converse_counted(lx_redis *link, call *c, lx_store_result *resu
     char ends[sizeof ENDS_PREFIX + LX_OWNER_NAME], sizes[sizeof SIZES_PREFIX + LX_OWNER_NAME];
     (void)snprintf(ends, sizeof ends, ENDS_PREFIX "%s", c->owner.name);
     (void)snprintf(sizes, sizeof sizes, SIZES_PREFIX "%s", c->owner.name);
-    lx_redis_counted counted = {
-        c->key, ends, sizes, c->id, c->owner.max_states, c->owner.max_bytes};
-    switch (c->kind) {
-    case CALL_PUT:
-        return lx_redis_set_counted(link, &counted, c->bytes, c->size, c->ttl_ms, c->deadline_ns,
-                                    err);
-    case CALL_GET:
-        return lx_redis_get_counted(link, &counted, c->ttl_ms, LX_REDIS_MAX_BLOB, c->deadline_ns,
-                                    bytes, &result->size, &result->ttl_ms, err);
-    case CALL_REMOVE:
+    counted_value counted = {c->key, ends, sizes, c->id, c->owner.max_states, c->owner.max_bytes};
+    switch (c->op) {
+    case LX_STORE_PUT:
+        return set_counted(link, &counted, c->bytes, c->size, c->ttl_ms, c->deadline_ns, err);
+    case LX_STORE_GET:
+        return get_counted(link, &counted, c->ttl_ms, LX_REDIS_MAX_BLOB, c->deadline_ns, bytes,
+                           &result->size, &result->ttl_ms, err);
+    case LX_STORE_REMOVE:
         break;
     }
-    return lx_redis_remove_counted(link, &counted, c->deadline_ns, err);
+    return remove_counted(link, &counted, c->deadline_ns, err);
 }
 
 static lx_status converse(lx_redis *link, call *c, lx_store_result *result, void **bytes,
@@ -183,13 +321,13 @@ static lx_status converse(lx_redis *link, call *c, lx_store_result *result, void
 {
     if (c->owner.max_states > 0 || c->owner.max_bytes > 0)
         return converse_counted(link, c, result, bytes, err);
-    switch (c->kind) {
-    case CALL_PUT:
+    switch (c->op) {
+    case LX_STORE_PUT:
         return lx_redis_set(link, c->key, c->bytes, c->size, c->ttl_ms, c->deadline_ns, err);
-    case CALL_GET:
+    case LX_STORE_GET:
         return lx_redis_get(link, c->key, c->ttl_ms, LX_REDIS_MAX_BLOB, c->deadline_ns, bytes,
                             &result->size, &result->ttl_ms, err);
-    case CALL_REMOVE:
+    case LX_STORE_REMOVE:
         break;
     }
     return lx_redis_remove(link, c->key, c->deadline_ns, err);
@@ -305,22 +443,21 @@ static lx_status enqueue(redis_store *s, call *c, lx_error *err)
     return st;
 }
 
-static void name_call(call *c, call_kind kind, const lx_owner *owner, const char *id)
+static void name_call(call *c, const lx_owner *owner, const char *id)
 {
-    c->kind = kind;
     c->owner = *owner;
     memcpy(c->id, id, strnlen(id, LX_STATE_ID_MAX));
     (void)snprintf(c->key, sizeof c->key, KEY_PREFIX "%s%s%s", owner->name,
                    owner->name[0] != '\0' ? ":" : "", c->id);
 }
 
-static void submit(lx_state_store *base, call_kind kind, const lx_owner *owner, const char *id,
-                   const void *bytes, size_t size, int64_t ttl_ms, lx_store_done done,
-                   void *context)
+static void redis_call(lx_state_store *base, const lx_store_request *rq, lx_store_done done,
+                       void *context)
 {
     redis_store *s = (redis_store *)base;
     lx_error err = {0};
     lx_status st = LX_OK;
+    size_t size = rq->op == LX_STORE_PUT ? rq->size : 0;
     call *c = size <= LX_REDIS_MAX_BLOB ? calloc(1, sizeof *c + size) : NULL;
     if (size > LX_REDIS_MAX_BLOB)
         st = lx_fail(&err, LX_ERR_TOO_LARGE, "state", "a state of %zu bytes; the limit is %d", size,
@@ -328,38 +465,21 @@ static void submit(lx_state_store *base, call_kind kind, const lx_owner *owner, 
     else if (c == NULL)
         st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
     if (st == LX_OK) {
-        name_call(c, kind, owner, id);
-        c->ttl_ms = ttl_ms;
+        name_call(c, rq->owner, rq->id);
+        c->op = rq->op;
+        c->ttl_ms = rq->ttl_ms;
         c->deadline_ns = lx_now_ns() + s->timeout_ns;
         c->done = done;
         c->context = context;
         c->size = size;
         if (size > 0)
-            memcpy(c->bytes, bytes, size);
+            memcpy(c->bytes, rq->blob, size);
         st = enqueue(s, c, &err);
     }
     if (st == LX_OK)
         return;
     free(c);
     done(context, &(lx_store_result){.status = st, .err = &err});
-}
-
-static void redis_put(lx_state_store *s, const lx_owner *owner, const char *id, const void *bytes,
-                      size_t size, int64_t ttl_ms, lx_store_done done, void *context)
-{
-    submit(s, CALL_PUT, owner, id, bytes, size, ttl_ms, done, context);
-}
-
-static void redis_get(lx_state_store *s, const lx_owner *owner, const char *id, int64_t ttl_ms,
-                      lx_store_done done, void *context)
-{
-    submit(s, CALL_GET, owner, id, NULL, 0, ttl_ms, done, context);
-}
-
-static void redis_remove(lx_state_store *s, const lx_owner *owner, const char *id,
-                         lx_store_done done, void *context)
-{
-    submit(s, CALL_REMOVE, owner, id, NULL, 0, 0, done, context);
 }
 
 static void redis_stats(lx_state_store *base, lx_store_stats *out)
@@ -398,9 +518,7 @@ static void redis_close(lx_state_store *base)
 static const lx_store_ops redis_ops = {
     .name = "redis",
     .outlives = true,
-    .put = redis_put,
-    .get = redis_get,
-    .remove = redis_remove,
+    .call = redis_call,
     .stats = redis_stats,
     .close = redis_close,
 };

@@ -8,7 +8,7 @@
 enum { LX_REDIS_MAX_BLOB = 256 << 20 }; /* Redis takes 512 MiB */
 
 /*
- * url, password: see redis_url.h; a fault in it is LX_ERR_INVALID. timeout_ms >= 1: every
+ * url, password: see redis.h; a fault in it is LX_ERR_INVALID. timeout_ms >= 1: every
  * call ends within about that time. Tries to connect, but opens also when there is no answer:
  * the calls then end with LX_ERR_UNAVAILABLE until a server is there. max_bytes: of
  * blobs that are on their way; a call that would pass it ends with LX_ERR_UNAVAILABLE, unless no

@@ -2,7 +2,7 @@
  * Where states that outlive a request are kept: blobs of bytes by owner and id, with a time to
  * live.
  *
- * Two stores stand behind this one table: the process's own memory (memory.c), and Redis.
+ * Two stores have this table of functions: the process's own memory (memory.c), and Redis.
  * A store may be far away and slow, so every call that touches a blob answers through a callback
  * and never holds the caller's thread.
  *
@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/budget.h"
 #include "common/status.h"
 #include "server/auth/owner.h"
 
@@ -50,18 +51,27 @@ typedef struct lx_store_stats {
     bool reachable;
 } lx_store_stats;
 
-/* All functions: any thread. Owners and ids are copied before a call returns. */
+typedef enum lx_store_op {
+    LX_STORE_PUT, /* keeps a copy of the blob under the id for ttl_ms (> 0), over one that is there
+                   */
+    LX_STORE_GET, /* also starts the id's time anew when ttl_ms > 0 */
+    LX_STORE_REMOVE
+} lx_store_op;
+
+typedef struct lx_store_request {
+    lx_store_op op;
+    const lx_owner *owner; /* copied before the call returns, as the next two */
+    const char *id;
+    const void *blob; /* [size], of a put */
+    size_t size;
+    int64_t ttl_ms;
+} lx_store_request;
+
+/* All functions: any thread. */
 typedef struct lx_store_ops {
     const char *name; /* "memory", "redis" */
     bool outlives;    /* what is put is there when this process is gone */
-    /* Keeps a copy of the blob under the id for ttl_ms (> 0), over one that is there. */
-    void (*put)(lx_state_store *s, const lx_owner *owner, const char *id, const void *blob,
-                size_t size, int64_t ttl_ms, lx_store_done done, void *context);
-    /* Also starts the id's time anew when ttl_ms > 0. */
-    void (*get)(lx_state_store *s, const lx_owner *owner, const char *id, int64_t ttl_ms,
-                lx_store_done done, void *context);
-    void (*remove)(lx_state_store *s, const lx_owner *owner, const char *id, lx_store_done done,
-                   void *context);
+    void (*call)(lx_state_store *s, const lx_store_request *rq, lx_store_done done, void *context);
     void (*stats)(lx_state_store *s, lx_store_stats *out);
     /* Frees the store. Calls still under way end with LX_ERR_UNAVAILABLE before it returns. */
     void (*close)(lx_state_store *s);
@@ -78,7 +88,7 @@ lx_status lx_state_memory_open(int64_t max_states, int64_t max_bytes, lx_state_s
                                lx_error *err) LX_MUST_USE;
 
 typedef struct lx_state_store_options {
-    const char *where;    /* "memory", or a URL (redis_url.h) */
+    const char *where;    /* "memory", or a URL (redis.h) */
     const char *password; /* of a URL that has none, NULL: none */
     int64_t max_states;   /* of memory */
     int64_t max_bytes;    /* kept in memory, or on their way to Redis */
@@ -88,5 +98,35 @@ typedef struct lx_state_store_options {
 /* The store that the options name (open.c). LX_ERR_INVALID with the option's name. */
 lx_status lx_state_store_open(const lx_state_store_options *o, lx_state_store **out,
                               lx_error *err) LX_MUST_USE;
+
+/* --- one operation on the store, seen from a request (store_call.c): started, waited for through
+   the request's wake, and freed at any time, also while the store still works on it --- */
+
+typedef struct lx_store_call lx_store_call;
+
+/* The request that waits for a call. */
+typedef struct lx_store_waiter {
+    const lx_owner *owner;       /* among whose states; lives as long as the server */
+    void (*wake)(void *context); /* any thread; NULL: none */
+    void *wake_context;
+    /* Memory of the request, blobs on their way to the store included; held until the call is over,
+       which may be after the request. NULL: none. */
+    lx_reserve *reserve;
+} lx_store_waiter;
+
+/* Begins; the waiter's wake is called once when it is done, perhaps before this returns. bytes[n]:
+   of a put. ttl_ms: as the store's functions have it. */
+lx_status lx_store_call_start(lx_state_store *s, lx_store_op op, const char *id, const void *bytes,
+                              size_t n, int64_t ttl_ms, const lx_store_waiter *waiter,
+                              lx_store_call **out, lx_error *err) LX_MUST_USE;
+bool lx_store_call_done(const lx_store_call *c);
+
+/* The rest after it is done. */
+lx_status lx_store_call_status(const lx_store_call *c, lx_error *err);
+/* What a get has found; the call's own. ttl_ms may be NULL. */
+const void *lx_store_call_blob(const lx_store_call *c, size_t *size, int64_t *ttl_ms);
+
+/* No wake comes after it. NULL is allowed. */
+void lx_store_call_free(lx_store_call *c);
 
 #endif

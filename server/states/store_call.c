@@ -2,7 +2,7 @@
  * A call has two references: of the request, and of the store until it has answered. The last one
  * to go frees it. The wake runs under the mutex, so that free waits for a running one.
  */
-#include "server/states/store_call.h"
+#include "server/states/store.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -76,12 +76,8 @@ lx_status lx_store_call_start(lx_state_store *s, lx_store_op op, const char *id,
     c->wake = waiter->wake;
     c->wake_context = waiter->wake_context;
     c->reserve = lx_reserve_ref(waiter->reserve);
-    if (op == LX_STORE_PUT)
-        s->ops->put(s, waiter->owner, id, bytes, n, ttl_ms, done, c);
-    else if (op == LX_STORE_GET)
-        s->ops->get(s, waiter->owner, id, ttl_ms, done, c);
-    else
-        s->ops->remove(s, waiter->owner, id, done, c);
+    lx_store_request rq = {op, waiter->owner, id, bytes, n, ttl_ms};
+    s->ops->call(s, &rq, done, c);
     *out = c;
     return LX_OK;
 }

@@ -1,6 +1,6 @@
 /* In place of the store in Redis where LINNET_REDIS is off. */
 #include "common/features.h"
-#include "server/states/redis_url.h"
+#include "server/states/redis.h"
 #include "server/states/state_redis.h"
 
 lx_status lx_state_redis_open(const char *url, const char *password, int64_t timeout_ms,

@@ -1,6 +1,7 @@
-"""scripts/check-includes finds what is planted: an arrow up, a circle, a file directly in server/, a library elsewhere, and in
-every language a file or a function that is too long."""
+"""scripts/check-includes finds what is planted: an arrow up, a circle of includes or of calls, a file directly in server/, a
+library elsewhere, and in every language a file or a function that is too long."""
 
+import subprocess
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -135,6 +136,68 @@ def test_a_circle_is_found(rules, included, words):
 def test_a_module_and_its_inside_are_no_circle(rules):
     rules.check_circles({"a.c": ["a.h", "b.h", "internal.h"], "b.c": ["b.h", "internal.h"], "internal.h": ["a.h"], "b.h": []})
     assert rules.faults == []
+
+
+# --- circles of calls
+
+
+def build(folder, sources):
+    """An object for each source, where CMake puts it."""
+    objects = folder / "CMakeFiles" / "a.dir" / "server" / "a"
+    objects.mkdir(parents=True)
+    for name, text in sources.items():
+        (folder / name).write_text(text)
+        subprocess.run(["cc", "-c", folder / name, "-o", objects / f"{name}.o"], check=True, timeout=60)
+    return [f"server/a/{name}" for name in sources]
+
+
+RING = {"a.c": "void b(void); void a(void) { b(); }", "b.c": "void c(void); void b(void) { c(); }",
+        "c.c": "void a(void); void c(void) { a(); }", "d.c": "void a(void); void d(void) { a(); }"}
+
+
+def test_a_planted_circle_of_calls_is_found(rules, tmp_path):
+    rules.check_build(tmp_path, True, build(tmp_path, RING))
+    assert rules.faults == ["files call each other in a circle: server/a/a.c, server/a/b.c, server/a/c.c",
+                            "    server/a/a.c -> server/a/b.c: b", "    server/a/b.c -> server/a/c.c: c",
+                            "    server/a/c.c -> server/a/a.c: a"]
+
+
+def test_calls_of_one_direction_are_let_be(rules, tmp_path):
+    rules.check_build(tmp_path, True, build(tmp_path, RING | {"c.c": "static void a(void) {} void c(void) { a(); }"}))
+    assert rules.faults == []
+
+
+def test_a_registry_of_tables_is_no_circle(rules, tmp_path):
+    kinds = {"list.c": "struct kind { void (*f)(void); }; extern const struct kind k; const struct kind *all[] = {&k};"
+                       "void help(void) {}",
+             "kind.c": "struct kind { void (*f)(void); }; void help(void); static void f(void) { help(); }"
+                       "const struct kind k = {f};"}
+    rules.check_build(tmp_path, True, build(tmp_path, kinds))
+    assert rules.faults == []
+
+
+def test_objects_of_tests_and_of_deleted_files_do_not_count(rules, tmp_path):
+    names = build(tmp_path, RING)
+    rules.check_build(tmp_path, True, names[1:])
+    assert rules.faults == []
+
+
+def test_an_allowed_circle_is_let_be_and_the_list_is_short(rules):
+    calls = {"a.c": {"b.c": ["b"]}, "b.c": {"a.c": ["a"]}}
+    rules.check_calls(calls, {("a.c", "b.c"): "why"})
+    assert rules.faults == []
+    rules.check_calls(calls, {("a.c", "c.c"): "why"})
+    assert len(rules.faults) == 3
+    rules.faults.clear()
+    rules.check_calls({}, {(str(i),): "why" for i in range(6)})
+    assert rules.faults == ["scripts/check-includes: CALL_CIRCLES has 6 entries, 5 are allowed"]
+
+
+def test_a_build_that_is_named_must_have_objects(rules, tmp_path, capsys):
+    rules.check_build(tmp_path, False, ["server/a/a.c"])
+    assert rules.faults == [] and "circles of calls were not checked" in capsys.readouterr().out
+    rules.check_build(tmp_path, True, ["server/a/a.c"])
+    assert rules.faults == [f"{tmp_path}: no objects of the product: build it first"]
 
 
 # --- what a file may do

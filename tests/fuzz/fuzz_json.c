@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/json/answers.h"
+#include "server/json/requests.h"
 #include "server/json/scan.h"
-#include "server/json/states.h"
 #include "tests/fuzz/subject.h"
 
 enum { MAX_N = 8 };

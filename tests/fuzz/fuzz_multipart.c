@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "model/ctc.h"
-#include "server/json/multipart.h"
+#include "server/json/forms.h"
 #include "server/json/transcriptions.h"
 #include "tests/fuzz/subject.h"
 

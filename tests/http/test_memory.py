@@ -160,7 +160,7 @@ def test_peak_of_many_large_requests(tmp_path):
 @pytest.mark.heavy  # likewise
 def test_peak_of_a_large_response(tmp_path):
     """A stream of a response has all of its text, and the log-probabilities, in its last events again."""
-    budget = 256 * MIB
+    budget = 48 * MIB
     text_model.write_bytes(tmp_path / "bytes", context=9000)
     with Server("--models", tmp_path, "--answer-memory", str(budget // MIB), "--slots", "2", "--max-tokens", "8000") as server:
         before = peak_bytes(server)
@@ -174,7 +174,8 @@ def test_peak_of_a_large_response(tmp_path):
         assert tokens < 8000 and reply.body.count(b"event: response.completed") + reply.body.count(b"event: response.incomplete") == 1
         peak = peak_bytes(server)
         print(f"{tokens} tokens, peak {peak / MIB:.0f} MiB after {before / MIB:.0f}")
-        assert budget / 8 < peak - before < budget + SLACK
+        # Bytes are reserved for tokens of the longest text, every byte of it escaped, in a buffer that is growing.
+        assert budget / 16 < peak - before < budget
         wait_given_back(server)
 
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "server/api/completions.h"
+#include "server/api/completion.h"
 #include "tests/support/rig.h"
 
 static const char line[] = "海上明月春风花雨海上明月春风花雨";
@@ -55,7 +55,8 @@ static lx_completion *completion_of(const lx_stops *stops)
     c->works = calloc(1, sizeof *c->works);
     assert_non_null(c->works);
     lx_job *job = rig_job(&q, NULL, NULL);
-    c->works[0] = (lx_work){.served = &served, .job = job, .params = lx_job_get_params(job)};
+    c->works[0] =
+        (lx_work){.pending.served = &served, .job = job, .params = lx_job_get_params(job)};
     c->n = c->n_prompts = 1;
     c->n_logprobs = -1;
     lx_answer_init(&c->choices[0].answer, &c->works[0], 0, true);

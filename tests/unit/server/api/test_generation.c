@@ -22,21 +22,18 @@ static struct {
     void *context;
 } store;
 
-static void hold_put(lx_state_store *s, const lx_owner *owner, const char *id, const void *blob,
-                     size_t size, int64_t ttl_ms, lx_store_done done, void *context)
+static void hold_put(lx_state_store *s, const lx_store_request *rq, lx_store_done done,
+                     void *context)
 {
     (void)s;
-    (void)owner;
-    (void)id;
-    (void)blob;
-    (void)size;
-    assert_int_equal(ttl_ms, 1000);
+    assert_int_equal(rq->op, LX_STORE_PUT);
+    assert_int_equal(rq->ttl_ms, 1000);
     store.puts++;
     store.done = done;
     store.context = context;
 }
 
-static const lx_store_ops held_ops = {.name = "held", .put = hold_put};
+static const lx_store_ops held_ops = {.name = "held", .call = hold_put};
 
 static void push_all(lx_job *job)
 {
@@ -56,8 +53,7 @@ static void fill_state(lx_job *job)
 
 static lx_work work_of(lx_job *job, lx_api *api, lx_served_model *served, const lx_owner *owner)
 {
-    return (lx_work){.api = api,
-                     .served = served,
+    return (lx_work){.pending = {.api = api, .served = served},
                      .job = job,
                      .params = lx_job_get_params(job),
                      .return_state = lx_job_get_params(job)->keep_state,

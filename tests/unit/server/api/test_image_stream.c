@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "model/tasks/image.h"
-#include "server/api/images_handler.h"
+#include "server/api/images.h"
 
 enum { SIDE = 256, SIZE = SIDE * SIDE, GIVEN = 1000 };
 
@@ -73,11 +73,11 @@ static void every_value_is_read_once(void **state)
     lx_image_answer *a = calloc(1, sizeof *a + sizeof *a->readers);
     assert_true(served != NULL && a != NULL);
     served->model = &m;
-    a->images =
-        (lx_images){.work = {.served = served, .job = job, .params = lx_job_get_params(job)},
-                    .given = GIVEN,
-                    .size = SIZE,
-                    .raster = malloc(SIZE)};
+    a->images = (lx_images){
+        .work = {.pending.served = served, .job = job, .params = lx_job_get_params(job)},
+        .given = GIVEN,
+        .size = SIZE,
+        .raster = malloc(SIZE)};
     assert_non_null(a->images.raster);
     a->unit = LX_STREAM_PIXELS;
     a->readers[0].sent = GIVEN;

@@ -8,8 +8,11 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
+#include "model/model.h"
 #include "server/json/answers.h"
+#include "server/json/requests.h"
 
 static void check_written(lx_buffer *out, const char *expected)
 {
@@ -130,6 +133,74 @@ static void test_full_buffer_is_an_error(void **state)
     lx_buffer_fini(&out);
 }
 
+/* --- what writing takes --- */
+
+/* Before every block that the JSON library asks for; as large as the strictest alignment. */
+typedef union block {
+    size_t bytes;
+    max_align_t aligned;
+} block;
+
+static struct {
+    json_malloc_t take;
+    json_free_t give;
+    size_t now, most;
+} memory;
+
+static void *take(size_t n)
+{
+    block *b = memory.take(sizeof *b + n);
+    assert_non_null(b);
+    b->bytes = n;
+    memory.now += n;
+    memory.most = memory.now > memory.most ? memory.now : memory.most;
+    return b + 1;
+}
+
+static void give(void *p)
+{
+    block *b = p != NULL ? (block *)p - 1 : NULL;
+    if (b == NULL)
+        return;
+    memory.now -= b->bytes;
+    memory.give(b);
+}
+
+/* server/api/pending.h counts an answer's text and no tree of it. */
+static void test_a_long_answer_takes_its_text_and_little_more(void **state)
+{
+    (void)state;
+    enum { TOKENS = 2000, PIECE = 4096 };
+    static lx_json_token tokens[TOKENS];
+    static const lx_model model = {.token_bytes = 8};
+    for (int i = 0; i < TOKENS; i++)
+        tokens[i] = (lx_json_token){.text = "月", .bytes = 3, .id = i, .logprob = -0.5};
+    const lx_json_logprobs logprobs = {.tokens = tokens, .n = TOKENS, .model = &model};
+    const lx_json_choice choice = {
+        .text = "月", .text_bytes = 3, .logprobs = &logprobs, .tokens = tokens, .n_tokens = TOKENS};
+    lx_json_completion c = {.id = "i",
+                            .model = "m",
+                            .fingerprint = "f",
+                            .choices = &choice,
+                            .n_choices = 1,
+                            .token_ids = true};
+    json_get_alloc_funcs(&memory.take, &memory.give);
+    json_set_alloc_funcs(take, give);
+    for (int chat = 0; chat < 2; chat++) {
+        lx_buffer out;
+        lx_buffer_init(&out, 1 << 20);
+        memory.most = 0;
+        c.chat = chat;
+        lx_json_write_completion(&c, &out);
+        assert_int_equal(out.status, LX_OK);
+        assert_true(out.length > (size_t)TOKENS * 10);
+        assert_true(memory.most > 0 && memory.most < PIECE);
+        assert_int_equal(memory.now, 0);
+        lx_buffer_fini(&out);
+    }
+    json_set_alloc_funcs(memory.take, memory.give);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -139,6 +210,7 @@ int main(void)
         cmocka_unit_test(test_write_error),
         cmocka_unit_test(test_text_that_is_no_utf8_is_an_error_not_a_crash),
         cmocka_unit_test(test_full_buffer_is_an_error),
+        cmocka_unit_test(test_a_long_answer_takes_its_text_and_little_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "server/json/answers.h"
+#include "server/json/requests.h"
 #include "server/json/scan.h"
 
 enum { MAX_N = 128 };

@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-#include "server/json/image_requests.h"
+#include "server/json/answers.h"
+#include "server/json/requests.h"
 #include "tests/support/failing.h"
 
 enum { MAX_N = 1000 };

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "common/buffer.h"
-#include "server/json/multipart.h"
+#include "server/json/forms.h"
 
 static const char type[] = "multipart/form-data; boundary=XyZ";
 

@@ -14,6 +14,7 @@
 #include "server/states/state_redis.h"
 #include "tests/support/patience.h"
 #include "tests/support/redis_process.h"
+#include "tests/support/store.h"
 
 enum { TIMEOUT_MS = 60000, LONG_MS = 1000000, MAX_BYTES = 4 << 20 };
 
@@ -35,7 +36,7 @@ static void note(void *context, const lx_store_result *r)
 static void put(lx_state_store *s, const char *id, const char *bytes, size_t n, answer *a)
 {
     static const lx_owner owner = {.name = ""};
-    s->ops->put(s, &owner, id, bytes, n, LONG_MS, note, a);
+    store_put(s, &owner, id, bytes, n, LONG_MS, note, a);
 }
 
 static void bytes_on_their_way_have_a_limit(void **state)

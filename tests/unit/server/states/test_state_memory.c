@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "server/states/store.h"
+#include "tests/support/store.h"
 
 enum { LONG = 1000000 };
 
@@ -42,7 +43,7 @@ static void note(void *context, const lx_store_result *r)
 static lx_status put(lx_state_store *s, const char *id, const char *text, int64_t ttl_ms)
 {
     answer a = {0};
-    s->ops->put(s, &owner, id, text, strlen(text), ttl_ms, note, &a);
+    store_put(s, &owner, id, text, strlen(text), ttl_ms, note, &a);
     assert_int_equal(a.calls, 1);
     return a.status;
 }
@@ -50,7 +51,7 @@ static lx_status put(lx_state_store *s, const char *id, const char *text, int64_
 static answer get(lx_state_store *s, const char *id, int64_t ttl_ms)
 {
     answer a = {0};
-    s->ops->get(s, &owner, id, ttl_ms, note, &a);
+    store_get(s, &owner, id, ttl_ms, note, &a);
     assert_int_equal(a.calls, 1);
     return a;
 }
@@ -58,7 +59,7 @@ static answer get(lx_state_store *s, const char *id, int64_t ttl_ms)
 static lx_status drop(lx_state_store *s, const char *id)
 {
     answer a = {0};
-    s->ops->remove(s, &owner, id, note, &a);
+    store_remove(s, &owner, id, note, &a);
     assert_int_equal(a.calls, 1);
     return a.status;
 }
@@ -171,7 +172,7 @@ static void ten_thousand_are_not_mixed_up(void **state)
 static lx_status put_of(lx_state_store *s, const lx_owner *o, const char *id, const char *text)
 {
     answer a = {0};
-    s->ops->put(s, o, id, text, strlen(text), LONG, note, &a);
+    store_put(s, o, id, text, strlen(text), LONG, note, &a);
     assert_int_equal(a.calls, 1);
     return a.status;
 }
@@ -183,16 +184,16 @@ static void owners_see_their_own_only(void **state)
     lx_state_store *s = open_store(10, 1000);
     assert_int_equal(put_of(s, &alice, "x", "hers"), LX_OK);
     answer a = {0};
-    s->ops->get(s, &bob, "x", 0, note, &a);
+    store_get(s, &bob, "x", 0, note, &a);
     assert_int_equal(a.status, LX_ERR_NOT_FOUND);
     assert_int_equal(get(s, "x", 0).status, LX_ERR_NOT_FOUND);
     assert_int_equal(put_of(s, &bob, "x", "his own"), LX_OK);
     assert_held(s, 2, 4 + 7);
     a = (answer){0};
-    s->ops->remove(s, &bob, "x", note, &a);
+    store_remove(s, &bob, "x", note, &a);
     assert_int_equal(a.status, LX_OK);
     a = (answer){0};
-    s->ops->get(s, &alice, "x", 0, note, &a);
+    store_get(s, &alice, "x", 0, note, &a);
     assert_string_equal(a.text, "hers");
     assert_held(s, 1, 4);
     s->ops->close(s);
@@ -216,10 +217,10 @@ static void owners_have_limits(void **state)
     assert_int_equal(put_of(s, &bob, "c", ""), LX_ERR_BUSY); /* the store's */
     assert_held(s, 4, 2 + 4 + 18);
     answer a = {0};
-    s->ops->remove(s, &alice, "b", note, &a);
+    store_remove(s, &alice, "b", note, &a);
     assert_int_equal(put_of(s, &alice, "c", "123456"), LX_OK);
     a = (answer){0};
-    s->ops->get(s, &alice, "c", 1, note, &a); /* it ends now */
+    store_get(s, &alice, "c", 1, note, &a); /* it ends now */
     sleep_past_ms(1);
     assert_int_equal(put_of(s, &alice, "d", "123456"), LX_OK);
     s->ops->close(s);
@@ -232,11 +233,11 @@ static void *hammer(void *context)
         char id[2] = {(char)('a' + i % 5), 0};
         answer a = {0};
         if (i % 7 == 0)
-            s->ops->remove(s, &owner, id, note, &a);
+            store_remove(s, &owner, id, note, &a);
         else if (i % 3 == 0)
-            s->ops->put(s, &owner, id, id, 1, i % 11 == 0 ? 1 : LONG, note, &a);
+            store_put(s, &owner, id, id, 1, i % 11 == 0 ? 1 : LONG, note, &a);
         else
-            s->ops->get(s, &owner, id, 0, note, &a);
+            store_get(s, &owner, id, 0, note, &a);
         if (a.calls != 1 || (a.size == 1 && a.text[0] != id[0]))
             return s;
     }

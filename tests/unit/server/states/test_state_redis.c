@@ -23,6 +23,7 @@
 #include "server/states/state_redis.h"
 #include "tests/support/patience.h"
 #include "tests/support/redis_process.h"
+#include "tests/support/store.h"
 
 enum { TIMEOUT_MS = 10000, LONG_MS = 1000000, PATIENCE_S = 60, MAX_BYTES = 4 << 20 };
 
@@ -113,7 +114,7 @@ static void wait_answered(answer *a)
 static lx_status put(lx_state_store *s, const char *id, const void *bytes, size_t n, int64_t ttl_ms)
 {
     answer a = ANSWER;
-    s->ops->put(s, &owner, id, bytes, n, ttl_ms, note, &a);
+    store_put(s, &owner, id, bytes, n, ttl_ms, note, &a);
     wait_answered(&a);
     return a.status;
 }
@@ -123,7 +124,7 @@ static lx_status get(lx_state_store *s, const char *id, int64_t ttl_ms, const vo
                      size_t n, int64_t *left_ms)
 {
     answer a = ANSWER;
-    s->ops->get(s, &owner, id, ttl_ms, note, &a);
+    store_get(s, &owner, id, ttl_ms, note, &a);
     wait_answered(&a);
     if (a.status == LX_OK) {
         assert_int_equal(a.size, n);
@@ -140,7 +141,7 @@ static lx_status get(lx_state_store *s, const char *id, int64_t ttl_ms, const vo
 static lx_status drop(lx_state_store *s, const char *id)
 {
     answer a = ANSWER;
-    s->ops->remove(s, &owner, id, note, &a);
+    store_remove(s, &owner, id, note, &a);
     wait_answered(&a);
     return a.status;
 }
@@ -228,7 +229,7 @@ static lx_status put_of(lx_state_store *s, const lx_owner *o, const char *id, co
                         int64_t ttl_ms)
 {
     answer a = ANSWER;
-    s->ops->put(s, o, id, text, strlen(text), ttl_ms, note, &a);
+    store_put(s, o, id, text, strlen(text), ttl_ms, note, &a);
     wait_answered(&a);
     assert_true((a.status == LX_ERR_BUSY) == (strcmp(a.err.param, "state") == 0));
     return a.status;
@@ -238,7 +239,7 @@ static lx_status get_of(lx_state_store *s, const lx_owner *o, const char *id, in
                         const char *text)
 {
     answer a = ANSWER;
-    s->ops->get(s, o, id, ttl_ms, note, &a);
+    store_get(s, o, id, ttl_ms, note, &a);
     wait_answered(&a);
     if (a.status == LX_OK)
         assert_memory_equal(a.bytes, text, strlen(text));
@@ -249,7 +250,7 @@ static lx_status get_of(lx_state_store *s, const lx_owner *o, const char *id, in
 static lx_status drop_of(lx_state_store *s, const lx_owner *o, const char *id)
 {
     answer a = ANSWER;
-    s->ops->remove(s, o, id, note, &a);
+    store_remove(s, o, id, note, &a);
     wait_answered(&a);
     return a.status;
 }
@@ -378,7 +379,7 @@ static void test_hanging_server(void **state)
     answer answers[N];
     for (int i = 0; i < N; i++) {
         answers[i] = (answer)ANSWER;
-        s->ops->get(s, &owner, "kept", 0, note, &answers[i]);
+        store_get(s, &owner, "kept", 0, note, &answers[i]);
     }
     for (int i = 0; i < N; i++) {
         wait_answered(&answers[i]);
@@ -387,7 +388,7 @@ static void test_hanging_server(void **state)
     }
     assert_false(reachable(s));
     answer refused = ANSWER;
-    s->ops->put(s, &owner, "other", "x", 1, LONG_MS, note, &refused);
+    store_put(s, &owner, "other", "x", 1, LONG_MS, note, &refused);
     assert_int_equal(refused.calls, 1); /* answered before the call returned */
     assert_int_equal(refused.status, LX_ERR_UNAVAILABLE);
     (void)kill(redis.pid, SIGCONT);
@@ -432,7 +433,7 @@ static void test_open_without_a_server(void **state)
     assert_non_null(answers);
     for (int i = 0; i < N; i++) {
         answers[i] = (answer)ANSWER;
-        s->ops->put(s, &owner, "a", "some bytes", 10, LONG_MS, note, &answers[i]);
+        store_put(s, &owner, "a", "some bytes", 10, LONG_MS, note, &answers[i]);
     }
     s->ops->close(s);
     for (int i = 0; i < N; i++) {

@@ -1,0 +1,745 @@
+/* Readers of fields (see field_readers.h). A file is a data: URL. */
+#include "server/json/field_readers.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/base64.h"
+#include "model/tasks/image.h"
+#include "server/json/fields.h"
+#include "server/json/requests.h"
+
+enum { MAX_MESSAGES = 1024 };
+
+/* --- values and members that change nothing --- */
+
+static bool is_among(const char *text, const char *a, const char *b)
+{
+    return strcmp(text, a) == 0 || strcmp(text, b) == 0;
+}
+
+bool lx_json_is_neutral(const json_t *value, unsigned neutral)
+{
+    unsigned kinds = 0;
+    const char *text = json_string_value(value);
+    if (json_is_boolean(value))
+        kinds = json_is_true(value) ? LX_NEUTRAL_TRUE : LX_NEUTRAL_FALSE;
+    else if (json_is_number(value) && json_number_value(value) <= 0)
+        kinds = json_number_value(value) < 0 ? LX_NEUTRAL_MINUS : LX_NEUTRAL_ZERO;
+    else if (json_is_number(value))
+        kinds = json_number_value(value) == 1 ? LX_NEUTRAL_ONE : 0;
+    else if (text != NULL)
+        kinds = (text[0] == '\0' ? LX_NEUTRAL_EMPTY : 0) |
+                (is_among(text, "auto", "default") ? LX_NEUTRAL_AUTO : 0) |
+                (is_among(text, "none", "standard") || strcmp(text, "opaque") == 0 ? LX_NEUTRAL_NONE
+                                                                                   : 0);
+    else
+        kinds = json_array_size(value) + json_object_size(value) == 0 ? LX_NEUTRAL_EMPTY : 0;
+    return (kinds & neutral) != 0;
+}
+
+void lx_json_note_members(const json_t *object, const char *prefix, const char *const *known,
+                          lx_json_notes *notes)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)object, name, value)
+    {
+        bool found = json_is_null(value) || lx_json_is_neutral(value, LX_NEUTRAL_EMPTY);
+        for (const char *const *k = known; !found && *k != NULL; k++)
+            found = strcmp(*k, name) == 0;
+        if (found)
+            continue;
+        char full[2 * LX_NOTED_BYTES];
+        (void)snprintf(full, sizeof full, "%s.%s", prefix, name);
+        lx_json_note(notes, full, NULL, NULL);
+    }
+}
+
+/* --- fields of several routes --- */
+
+LX_READER(model)
+{
+    const char *name = NULL;
+    size_t bytes = 0;
+    lx_status st = lx_json_take_string(value, r->name, &name, &bytes, err);
+    if (st != LX_OK)
+        return st;
+    if (bytes == 0 || bytes >= LX_MAX_MODEL_NAME)
+        return lx_fail(err, LX_ERR_NOT_FOUND, "model", "there is no model of that name");
+    memcpy(r->to, name, bytes + 1);
+    return LX_OK;
+}
+
+static lx_status take_int(const json_t *value, const char *name, int64_t min, int64_t max,
+                          int64_t *out, lx_error *err)
+{
+    if (!json_is_integer(value))
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be an integer", name);
+    *out = json_integer_value(value);
+    if (*out < min || *out > max)
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be from %lld to %lld", name,
+                       (long long)min, (long long)max);
+    return LX_OK;
+}
+
+/* -1 asks for a seed that the server draws, as it does without one. */
+LX_READER(seed)
+{
+    lx_sampling_params *s = r->to;
+    int64_t seed = 0;
+    lx_status st = take_int(value, r->name, -1, LX_MAX_SEED, &seed, err);
+    s->has_seed = st == LX_OK && seed >= 0;
+    s->seed = s->has_seed ? seed : 0;
+    return st;
+}
+
+LX_READER(class)
+{
+    int64_t index = -1;
+    lx_status st = take_int(value, r->name, 0, LX_MAX_CLASSES - 1, &index, err);
+    *(int32_t *)r->to = st == LX_OK ? (int32_t)index + 1 : 0;
+    return st;
+}
+
+LX_READER(suspend)
+{
+    const char **asked_by = r->to;
+    if (!json_is_boolean(value))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "%s must be true or false", r->name);
+    *asked_by = json_is_true(value) ? r->name : NULL;
+    return LX_OK;
+}
+
+/* --- files and pictures --- */
+
+/* The content of "data:TYPE;base64,TEXT". The type is not looked at: the content says what it is.
+ */
+static lx_status read_data_url(const json_t *value, const char *param, lx_upload *out,
+                               lx_error *err)
+{
+    static const char scheme[] = "data:", mark[] = ";base64,";
+    if (!json_is_string(value))
+        return lx_fail(err, LX_ERR_INVALID, param, "%s must be a data: URL", param);
+    const char *url = json_string_value(value);
+    const char *comma = strncasecmp(url, scheme, sizeof scheme - 1) == 0 ? strchr(url, ',') : NULL;
+    size_t head = comma != NULL ? (size_t)(comma - url) + 1 : 0;
+    if (head < sizeof scheme + sizeof mark - 2 ||
+        strncasecmp(url + head - (sizeof mark - 1), mark, sizeof mark - 1) != 0)
+        return lx_fail(err, LX_ERR_INVALID, param,
+                       "%s must be a data: URL with base64, as data:image/png;base64,...", param);
+    lx_status st = lx_base64_decode(url + head, json_string_length(value) - head, param,
+                                    &out->owned, &out->bytes, err);
+    if (st == LX_OK)
+        out->data = out->owned;
+    return st;
+}
+
+LX_READER(file)
+{
+    return read_data_url(value, r->name, r->to, err);
+}
+
+/* {"image_url": "data:..."} */
+LX_READER(mask)
+{
+    static const char *const known[] = {"image_url", NULL};
+    if (!json_is_object(value))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "%s must hold an object with image_url",
+                       r->name);
+    lx_json_note_members(value, r->name, known, r->notes);
+    return read_data_url(json_object_get(value, known[0]), r->name, r->to, err);
+}
+
+LX_READER(images)
+{
+    if (!json_is_array(value) || json_array_size(value) != 1)
+        return lx_fail(err, LX_ERR_INVALID, r->name, "images must be a list of one");
+    return lx_read_mask(json_array_get(value, 0), r, err);
+}
+
+static lx_status check_only(const json_t *value, const char *only, const lx_json_reading *r,
+                            lx_error *err)
+{
+    if (lx_json_is(value, only))
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, r->name, "%s must be \"%s\"", r->name, only);
+}
+
+LX_READER(only_b64)
+{
+    return check_only(value, "b64_json", r, err);
+}
+
+LX_READER(only_png)
+{
+    return check_only(value, "png", r, err);
+}
+
+LX_READER(size)
+{
+    lx_image_params *p = r->params;
+    const char *text = NULL;
+    size_t bytes = 0;
+    lx_status st = lx_json_take_string(value, r->name, &text, &bytes, err);
+    if (st != LX_OK || strcmp(text, "auto") == 0)
+        return st;
+    if (bytes == 0 || bytes >= sizeof p->size)
+        return lx_fail(err, LX_ERR_INVALID, "size", "size must be WIDTHxHEIGHT or \"auto\"");
+    memcpy(p->size, text, bytes + 1);
+    return LX_OK;
+}
+
+LX_READER(stream_unit)
+{
+    bool pixels = lx_json_is(value, "pixel");
+    if (!pixels && !lx_json_is(value, "row"))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "stream_unit must be \"pixel\" or \"row\"");
+    *(lx_stream_unit *)r->to = pixels ? LX_STREAM_PIXELS : LX_STREAM_ROWS;
+    return LX_OK;
+}
+
+/* --- prompts --- */
+
+static lx_status keep_text(const json_t *value, lx_prompt *p, lx_error *err)
+{
+    p->bytes = json_string_length(value);
+    p->text = malloc(p->bytes + 1);
+    if (p->text == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the prompt");
+    memcpy(p->text, json_string_value(value), p->bytes + 1);
+    return LX_OK;
+}
+
+static lx_status keep_prompt(const json_t *value, lx_completion_params *p, lx_error *err)
+{
+    if (json_is_string(value))
+        return keep_text(value, &p->prompts[p->n_prompts++], err);
+    if (json_is_array(value)) {
+        lx_prompt *prompt = &p->prompts[p->n_prompts++];
+        size_t n = 0;
+        lx_status st = lx_json_keep_ids(value, "prompt", &prompt->ids, &n, err);
+        prompt->n_ids = (int32_t)n; /* a body has fewer bytes than 2^31 */
+        return st;
+    }
+    return lx_fail(err, LX_ERR_INVALID, "prompt",
+                   "prompt must be a string, a list of strings, a list of tokens or a list of such "
+                   "lists");
+}
+
+/* Room for n prompts, 1 .. LX_MAX_PROMPTS. */
+static lx_status reserve_prompts(size_t n, lx_completion_params *p, lx_error *err)
+{
+    if (n < 1 || n > LX_MAX_PROMPTS)
+        return lx_fail(err, LX_ERR_INVALID, "prompt", "prompt must be 1 to %d prompts",
+                       LX_MAX_PROMPTS);
+    p->prompts = calloc(n, sizeof *p->prompts);
+    return p->prompts != NULL ? LX_OK
+                              : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the prompts");
+}
+
+/* A list of numbers is one prompt, any other list is as many as it has elements. */
+LX_READER(prompt)
+{
+    lx_completion_params *p = r->params;
+    bool many = json_is_array(value) && !json_is_number(json_array_get(value, 0));
+    size_t n = many ? json_array_size(value) : 1;
+    lx_status st = reserve_prompts(n, p, err);
+    for (size_t i = 0; st == LX_OK && i < n; i++) {
+        const json_t *one = many ? json_array_get(value, i) : value;
+        bool alike = !many || json_typeof(one) == json_typeof(json_array_get(value, 0));
+        st = alike ? keep_prompt(one, p, err)
+                   : lx_fail(err, LX_ERR_INVALID, "prompt",
+                             "prompt: strings and lists of tokens do not mix");
+    }
+    return st;
+}
+
+/* --- text --- */
+
+LX_READER(stream_options)
+{
+    static const char *const known[] = {"include_usage", "continuous_usage_stats", NULL};
+    lx_completion_params *p = r->params;
+    if (!json_is_object(value))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "stream_options must be an object");
+    for (int i = 0; known[i] != NULL; i++) {
+        const json_t *wanted = lx_json_field(value, known[i]);
+        if (wanted != NULL && !json_is_boolean(wanted))
+            return lx_fail(err, LX_ERR_INVALID, r->name, "stream_options.%s must be true or false",
+                           known[i]);
+        *(i == 0 ? &p->include_usage : &p->usage_always) = json_is_true(wanted);
+    }
+    if (p->usage_always && !p->include_usage)
+        lx_json_note(r->notes, "stream_options.continuous_usage_stats",
+                     "it needs include_usage: true", NULL);
+    lx_json_note_members(value, r->name, known, r->notes);
+    return LX_OK;
+}
+
+static lx_status keep_stop(const json_t *value, lx_stops *stops, lx_error *err)
+{
+    size_t n = json_string_length(value); /* 0 for what is no string */
+    if (n < 1 || n > LX_MAX_STOP_BYTES)
+        return lx_fail(err, LX_ERR_INVALID, "stop",
+                       "stop must be a string of 1 to %d bytes or a list of at most %d of them",
+                       LX_MAX_STOP_BYTES, LX_MAX_STOPS);
+    struct lx_stop *stop = &stops->stop[stops->n++];
+    stop->bytes = n;
+    memcpy(stop->text, json_string_value(value), n);
+    return LX_OK;
+}
+
+LX_READER(stop)
+{
+    lx_stops *stops = r->to;
+    if (!json_is_array(value))
+        return keep_stop(value, stops, err);
+    size_t n = json_array_size(value);
+    if (n > LX_MAX_STOPS)
+        return lx_fail(err, LX_ERR_INVALID, "stop", "stop has %zu strings, at most %d are allowed",
+                       n, LX_MAX_STOPS);
+    lx_status st = LX_OK;
+    for (size_t i = 0; st == LX_OK && i < n; i++)
+        st = keep_stop(json_array_get(value, i), stops, err);
+    return st;
+}
+
+/* Of a field that says in which form answers are; `name` is the format's own, for errors. */
+static lx_status check_format(const json_t *format, const char *name, const lx_json_reading *r,
+                              lx_error *err)
+{
+    static const char *const known[] = {"type", NULL};
+    if (!lx_json_is(lx_json_field(format, known[0]), "text"))
+        return lx_fail(err, LX_ERR_INVALID, r->name,
+                       "%s must be {\"type\": \"text\"}: answers are text", name);
+    lx_json_note_members(format, name, known, r->notes);
+    return LX_OK;
+}
+
+LX_READER(text_format)
+{
+    return check_format(value, r->name, r, err);
+}
+
+LX_READER(truncation)
+{
+    if (lx_json_is(value, "disabled"))
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, r->name,
+                   "truncation must be disabled: nothing of the input is dropped");
+}
+
+LX_READER(response_text)
+{
+    static const char *const known[] = {"format", NULL};
+    const json_t *format = lx_json_field(value, "format");
+    if (!json_is_object(value))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "text must be an object");
+    lx_json_note_members(value, r->name, known, r->notes);
+    return format != NULL ? check_format(format, "text.format", r, err) : LX_OK;
+}
+
+LX_READER(include)
+{
+    if (!json_is_array(value))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "include must be a list");
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        if (!lx_json_is(json_array_get(value, i), "message.output_text.logprobs"))
+            return lx_fail(err, LX_ERR_INVALID, r->name,
+                           "include[%zu] must be message.output_text.logprobs: there is nothing "
+                           "else to include",
+                           i);
+        *(bool *)r->to = true;
+    }
+    return LX_OK;
+}
+
+/* OpenAI's streams may be padded against those who watch their lengths; these are not. */
+LX_READER(padded_stream)
+{
+    static const char *const known[] = {"include_obfuscation", NULL};
+    const json_t *obfuscation = lx_json_field(value, known[0]);
+    if (!json_is_object(value))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "stream_options must be an object");
+    if (obfuscation != NULL && !json_is_false(obfuscation))
+        return lx_fail(err, LX_ERR_INVALID, r->name,
+                       "stream_options.include_obfuscation must be false");
+    lx_json_note_members(value, r->name, known, r->notes);
+    return LX_OK;
+}
+
+/* --- messages --- */
+
+/* A list of parts, each a text; an earlier response's output may be put in again. */
+static bool is_text_part(const json_t *part, bool response)
+{
+    const json_t *type = lx_json_field(part, "type");
+    bool known = response ? lx_json_is(type, "input_text") || lx_json_is(type, "output_text")
+                          : lx_json_is(type, "text");
+    return known && json_is_string(lx_json_field(part, "text"));
+}
+
+/* The bytes that the texts have with a line feed between each two, as the peers join them; -1 where
+   one is none. */
+static int64_t joined_bytes(const json_t *parts, bool response)
+{
+    int64_t bytes = 0;
+    for (size_t i = 0; i < json_array_size(parts); i++) {
+        const json_t *part = json_array_get(parts, i);
+        if (!is_text_part(part, response))
+            return -1;
+        bytes += (i > 0) + (int64_t)json_string_length(json_object_get(part, "text"));
+    }
+    return json_array_size(parts) > 0 ? bytes : -1;
+}
+
+static void join(const json_t *parts, char *to)
+{
+    for (size_t i = 0; i < json_array_size(parts); i++) {
+        const json_t *text = json_object_get(json_array_get(parts, i), "text");
+        if (i > 0)
+            *to++ = '\n';
+        memcpy(to, json_string_value(text), json_string_length(text));
+        to += json_string_length(text);
+    }
+    *to = '\0';
+}
+
+static bool read_role(const json_t *name, lx_chat_role *out)
+{
+    static const char *const names[] = {"system", "user", "assistant", "developer"};
+    static const lx_chat_role roles[] = {LX_CHAT_SYSTEM, LX_CHAT_USER, LX_CHAT_ASSISTANT,
+                                         LX_CHAT_SYSTEM};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (lx_json_is(name, names[i])) {
+            *out = roles[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Takes the text, which may be NULL: no memory. */
+static lx_status add_message(lx_chat_role role, char *text, size_t bytes, lx_completion_params *p,
+                             lx_error *err)
+{
+    if (text == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the messages");
+    p->messages[p->n_messages++] = (lx_chat_message){.role = role, .text = text, .bytes = bytes};
+    return LX_OK;
+}
+
+static char *copy_of(const char *text, size_t bytes)
+{
+    char *copy = malloc(bytes + 1);
+    if (copy != NULL)
+        memcpy(copy, text, bytes + 1);
+    return copy;
+}
+
+/* Members of a message and of its parts that change nothing. What an answer has in it may be sent
+   back: the marks of an output's item and part say nothing here. */
+static void note_others(const json_t *message, size_t i, const lx_json_reading *r)
+{
+    static const char *const chat[] = {"role", "content", NULL};
+    static const char *const item[] = {"role", "content", "type", "id", "status", NULL};
+    static const char *const part[] = {"type", "text", "annotations", "logprobs", NULL};
+    char prefix[64];
+    const json_t *content = json_object_get(message, "content");
+    (void)snprintf(prefix, sizeof prefix, "%s[%zu]", r->name, i);
+    lx_json_note_members(message, prefix, r->route == LX_JSON_CHAT ? chat : item, r->notes);
+    for (size_t k = 0; k < json_array_size(content); k++) {
+        (void)snprintf(prefix, sizeof prefix, "%s[%zu].content[%zu]", r->name, i, k);
+        lx_json_note_members(json_array_get(content, k), prefix, part, r->notes);
+    }
+}
+
+static lx_status keep_message(const json_t *message, size_t i, const lx_json_reading *r,
+                              lx_error *err)
+{
+    bool response = r->route == LX_JSON_RESPONSES;
+    const json_t *type = response ? lx_json_field(message, "type") : NULL;
+    const json_t *content = lx_json_field(message, "content");
+    int64_t bytes = json_is_string(content) ? (int64_t)json_string_length(content)
+                                            : joined_bytes(content, response);
+    lx_chat_role role = LX_CHAT_USER;
+    if (type != NULL && !lx_json_is(type, "message"))
+        return lx_fail(err, LX_ERR_INVALID, r->name,
+                       "%s[%zu] has a type that is not message: nothing else is read here", r->name,
+                       i);
+    if (!read_role(lx_json_field(message, "role"), &role) || bytes < 0)
+        return lx_fail(err, LX_ERR_INVALID, r->name,
+                       "%s[%zu] must have a role, system, user or assistant, and a content that is "
+                       "a text or a list of texts",
+                       r->name, i);
+    note_others(message, i, r);
+    if (json_is_string(content))
+        return add_message(role, copy_of(json_string_value(content), (size_t)bytes), (size_t)bytes,
+                           r->params, err);
+    char *text = malloc((size_t)bytes + 1);
+    if (text != NULL)
+        join(content, text);
+    return add_message(role, text, (size_t)bytes, r->params, err);
+}
+
+static lx_status reserve_messages(size_t n, lx_completion_params *p, lx_error *err)
+{
+    p->messages = calloc(n, sizeof *p->messages);
+    return p->messages != NULL ? LX_OK
+                               : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the messages");
+}
+
+/* The last message's text is what is answered. */
+static lx_status keep_last(lx_completion_params *p, lx_error *err)
+{
+    const lx_chat_message *last = &p->messages[p->n_messages - 1];
+    assert(last->text != NULL); /* every message has one */
+    lx_status st = reserve_prompts(1, p, err);
+    if (st != LX_OK)
+        return st;
+    p->prompts[0] = (lx_prompt){.text = copy_of(last->text, last->bytes), .bytes = last->bytes};
+    p->n_prompts = 1;
+    return p->prompts[0].text != NULL
+               ? LX_OK
+               : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the prompt");
+}
+
+/* The messages of a list, after those that are there. */
+static lx_status keep_list(const json_t *list, const lx_json_reading *r, lx_error *err)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        lx_status st = keep_message(json_array_get(list, i), i, r, err);
+        if (st != LX_OK)
+            return st;
+    }
+    return keep_last(r->params, err);
+}
+
+LX_READER(messages)
+{
+    size_t n = json_array_size(value); /* 0 for what is no array */
+    if (n < 1 || n > MAX_MESSAGES)
+        return lx_fail(err, LX_ERR_INVALID, r->name, "messages must be a list of 1 to %d messages",
+                       MAX_MESSAGES);
+    lx_status st = reserve_messages(n, r->params, err);
+    return st == LX_OK ? keep_list(value, r, err) : st;
+}
+
+LX_READER(input)
+{
+    lx_completion_params *p = r->params;
+    size_t n = json_is_string(value) ? 1 : json_array_size(value);
+    if (n < 1 || n > MAX_MESSAGES)
+        return lx_fail(err, LX_ERR_INVALID, r->name,
+                       "input must be a text or a list of 1 to %d messages", MAX_MESSAGES);
+    lx_status st = reserve_messages(n + (p->instructions != NULL), p, err);
+    if (st == LX_OK && p->instructions != NULL)
+        st = add_message(LX_CHAT_SYSTEM, copy_of(p->instructions, p->instructions_bytes),
+                         p->instructions_bytes, p, err);
+    if (st != LX_OK || json_is_array(value))
+        return st == LX_OK ? keep_list(value, r, err) : st;
+    size_t bytes = json_string_length(value);
+    p->input_is_text = true;
+    st = add_message(LX_CHAT_USER, copy_of(json_string_value(value), bytes), bytes, p, err);
+    return st == LX_OK ? keep_last(p, err) : st;
+}
+
+/* --- tokens --- */
+
+/* A token's number as OpenAI writes it, a key; -1 when it is none. Each has one spelling, and no
+   key comes twice in JSON that was parsed, so no token does. */
+static int32_t read_id(const char *key)
+{
+    int64_t id = 0;
+    for (const char *c = key; *c != '\0'; c++) {
+        if (*c < '0' || *c > '9' || (c > key && key[0] == '0'))
+            return -1;
+        id = id * 10 + (*c - '0');
+        if (id > INT32_MAX)
+            return -1;
+    }
+    return key[0] != '\0' ? (int32_t)id : -1;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    int32_t x = ((const lx_bias *)a)->id, y = ((const lx_bias *)b)->id;
+    return (x > y) - (x < y);
+}
+
+static lx_status keep_bias(int32_t id, const json_t *value, lx_completion_params *p, lx_error *err)
+{
+    double add = json_number_value(value);
+    if (id < 0)
+        return lx_fail(err, LX_ERR_INVALID, "logit_bias", "logit_bias: a key is not a token");
+    if (!json_is_number(value) || !(add >= -LX_MAX_ASKED_BIAS && add <= LX_MAX_ASKED_BIAS))
+        return lx_fail(err, LX_ERR_INVALID, "logit_bias",
+                       "logit_bias: token %d must have a number from %d to %d", id,
+                       -LX_MAX_ASKED_BIAS, LX_MAX_ASKED_BIAS);
+    p->biases[p->n_biases++] = (lx_bias){id, (float)add, 0};
+    return LX_OK;
+}
+
+/* OpenAI's form: {"id": number}. */
+static lx_status keep_map(json_t *map, lx_completion_params *p, lx_error *err)
+{
+    const char *key = NULL;
+    json_t *value = NULL;
+    json_object_foreach(map, key, value)
+    {
+        lx_status st = keep_bias(read_id(key), value, p, err);
+        if (st != LX_OK)
+            return st;
+    }
+    return LX_OK;
+}
+
+/* The form of llama.cpp: [[id, number], ...]; false in place of a number bans the token. */
+static lx_status keep_pairs(const json_t *list, lx_completion_params *p, lx_error *err)
+{
+    json_t *ban = json_integer(-LX_MAX_ASKED_BIAS);
+    lx_status st = LX_OK;
+    for (size_t i = 0; st == LX_OK && i < json_array_size(list); i++) {
+        const json_t *pair = json_array_get(list, i);
+        const json_t *id = json_array_get(pair, 0), *value = json_array_get(pair, 1);
+        if (json_array_size(pair) != 2 || !json_is_integer(id) || json_integer_value(id) < 0 ||
+            json_integer_value(id) > INT32_MAX)
+            st = lx_fail(err, LX_ERR_INVALID, "logit_bias",
+                         "logit_bias[%zu] must be a pair of a token and a number", i);
+        else
+            st = keep_bias((int32_t)json_integer_value(id), json_is_false(value) ? ban : value, p,
+                           err);
+    }
+    json_decref(ban);
+    return st;
+}
+
+LX_READER(logit_bias)
+{
+    lx_completion_params *p = r->params;
+    size_t n = json_object_size(value) + json_array_size(value);
+    if ((!json_is_object(value) && !json_is_array(value)) || n > LX_MAX_BIASES)
+        return lx_fail(err, LX_ERR_INVALID, "logit_bias",
+                       "logit_bias must be an object or a list of pairs, of at most %d tokens",
+                       LX_MAX_BIASES);
+    p->biases = calloc(n + 1, sizeof *p->biases);
+    if (p->biases == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for logit_bias");
+    lx_status st =
+        json_is_object(value) ? keep_map((json_t *)value, p, err) : keep_pairs(value, p, err);
+    qsort(p->biases, (size_t)p->n_biases, sizeof *p->biases, by_id);
+    for (int32_t i = 1; st == LX_OK && i < p->n_biases; i++)
+        if (p->biases[i].id == p->biases[i - 1].id)
+            st = lx_fail(err, LX_ERR_INVALID, "logit_bias", "logit_bias: token %d comes twice",
+                         p->biases[i].id);
+    return st;
+}
+
+static int in_order(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Ascending, each once. */
+LX_READER(allowed_token_ids)
+{
+    lx_completion_params *p = r->params;
+    size_t n = 0, kept = 0;
+    lx_status st = lx_json_keep_ids(value, r->name, &p->allowed, &n, err);
+    if (st == LX_OK && n == 0)
+        st = lx_fail(err, LX_ERR_INVALID, r->name, "allowed_token_ids is empty");
+    if (st != LX_OK)
+        return st;
+    qsort(p->allowed, n, sizeof *p->allowed, in_order);
+    for (size_t i = 0; i < n; i++)
+        if (kept == 0 || p->allowed[i] != p->allowed[kept - 1])
+            p->allowed[kept++] = p->allowed[i];
+    p->n_allowed = (int32_t)kept;
+    return LX_OK;
+}
+
+LX_READER(tokens)
+{
+    lx_detokenize_params *p = r->params;
+    return lx_json_keep_ids(value, r->name, &p->tokens, &p->n, err);
+}
+
+/* Of n, which is read before. */
+LX_READER(seeds)
+{
+    lx_state_fork *p = r->params;
+    if (!json_is_array(value) || json_array_size(value) != (size_t)p->n)
+        return lx_fail(err, LX_ERR_INVALID, "seeds", "seeds must be a list of n = %d seeds", p->n);
+    p->seeds = calloc((size_t)p->n, sizeof *p->seeds);
+    if (p->seeds == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the seeds");
+    for (int32_t i = 0; i < p->n; i++) {
+        const json_t *seed = json_array_get(value, (size_t)i);
+        json_int_t x = json_integer_value(seed);
+        if (!json_is_integer(seed) || x < 0 || x > LX_MAX_SEED)
+            return lx_fail(err, LX_ERR_INVALID, "seeds",
+                           "seeds: number %d is not a whole number from 0 to %lld", i,
+                           (long long)LX_MAX_SEED);
+        p->seeds[i] = (uint64_t)x;
+    }
+    return LX_OK;
+}
+
+/* --- sounds --- */
+
+LX_READER(transcript_format)
+{
+    static const char *const names[] = {"json", "text", "verbose_json", "srt", "vtt"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (lx_json_is(value, names[i])) {
+            *(lx_transcript_format *)r->to = (lx_transcript_format)i;
+            return LX_OK;
+        }
+    }
+    return lx_fail(err, LX_ERR_INVALID, r->name,
+                   "response_format must be json, text, verbose_json, srt or vtt");
+}
+
+static lx_status read_granularity(const json_t *value, lx_transcription_params *p, lx_error *err)
+{
+    bool word = lx_json_is(value, "word"), segment = lx_json_is(value, "segment");
+    p->words |= word;
+    p->segments |= segment;
+    if (word || segment)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, "timestamp_granularities",
+                   "timestamp_granularities may hold word and segment");
+}
+
+LX_READER(granularities)
+{
+    lx_transcription_params *p = r->params;
+    lx_status st = LX_OK;
+    if (p->format != LX_TRANSCRIPT_VERBOSE)
+        return lx_fail(err, LX_ERR_INVALID, r->name,
+                       "timestamp_granularities needs response_format verbose_json");
+    if (!json_is_array(value))
+        return read_granularity(value, p, err);
+    for (size_t i = 0; st == LX_OK && i < json_array_size(value); i++)
+        st = read_granularity(json_array_get(value, i), p, err);
+    return st;
+}
+
+LX_READER(language)
+{
+    const char *text = NULL;
+    size_t bytes = 0;
+    lx_status st = lx_json_take_string(value, r->name, &text, &bytes, err);
+    if (st != LX_OK)
+        return st;
+    if (bytes > LX_MAX_LANGUAGE)
+        return lx_fail(err, LX_ERR_INVALID, r->name, "language has more than %d bytes",
+                       LX_MAX_LANGUAGE);
+    memcpy(r->to, text, bytes + 1);
+    return LX_OK;
+}

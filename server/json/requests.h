@@ -1,0 +1,264 @@
+/*
+ * Requests as plain structs: bodies in JSON and forms in, one struct for each route out.
+ *
+ * Reading is strict: depth and number of values limited (scan.h), no duplicate keys, no trailing
+ * bytes, valid UTF-8, finite numbers, every field of the right type and within its range; an error
+ * names its field. A form's fields are read as JSON reads them (numbers, true, false), everything
+ * else as text. Fields that change nothing become warnings (request_fields.h), null means absent.
+ *
+ * A reader initialises *p, which must be freed with its fini, also after a failure, before the
+ * body: LX_ERR_INVALID with err->param naming the field ("body" when it is the JSON as a whole).
+ */
+#ifndef LINNET_SERVER_JSON_REQUESTS_H
+#define LINNET_SERVER_JSON_REQUESTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/chat.h"
+#include "model/tasks/poem.h"
+#include "server/engine/sampling.h"
+#include "server/engine/stops.h"
+#include "server/json/forms.h"
+#include "server/json/parts.h"
+
+enum {
+    LX_MAX_MODEL_NAME = 64,
+    LX_MAX_PROMPTS = 256,
+    LX_MAX_BIASES = 1024,
+    LX_MAX_ASKED_BIAS = 100, /* of logit_bias, either way; so little bans a token */
+    LX_MAX_ASKED_TOKENS = 1000000,
+    LX_MAX_IMAGE_PROMPT = 32 << 10,
+    LX_MAX_PARTIAL_IMAGES = 3,
+    LX_MAX_JOB_VALUES = 1 << 24,
+    LX_MAX_LANGUAGE = 35
+};
+
+/* --- completions, chats, responses --- */
+
+/* A text, or tokens. */
+typedef struct lx_prompt {
+    char *text; /* owned, not only NUL-terminated text: see bytes; NULL: tokens */
+    size_t bytes;
+    int32_t *ids; /* [n_ids], owned */
+    int32_t n_ids;
+} lx_prompt;
+
+typedef struct lx_chat_message {
+    lx_chat_role role;
+    char *text; /* owned */
+    size_t bytes;
+} lx_chat_message;
+
+typedef struct lx_completion_params {
+    char model[LX_MAX_MODEL_NAME];
+    lx_prompt *prompts; /* [n_prompts], owned */
+    int32_t n_prompts;
+    int32_t n, max_tokens;                           /* max_tokens 0: the whole answer */
+    const char *max_tokens_field, *min_tokens_field; /* static: the names they were read by */
+    bool no_tokens;     /* the client's max_tokens is 0: the prompt's scores are all it wants */
+    int32_t best_of;    /* samples of which the n best are answered; 0: n */
+    int32_t n_logprobs; /* likeliest tokens for each token; -1: no log-probabilities at all */
+    lx_bias *biases;    /* [n_biases], owned, ids ascending; the model may not have them */
+    int32_t n_biases;
+    int32_t *allowed; /* [n_allowed], owned: the only ids that are drawn; NULL: all */
+    int32_t n_allowed;
+    int32_t min_tokens; /* before these no token ends an answer, and no stop string counts */
+    lx_stops stops;
+    bool keeps_stop;      /* the stop string that ended an answer is a part of it */
+    bool echo;            /* the prompt, then its completion */
+    bool ignore_eos;      /* the end of an answer that has no fixed one is not drawn */
+    lx_poem_request poem; /* its texts are owned */
+    lx_sampling_params sampling;
+    lx_json_notes notes; /* of the body */
+    bool stream, include_usage, rules, normalize;
+    bool usage_always;     /* a stream's every event tells the usage so far */
+    bool return_token_ids; /* the answer has the ids of the prompt's and its own tokens */
+    bool chat;             /* read from messages, answered as chat.completion */
+    bool response;         /* a chat, too; read from input, answered as a response */
+    bool input_is_text;    /* of a response: input is a text, not a list of messages */
+    bool continues;        /* of a chat: the answer goes on with the last message */
+    bool begins_answer;    /* of a chat: the template's begin of an answer stands at the end */
+    bool wants_logprobs;   /* of a chat or a response, with n_top for each token: see n_logprobs */
+    int32_t n_top;
+    const char *leading; /* static, of a chat: what an answer may begin with and is not told */
+    char *instructions;  /* of a response: owned, also messages[0]; NULL: none */
+    size_t instructions_bytes;
+    lx_chat_message *messages; /* [n_messages], owned; of a chat, the last one is the prompt, too */
+    int32_t n_messages;
+    char *state; /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
+    bool return_state;
+    const char *suspend; /* the field that asked for it: "suspend" or "park"; NULL: no */
+    const struct lx_saved_state *from; /* what `state` stands for, filled in by the handler */
+    int64_t timeout_ms;                /* 0: the server's */
+} lx_completion_params;
+
+/* Every default: no prompt, n 1, temperature 0.8, top_p 1, top_k 0, rules and normalize on. */
+void lx_completion_params_init(lx_completion_params *p);
+void lx_completion_params_fini(lx_completion_params *p);
+
+/* LX_ERR_INVALID with err->param naming the field ("body" when it is the JSON as a whole).
+ *p is initialised by the call and must be freed with fini, also after a failure. */
+lx_status lx_json_read_completion(const char *body, size_t bytes, int32_t max_n,
+                                  lx_completion_params *p, lx_error *err) LX_MUST_USE;
+
+/* The same for POST /v1/chat/completions: the prompt is the text of the last message. */
+lx_status lx_json_read_chat(const char *body, size_t bytes, int32_t max_n, lx_completion_params *p,
+                            lx_error *err) LX_MUST_USE;
+
+/* The same for POST /v1/responses: messages[0] are the instructions, if there are any; the prompt
+   is the text of the last message. */
+lx_status lx_json_read_response(const char *body, size_t bytes, lx_completion_params *p,
+                                lx_error *err) LX_MUST_USE;
+
+/* --- images --- */
+
+typedef enum lx_stream_unit {
+    LX_STREAM_NO_VALUES,
+    LX_STREAM_PIXELS,
+    LX_STREAM_ROWS
+} lx_stream_unit;
+
+typedef struct lx_image_params {
+    char model[LX_MAX_MODEL_NAME]; /* "": see lx_serving_find_model */
+    char size[24];                 /* "": any */
+    int32_t n;
+    lx_sampling_params sampling;
+    bool stream, contact_sheet;
+    int64_t timeout_ms; /* 0: the server's */
+    int32_t partial_images;
+    lx_stream_unit stream_unit;
+    lx_upload image, mask; /* edits */
+    char *state;           /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
+    bool return_state;
+    const char *suspend;  /* see lx_completion_params */
+    int32_t max_tokens;   /* values that are generated, 0: the rest of the image */
+    int32_t class_number; /* what is to be seen: the class + 1; 0: the prompt says it, or not */
+    char *prompt;         /* owned; NULL: none, or empty */
+    size_t prompt_bytes;  /* at most LX_MAX_IMAGE_PROMPT */
+    lx_json_notes notes;  /* of the body */
+} lx_image_params;
+
+/* Every default: n 1, temperature 1. */
+void lx_image_params_init(lx_image_params *p);
+void lx_image_params_fini(lx_image_params *p);
+
+/* LX_ERR_INVALID with the field's name. *p is initialised by the call and must be freed with fini,
+   also after a failure, before the body. */
+lx_status lx_json_read_generation(const char *body, size_t bytes, int32_t max_n, lx_image_params *p,
+                                  lx_error *err) LX_MUST_USE;
+lx_status lx_json_read_edit(const char *body, size_t bytes, int32_t max_n, lx_image_params *p,
+                            lx_error *err) LX_MUST_USE;
+lx_status lx_form_read_edit(const char *content_type, const char *body, size_t bytes, int32_t max_n,
+                            lx_image_params *p, lx_error *err) LX_MUST_USE;
+
+/* --- scores --- */
+
+typedef struct lx_score_params {
+    char model[LX_MAX_MODEL_NAME]; /* "": see lx_serving_find_model */
+    lx_upload image;
+    char *prompt, *completion; /* owned; NULL: absent */
+    size_t prompt_bytes, completion_bytes;
+    int64_t timeout_ms;
+    lx_json_notes notes; /* of the body */
+} lx_score_params;
+
+void lx_score_params_fini(lx_score_params *p);
+lx_status lx_json_read_score(const char *body, size_t bytes, lx_score_params *p,
+                             lx_error *err) LX_MUST_USE;
+lx_status lx_form_read_score(const char *content_type, const char *body, size_t bytes,
+                             lx_score_params *p, lx_error *err) LX_MUST_USE;
+
+/* --- states --- */
+
+/* POST /v1/states: a request to be continued later. */
+typedef struct lx_state_create {
+    char model[LX_MAX_MODEL_NAME]; /* "": the first that makes images */
+    char *prompt;                  /* owned; NULL: absent */
+    size_t prompt_bytes;
+    lx_upload image, mask; /* of an image model: what is given of it */
+    int32_t class_number;  /* of one that has classes: the class + 1, 0: any */
+    bool rules, normalize;
+    lx_poem_request poem;        /* its texts are owned */
+    lx_sampling_params sampling; /* of it only the seed is read: it is the state's */
+    int64_t timeout_ms;
+    lx_json_notes notes; /* of the body */
+} lx_state_create;
+
+/* LX_ERR_INVALID with the field's name; free with fini, also after a failure, before the body. */
+lx_status lx_json_read_state_create(const char *body, size_t bytes, lx_state_create *p,
+                                    lx_error *err) LX_MUST_USE;
+void lx_state_create_fini(lx_state_create *p);
+
+/* POST /v1/states/ID/fork */
+typedef struct lx_state_fork {
+    int32_t n;
+    uint64_t *seeds;     /* [n], owned; NULL: the state's own */
+    lx_json_notes notes; /* of the body */
+} lx_state_fork;
+
+lx_status lx_json_read_state_fork(const char *body, size_t bytes, int32_t max_n, lx_state_fork *p,
+                                  lx_error *err) LX_MUST_USE;
+
+/* --- tokens --- */
+
+typedef struct lx_tokenize_params {
+    char model[LX_MAX_MODEL_NAME]; /* "": the first of text */
+    char *content;                 /* owned */
+    size_t bytes;
+    bool add_special;    /* those that the model puts before every prompt */
+    bool parse_special;  /* names of special tokens in the content are these tokens */
+    bool with_pieces;    /* the answer says what each token stands for */
+    lx_json_notes notes; /* of the body */
+} lx_tokenize_params;
+
+typedef struct lx_detokenize_params {
+    char model[LX_MAX_MODEL_NAME];
+    int32_t *tokens; /* [n], owned; the model may not have them */
+    size_t n;
+    lx_json_notes notes; /* of the body */
+} lx_detokenize_params;
+
+/* LX_ERR_INVALID with the field's name; free with fini, also after a failure. */
+lx_status lx_json_read_tokenize(const char *body, size_t bytes, lx_tokenize_params *p,
+                                lx_error *err) LX_MUST_USE;
+lx_status lx_json_read_detokenize(const char *body, size_t bytes, lx_detokenize_params *p,
+                                  lx_error *err) LX_MUST_USE;
+void lx_tokenize_params_fini(lx_tokenize_params *p);
+void lx_detokenize_params_fini(lx_detokenize_params *p);
+
+/* --- reloads --- */
+
+/* POST /v1/models/reload, which has no field. LX_ERR_INVALID with the name of a field that is
+   refused, or with "body" for what is no JSON; an empty body is allowed. */
+lx_status lx_json_read_reload(const char *body, size_t bytes, lx_json_notes *notes,
+                              lx_error *err) LX_MUST_USE;
+
+/* --- sounds --- */
+
+typedef enum lx_transcript_format {
+    LX_TRANSCRIPT_JSON,
+    LX_TRANSCRIPT_TEXT,
+    LX_TRANSCRIPT_VERBOSE,
+    LX_TRANSCRIPT_SRT,
+    LX_TRANSCRIPT_VTT
+} lx_transcript_format;
+
+typedef struct lx_transcription_params {
+    char model[LX_MAX_MODEL_NAME]; /* "": the first that hears */
+    lx_upload file;                /* in the body */
+    lx_transcript_format format;
+    bool words, segments;               /* of a verbose answer */
+    char language[LX_MAX_LANGUAGE + 1]; /* as the client says; "": it does not */
+    double temperature;                 /* checked, and changes nothing */
+    int32_t beam;                       /* see lx_listener_write */
+    bool stream;
+    int64_t timeout_ms;  /* 0: the server's */
+    lx_json_notes notes; /* of the form */
+} lx_transcription_params;
+
+/* LX_ERR_INVALID with the field's name. Nothing of *p is owned. */
+lx_status lx_form_read_transcription(const char *content_type, const char *body, size_t bytes,
+                                     lx_transcription_params *p, lx_error *err) LX_MUST_USE;
+
+#endif
