@@ -183,7 +183,7 @@ def test_the_chosen_picture_can_be_drawn_on(images):
     page.click("#clear")
     assert set(page.evaluate(VALUES, "#pad")[0]) == {0}
     page.click("#complete")
-    expect(page.locator("#image-error")).to_contain_text("Draw something")
+    expect(page.locator("#image-error")).to_contain_text("draw something")
 
 
 @pytest.mark.parametrize("width, height, channels", [(28, 5, 1), (3, 2, 3), (400, 200, 1)])

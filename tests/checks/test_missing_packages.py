@@ -11,7 +11,7 @@ WEIGHTS = pathlib.Path(__file__).resolve().parents[2] / "weights"
 PACKAGES = ["torch", "numpy", "matplotlib", "tqdm", "PIL"]
 COMMANDS = [path for folder in ("train", "convert") for path in sorted((WEIGHTS / folder).glob("*.py"))
             if '__name__ == "__main__"' in path.read_text()]
-WITHOUT_PACKAGES = {"ablate", "check", "poem_kinds", "prepare", "rhymes", "small_digits", "speech_kinds"}  # at their start
+WITHOUT_PACKAGES = {"ablate", "check", "export_hf", "poem_kinds", "prepare", "rhymes", "small_digits", "speech_kinds"}  # at their start
 
 
 def start(command, stubs):

@@ -119,10 +119,13 @@ def test_what_a_key_may_ask_for():
         assert complete(server.port, prompt=lines.of_length(32), n=4).status == 400
         complete_ok(server.port, prompt=lines.of_length(32), n=3)
 
-        def ask():  # the samples of the answer above count until all of it is sent
-            reply = complete(server.port, prompt="海上明月", n=5)
-            return reply if "are being made" not in reply.text else None
+        replies = []
 
-        reply = wait_until(ask, 60, "the samples are given back")
+        def ask():  # the samples of the answer above count until all of it is sent
+            replies.append(complete(server.port, prompt="海上明月", n=5))
+            return "are being made" not in replies[-1].text
+
+        wait_until(ask, 60, "the samples are given back")
+        reply = replies[-1]
         assert reply.status == 429 and reply.error["code"] == "rate_limit_exceeded"
         assert "100 new tokens" in reply.error["message"] and 1 <= int(reply.headers["retry-after"]) <= 60

@@ -12,8 +12,6 @@ import pathlib
 import shutil
 import sys
 
-import packages  # noqa: F401 (before the packages that may be missing)
-
 import tensors as files
 
 LAYER = {
