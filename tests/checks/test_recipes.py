@@ -131,6 +131,14 @@ class Stopping(Recipe):
         return self.model.weight.square().sum() + batch
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c_is_heard():
+    """A shell that starts the tests in the background has them ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_the_same_command_goes_on(tmp_path, capsys, number):
     before = signal.getsignal(number)
