@@ -45,6 +45,7 @@ typedef struct lx_http_conn {
     uint32_t generation; /* tells apart connections that had the same fd */
     bool hung_up;        /* the peer will send nothing more */
     bool idle, evicted;  /* in no request; shut down for others, and not closed yet */
+    bool asked;          /* its first request has begun */
     bool refused;        /* closed before all that the peer sends was read */
     lx_front front;      /* its thread only, as the number of exchanges */
     int64_t n_exchanges;

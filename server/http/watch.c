@@ -133,12 +133,14 @@ static void begin_idle(lx_watch *w, lx_http_conn *conn)
 }
 
 /* The oldest idle connections give way, but not to themselves: `new_one` stays, NULL: there is
- * none.
- */
-static void make_room(lx_watch *w, const lx_http_conn *new_one)
+   none. A connection whose first request is still on its way gives way only after `answered`, whose
+   request has just ended; NULL: there is none. */
+static void make_room(lx_watch *w, const lx_http_conn *new_one, lx_http_conn *answered)
 {
     while (w->n_conns - w->n_evicted > w->most && w->oldest != new_one) {
         lx_http_conn *conn = w->oldest;
+        if (!conn->asked && answered != NULL && answered->idle)
+            conn = answered;
         end_idle(w, conn);
         conn->evicted = true;
         w->n_evicted++;
@@ -297,7 +299,7 @@ bool lx_watch_open(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns)
         w->conns = conn;
         w->n_conns++;
         begin_idle(w, conn);
-        make_room(w, conn);
+        make_room(w, conn, NULL);
     }
     (void)pthread_mutex_unlock(&w->lock);
     return ok;
@@ -340,6 +342,7 @@ bool lx_watch_attach(lx_watch *w, lx_http_conn *conn, lx_exchange *ex)
 void lx_watch_begin(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns)
 {
     (void)pthread_mutex_lock(&w->lock);
+    conn->asked = true;
     end_idle(w, conn);
     set_deadline(conn, deadline_ns);
     (void)pthread_mutex_unlock(&w->lock);
@@ -351,7 +354,7 @@ void lx_watch_end(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns)
     conn->exchange = NULL;
     set_deadline(conn, deadline_ns);
     begin_idle(w, conn);
-    make_room(w, NULL);
+    make_room(w, NULL, conn);
     (void)pthread_mutex_unlock(&w->lock);
 }
 
