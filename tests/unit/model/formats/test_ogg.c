@@ -322,7 +322,7 @@ static void a_stream_ends_once(void **state)
     (void)state;
     ogg_page page;
     sound_file_make(SF_FORMAT_OGG | SF_FORMAT_OPUS, 48000, 1, 48000, 440);
-    for (int64_t at = 0; ogg_page_granulepos(&page) <= 0 || at == 0;)
+    for (int64_t at = 0; at == 0 || ogg_page_granulepos(&page) <= 0;)
         at = page_at(at, &page);
     page.header[5] |= 4;
     ogg_page_checksum_set(&page);
