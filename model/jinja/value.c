@@ -487,7 +487,7 @@ static void repr_text(run *r, builder *b, const span *t)
                                  c == '\n'   ? 'n'
                                  : c == '\r' ? 'r'
                                              : 't');
-        else if ((c >= 0 && c < ' ') || c == 127)
+        else if ((unsigned char)c < ' ' || c == 127)
             n = (size_t)snprintf(escaped, sizeof escaped, "\\x%02x", (unsigned)c);
         else
             escaped[0] = c;
