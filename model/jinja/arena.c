@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/jinja/internal.h"
+#include "model/utf8.h"
 
 enum { BLOCK = 16 << 10, ALIGNMENT = 16 };
 
@@ -52,13 +53,30 @@ void lx_jinja_free_arena(arena *a)
     }
 }
 
+/* A message is one line of UTF-8, whatever words of the template or of a client are in it: others
+   become question marks, as does a character that the message's length has cut. */
+static void clean(char *line)
+{
+    size_t n = strlen(line);
+    for (size_t at = 0; at < n;) {
+        size_t first = at;
+        int32_t c = lx_utf8_next(line, n, &at);
+        if (c < ' ' || c == 127) {
+            line[first] = '?';
+            at = first + 1;
+        }
+    }
+}
+
 void lx_jinja_fail(arena *a, lx_status status, const char *fmt, ...)
 {
-    char line[sizeof a->err.text];
+    enum { PREFIX = 40 };
+    char line[sizeof a->err.text - PREFIX];
     va_list given;
     va_start(given, fmt);
     vsnprintf(line, sizeof line, fmt, given);
     va_end(given);
+    clean(line);
     lx_error_set(&a->err, status, NULL, "chat template, line %d: %s", a->line, line);
     longjmp(a->failed, 1);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "model/jinja/internal.h"
+#include "model/utf8.h"
 
 typedef struct parser {
     arena *arena;
@@ -737,6 +738,10 @@ static void parse_template(lx_jinja *t, const char *bytes, size_t n)
 {
     static const char *const no_end[] = {NULL};
     t->arena.line = 1;
+    for (size_t at = 0; at < n;) {
+        if (lx_utf8_next(bytes, n, &at) < 0)
+            lx_jinja_fail(&t->arena, LX_ERR_FORMAT, "byte %zu is no UTF-8", at);
+    }
     span whole = normalize(&t->arena, bytes, n);
     parser p = {.arena = &t->arena,
                 .lexer = {.arena = &t->arena,
