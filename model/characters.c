@@ -5,6 +5,8 @@
  */
 #include "model/characters.h"
 
+#include "model/utf8.h"
+
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -36,6 +38,26 @@ bool lx_char_is_blank(uint32_t c)
 {
     static const range breaks[] = {{0x0a, 0x0d}, {0x85, 0x85}, {0x2028, 0x2029}};
     return lx_char_is_space(c) && !IN(breaks, c);
+}
+
+bool lx_char_is_stripped(int32_t c)
+{
+    return (c >= 0x1c && c <= 0x1f) || (c >= 0 && lx_char_is_space((uint32_t)c));
+}
+
+const char *lx_char_strip(const char *text, size_t *n)
+{
+    size_t first = *n, last = 0; /* of other characters, and after it */
+    for (size_t at = 0, begin = 0; at < *n; begin = at) {
+        int32_t c = lx_utf8_next(text, *n, &at);
+        at += c < 0; /* a malformed byte is passed */
+        if (lx_char_is_stripped(c))
+            continue;
+        first = begin < first ? begin : first;
+        last = at;
+    }
+    *n = last > first ? last - first : 0;
+    return text + first;
 }
 
 bool lx_char_is_control(uint32_t c)

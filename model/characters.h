@@ -3,6 +3,7 @@
 #define LINNET_MODEL_CHARACTERS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 bool lx_char_is_punctuation(uint32_t codepoint);
@@ -13,6 +14,11 @@ bool lx_char_is_control(uint32_t codepoint);
 /* Characters without a picture of their own: joiners, direction marks, variation selectors. */
 bool lx_char_is_invisible(uint32_t codepoint);
 bool lx_char_is_han(uint32_t codepoint);
+/* White space that Python's str.strip() takes: that above, and four separators among the controls.
+   False for -1, a malformed character. */
+bool lx_char_is_stripped(int32_t codepoint);
+/* UTF-8 text[*n] without such white space around it. */
+const char *lx_char_strip(const char *text, size_t *n);
 /* ASCII , ; : ? ! as their full-width forms, everything else as it is. */
 uint32_t lx_char_widen(uint32_t codepoint);
 

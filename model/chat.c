@@ -58,26 +58,6 @@ const lx_chat_template *lx_chat_find(const char *text)
     return NULL;
 }
 
-/* White space as Jinja's trim has it: Python's, which counts four separators among controls. */
-static bool is_space(int32_t c)
-{
-    return (c >= 0x1c && c <= 0x1f) || (c >= 0 && lx_char_is_space((uint32_t)c));
-}
-
-/* The text without white space around it. */
-static const char *trim(const char *text, size_t *n)
-{
-    size_t first = *n, last = 0; /* of other characters, and after it */
-    for (size_t at = 0, begin = 0; at < *n; begin = at) {
-        if (is_space(lx_utf8_next(text, *n, &at)))
-            continue;
-        first = begin < first ? begin : first;
-        last = at;
-    }
-    *n = last > first ? last - first : 0;
-    return text + first;
-}
-
 const char *lx_chat_leading(const lx_chat_template *t)
 {
     size_t head = strlen(t->answer);
@@ -111,7 +91,7 @@ static size_t measure_blank(const char *text, size_t n, size_t *breaks)
     *breaks = 0;
     for (size_t at = 0; at < n;) {
         int32_t c = lx_utf8_next(text, n, &at);
-        if (!is_space(c))
+        if (!lx_char_is_stripped(c))
             break;
         if (!is_break(c))
             continue;
@@ -149,7 +129,7 @@ static void write_lines(const lx_chat_template *t, const char *text, size_t n, l
 void lx_chat_write(const lx_chat_template *t, const char *text, size_t n, lx_buffer *out)
 {
     if (t->trims)
-        text = trim(text, &n);
+        text = lx_char_strip(text, &n);
     if (t->blank_lines)
         write_lines(t, text, n, out);
     else

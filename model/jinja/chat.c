@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/characters.h"
+
+enum { LATER_TEXTS = 4 };
+
 static lx_status no_memory(lx_error *err)
 {
     return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the chat");
@@ -38,31 +42,36 @@ static json_t *make_own(const lx_jinja_chat *chat)
     return NULL;
 }
 
-/* Cuts what the template writes after the last message, whose text is the last that a client wrote.
-   Templates leave out white space around it, so its end is looked for without any. */
+/* The end of the last text of a client before `end`; 0: there is none. */
+static size_t marked_before(const lx_jinja_text *t, size_t end)
+{
+    while (end > 0 && t->marks[end - 1] == 0)
+        end--;
+    return end;
+}
+
+/* Cuts the template's text after the last message. Only few texts of a client may follow it: the
+   names of roles. Templates strip messages, so white space around it does not count. */
 static lx_status cut(const lx_jinja_chat *chat, lx_jinja_text *out, lx_error *err)
 {
     const lx_jinja_message *m = &chat->messages[chat->n - 1];
-    size_t last = m->bytes, first = 0;
-    while (last > 0 &&
-           (m->text[last - 1] == ' ' || (m->text[last - 1] >= '\t' && m->text[last - 1] <= '\r')))
-        last--;
-    while (first < last &&
-           (m->text[first] == ' ' || (m->text[first] >= '\t' && m->text[first] <= '\r')))
-        first++;
-    size_t n = last - first, end = out->n;
-    while (end >= n && (n == 0 || out->marks[end - 1] == 0 ||
-                        memcmp(out->bytes + end - n, m->text + first, n) != 0)) {
-        if (end == 0 || n == 0)
-            break;
-        end--;
+    size_t n = m->bytes, end = marked_before(out, out->n);
+    const char *text = lx_char_strip(m->text, &n);
+    for (int i = 0; i < LATER_TEXTS && n > 0 && end > 0; i++) {
+        size_t first = end;
+        while (first > 0 && out->marks[first - 1] == 1)
+            first--;
+        size_t length = end - first;
+        const char *written = lx_char_strip(out->bytes + first, &length);
+        if (length >= n && memcmp(written + length - n, text, n) == 0) {
+            out->n = (size_t)(written - out->bytes) + length;
+            out->bytes[out->n] = '\0';
+            return LX_OK;
+        }
+        end = marked_before(out, first);
     }
-    if (n == 0 || end < n || end == 0)
-        return lx_fail(err, LX_ERR_INVALID, NULL,
-                       "the model's chat template does not write the last message as it is");
-    out->n = end;
-    out->bytes[end] = '\0';
-    return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, NULL,
+                   "the model's chat template does not write the last message as it is");
 }
 
 lx_status lx_jinja_render_chat(const lx_jinja *t, const lx_jinja_chat *chat, int64_t now,
@@ -74,10 +83,9 @@ lx_status lx_jinja_render_chat(const lx_jinja *t, const lx_jinja_chat *chat, int
                        : no_memory(err);
     json_decref(own);
     json_decref(client);
-    if (st == LX_OK && chat->continues)
-        st = cut(chat, out, err);
-    else
+    if (st != LX_OK || !chat->continues)
         return st;
+    st = cut(chat, out, err);
     if (st != LX_OK) {
         free(out->bytes);
         free(out->marks);

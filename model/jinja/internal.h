@@ -115,7 +115,6 @@ typedef struct bound {
 /* One rendering. */
 typedef struct run {
     arena arena;
-    const lx_jinja *jinja;
     struct frame *frame; /* the innermost scope of variables */
     builder *out;
     size_t max_bytes;
@@ -163,9 +162,8 @@ bool lx_jinja_is_word(const span *t, const char *word);
 bool lx_jinja_is_text(value v, const char *bytes);
 size_t lx_jinja_length(run *r, value v);                  /* characters of a text */
 size_t lx_jinja_offset(const span *t, size_t characters); /* bytes before a character */
-bool lx_jinja_is_space(int32_t codepoint);
-const array *lx_jinja_items(run *r, value v); /* what a loop goes through */
-value lx_jinja_string(run *r, value v);       /* as Python's str() */
+const array *lx_jinja_items(run *r, value v);             /* what a loop goes through */
+value lx_jinja_string(run *r, value v);                   /* as Python's str() */
 void lx_jinja_repr(run *r, builder *b, value v);
 
 typedef struct json_style {

@@ -666,10 +666,7 @@ static void hand_over(run *r, const builder *b, lx_jinja_text *out)
 lx_status lx_jinja_render(const lx_jinja *t, const json_t *own, const json_t *client, int64_t now,
                           size_t max_bytes, lx_jinja_text *out, lx_error *err)
 {
-    run r = {.jinja = t,
-             .now = now,
-             .max_bytes = max_bytes,
-             .arena = {.max = LX_JINJA_MAX_VALUES, .line = 1}};
+    run r = {.now = now, .max_bytes = max_bytes, .arena = {.max = LX_JINJA_MAX_VALUES, .line = 1}};
     if (max_bytes < (LX_JINJA_MAX_VALUES - LX_JINJA_LEAST_VALUES) / LX_JINJA_VALUES_PER_BYTE)
         r.arena.max = LX_JINJA_LEAST_VALUES + LX_JINJA_VALUES_PER_BYTE * max_bytes;
     builder b = {0};

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/characters.h"
 #include "model/jinja/builtins.h"
 #include "model/utf8.h"
 
@@ -63,7 +64,7 @@ static bool is_among(const span *t, size_t at, size_t end, const span *among)
 {
     size_t next = at;
     if (among == NULL)
-        return lx_jinja_is_space(lx_utf8_next(t->bytes, end, &next));
+        return lx_char_is_stripped(lx_utf8_next(t->bytes, end, &next));
     return memmem(among->bytes, among->n, t->bytes + at, end - at) != NULL;
 }
 
@@ -162,8 +163,8 @@ static int title(const span *t, size_t at, int c)
 
 static int title_word(const span *t, size_t at, int c)
 {
-    bool inside =
-        at > 0 && strchr("-({[<", t->bytes[at - 1]) == NULL && !lx_jinja_is_space(t->bytes[at - 1]);
+    bool inside = at > 0 && strchr("-({[<", t->bytes[at - 1]) == NULL &&
+                  !lx_char_is_stripped(t->bytes[at - 1]);
     return inside ? lower(t, at, c) : upper(t, at, c);
 }
 
@@ -237,7 +238,9 @@ static value split_words(run *r, const span *t, int64_t most)
         size_t first = at, before = at;
         while (at < t->n) {
             before = at;
-            if (lx_jinja_is_space(lx_utf8_next(t->bytes, t->n, &at)))
+            int32_t c = lx_utf8_next(t->bytes, t->n, &at);
+            at += c < 0; /* a malformed byte is part of its word */
+            if (lx_char_is_stripped(c))
                 break;
             before = at;
         }

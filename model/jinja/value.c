@@ -405,13 +405,6 @@ size_t lx_jinja_offset(const span *t, size_t characters)
     return at;
 }
 
-bool lx_jinja_is_space(int32_t c)
-{
-    return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x1f) || c == 0x85 || c == 0xa0 ||
-           c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
-           c == 0x202f || c == 0x205f || c == 0x3000;
-}
-
 static const array *characters_of(run *r, const span *t)
 {
     value all = lx_jinja_make_list(r, LIST, 0);

@@ -163,14 +163,15 @@ static lx_status check_ids(const lx_model *model, const lx_task_request *request
     return LX_OK;
 }
 
-lx_status lx_text_encode(const lx_model *model, const char *text, size_t bytes, unsigned flags,
-                         const char *param, lx_token_list *out, lx_error *err)
+static lx_status encode(const lx_model *model, const char *text, const char *marks, size_t bytes,
+                        unsigned flags, const char *param, lx_token_list *out, lx_error *err)
 {
     lx_error why = {0};
     int32_t begin = (flags & LX_ENCODE_TEMPLATE) != 0 ? lx_text_of(&model->config)->begin : -1;
     if (begin >= 0)
         lx_token_list_add(out, begin);
-    lx_status st = lx_tokenizer_encode(model->tokenizer, text, bytes, flags, out, &why);
+    lx_status st =
+        lx_tokenizer_encode_marked(model->tokenizer, text, marks, bytes, flags, out, &why);
     if (st == LX_OK && begin >= 0 && out->n > 1 && out->ids[1] == begin)
         memmove(out->ids, out->ids + 1, --out->n * sizeof *out->ids);
     if (st == LX_ERR_INVALID || st == LX_ERR_TOO_LARGE) /* it is the client's text */
@@ -178,14 +179,16 @@ lx_status lx_text_encode(const lx_model *model, const char *text, size_t bytes, 
     return st == LX_OK ? st : lx_fail(err, st, why.param, "%s", why.text);
 }
 
+lx_status lx_text_encode(const lx_model *model, const char *text, size_t bytes, unsigned flags,
+                         const char *param, lx_token_list *out, lx_error *err)
+{
+    return encode(model, text, NULL, bytes, flags, param, out, err);
+}
+
 lx_status lx_text_encode_marked(const lx_model *model, const char *text, const char *marks,
                                 size_t bytes, const char *param, lx_token_list *out, lx_error *err)
 {
-    lx_error why = {0};
-    lx_status st = lx_tokenizer_encode_marked(model->tokenizer, text, marks, bytes, 0, out, &why);
-    if (st == LX_ERR_INVALID || st == LX_ERR_TOO_LARGE) /* it is the client's text */
-        return lx_fail(err, LX_ERR_INVALID, param, "%s", why.text);
-    return st == LX_OK ? st : lx_fail(err, st, why.param, "%s", why.text);
+    return encode(model, text, marks, bytes, 0, param, out, err);
 }
 
 /* Appends the prompt's tokens. One more than is read is room enough to see that there are more. */

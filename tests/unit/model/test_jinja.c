@@ -113,7 +113,7 @@ static void a_chat_goes_on_with_its_last_message(void **state)
     (void)state;
     static const char text[] =
         "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</{{ m.role }}>{% endfor %}";
-    const lx_jinja_message messages[] = {{"user", "say", 3}, {"assistant", " and so \n", 9}};
+    const lx_jinja_message messages[] = {{"user", "say", 3}, {"assistant", " and so \n\u3000", 12}};
     lx_jinja_chat chat = {.messages = messages, .n = 2, .continues = true};
     lx_error err = {0};
     lx_jinja *t = NULL;
