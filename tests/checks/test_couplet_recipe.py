@@ -112,6 +112,76 @@ def test_inputs_are_those_of_the_task():
         assert 0 <= ids[b].min() and ids[b, :, 1:3].max() <= couplet_data.MAX_CHARS and places[b].max() <= 8
 
 
+def test_separators_say_what_is_given():
+    rows = torch.arange(10, 22).view(3, 2, 2).to(torch.int16)
+    ids, _, _ = couplet_data.make_inputs(rows, torch.tensor([2, 2, 2]), torch.tensor([couplet_data.SEP, 90, 91]))
+    assert ids[:, 3, 0].tolist() == [couplet_data.SEP, 90, 91]
+
+
+def verses(folder, lines):
+    path = folder / "verses.tsv.xz"
+    path.write_bytes(lzma.compress("".join(f"{line}\n" for line in lines).encode()))
+    return str(path)
+
+
+def test_both_ways_and_verses(monkeypatch, tmp_path):
+    write(tmp_path, [*PAIRS, HELD_OUT])
+    made = []
+    train(monkeypatch, tmp_path, "--both-ways", "0.5", "--verses", verses(tmp_path, ["白日依山尽\t黄河入海流", "春夏明月\t秋冬清风"]), "--verses-part", "1",
+          "--out", str(tmp_path / "teacher"), keep=made)
+    recipe = made[0]
+    words = recipe.vocabulary
+    assert words[-3:] == couplet_data.MARKS
+    counted = dict.fromkeys(couplet_data.MARKS + ["<sep>"], 0)
+    for batch in recipe.batches(numpy.random.default_rng(1)):
+        parts, separators = recipe.parts_of(batch)
+        rows = [row for part in parts for row in part.tolist()]
+        assert len(rows) == len(separators)
+        for (given, answer), separator in zip(rows, separators.tolist()):
+            mark = words[separator]
+            counted[mark] += 1
+            if len(given) == 4 and mark in ("<sep>", "<back>"):  # 明月 ends every upper line, 清风 every lower one
+                assert ("".join(words[i] for i in given)[2:] == "明月") == (mark == "<sep>")
+    trained = [p for p in PAIRS if not couplet_data.is_held_out(tuple(p.split("\t")))]
+    assert sum(counted.values()) == len(trained) + 2 and counted["<verse>"] + counted["<verseback>"] == 2
+    assert counted["<back>"] > len(PAIRS) / 4 and counted["<sep>"] > len(PAIRS) / 4
+
+    # A student begins as its teacher, whose distribution it then keeps: the cross entropy to it is its entropy.
+    flags = ["--both-ways", "0.5", "--verses", str(tmp_path / "verses.tsv.xz"), "--init", str(tmp_path / "teacher"), "--run", str(tmp_path / "r2")]
+    train(monkeypatch, tmp_path, *flags, "--teacher", str(tmp_path / "teacher"), "--teacher-part", "1", "--tokens", "1", keep=made)
+    student = made[1]
+    trainer.load_exported(tmp_path / "teacher", student.model)
+    part = student.pairs[4][:5]
+    with torch.no_grad():
+        taught = student.loss_of([part], couplet_data.SEP, student.teacher).item()
+        ids, _, _ = couplet_data.make_inputs(part, torch.full((5,), 4), couplet_data.SEP)
+        logs = torch.log_softmax(student.teacher.double()(ids)[:, -4:], -1)
+    assert taught == pytest.approx(-(logs.exp() * logs).sum(-1).mean().item(), abs=2e-2)
+
+
+@pytest.mark.parametrize("flag", ["--both-ways", "--verses-part", "--teacher-part"])
+def test_parts_are_from_0_to_1(monkeypatch, tmp_path, flag):
+    write(tmp_path, [*PAIRS, HELD_OUT])
+    assert f"{flag} 1.5 is not from 0 to 1" in refused(monkeypatch, tmp_path, flag, "1.5")
+
+
+def test_a_teacher_of_another_vocabulary_is_refused(monkeypatch, tmp_path):
+    write(tmp_path, [*PAIRS, HELD_OUT])
+    train(monkeypatch, tmp_path, "--out", str(tmp_path / "teacher"))
+    write(tmp_path, [*PAIRS, *["新字\t旧词"] * 9, HELD_OUT])
+    with pytest.raises(SystemExit) as ended:
+        train(monkeypatch, tmp_path, "--teacher", str(tmp_path / "teacher"), "--run", str(tmp_path / "r2"))
+    assert "another vocabulary" in str(ended.value) and "\n" not in str(ended.value)
+
+
+def test_verses_are_pairs_of_poems():
+    import verses as recipe
+    poem = "白日依山尽，黄河入海流。欲穷千里目，更上一层楼。"
+    assert recipe.pairs_of(poem + "短，句。一二三四、五六七八九。") == [("白日依山尽", "黄河入海流"), ("欲穷千里目", "更上一层楼")]
+    assert recipe.choose([poem, poem], [("欲穷千里目", "更上一层楼")], []) == [("白日依山尽", "黄河入海流")]
+    assert recipe.choose([poem], [], [("甲", "更上一层楼")]) == [("白日依山尽", "黄河入海流")]
+
+
 def test_full_batches_hold_every_pair_once():
     data = {n: numpy.zeros((count, 2, n)) for n, count in ((1, 30), (2, 3), (3, 2), (7, 90), (32, 1))}
     batches = couplet_data.full_batches(data, 150, numpy.random.default_rng(3))

@@ -9,6 +9,9 @@ A pair becomes  <s> u1 ... un <sep> l1 ... l(n-1)  and the loss is on l1 ... ln,
   countdown  0 in the upper part; in the lower part how many characters are still to be written,
              the one being predicted included (so it is also the segment embedding)
   mirror     the upper character opposite the one being predicted; <none> in the upper part
+
+A model may learn both directions, and verses too, which are neighbouring lines of poems. Then another special takes the place
+of <sep>: <back> where the given line is a lower line, <verse> where it is the first of two verses, <verseback> the second.
 """
 
 import collections
@@ -23,6 +26,7 @@ from unfit import Unfit
 
 SPECIALS = ["<unk>", "<s>", "<sep>", "<none>"]
 UNK, BOS, SEP, NONE = range(4)
+MARKS = ["<back>", "<verse>", "<verseback>"]  # after the characters, and only in a model that was trained with them
 MAX_CHARS = 32
 
 
@@ -54,10 +58,10 @@ def is_held_out(pair: tuple[str, str]) -> bool:
     return int.from_bytes(hashlib.sha256(pair[0].encode()).digest()[:4], "big") % 333 == 0
 
 
-def build_vocabulary(pairs: list, min_count: int) -> list[str]:
+def build_vocabulary(pairs: list, min_count: int, marks: bool = False) -> list[str]:
     counts = collections.Counter(c for pair in pairs for line in pair for c in line)
     kept = [c for c, n in counts.items() if n >= min_count]
-    return SPECIALS + sorted(kept, key=lambda c: (-counts[c], c))
+    return SPECIALS + sorted(kept, key=lambda c: (-counts[c], c)) + (MARKS if marks else [])
 
 
 def encode(pairs: list, vocabulary: list[str]) -> dict[int, np.ndarray]:
@@ -69,8 +73,9 @@ def encode(pairs: list, vocabulary: list[str]) -> dict[int, np.ndarray]:
     return {n: np.array(rows, dtype=np.int16) for n, rows in sorted(by_length.items())}
 
 
-def make_inputs(rows: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Pairs [B, 2, N], those of fewer than N characters filled up at their ends, and their lengths [B] -> input ids
+def make_inputs(rows: torch.Tensor, lengths: torch.Tensor,
+                separators: "torch.Tensor | int" = SEP) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Pairs [B, 2, N], filled up at their ends, their lengths [B] and separators ([B], or one for all) -> input ids
     [B, 2N+1, 4], the places [B, N] of the tokens that predict, and their targets [B, N], -100 where there is none. They are
     made on the device of the rows. Nothing is predicted from the tokens that fill up, and none of the others sees them."""
     upper, lower = rows[:, 0].long(), rows[:, 1].long()
@@ -82,7 +87,8 @@ def make_inputs(rows: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor
         return line.gather(1, places.clamp(0, most - 1))
 
     token = torch.where(is_lower, at(lower, j - 1), at(upper, (t - 1).expand_as(j)))
-    token = token.masked_fill(t == 0, BOS).masked_fill(j == 0, SEP)
+    separators = torch.as_tensor(separators, device=rows.device).long().view(-1, 1)
+    token = torch.where(j == 0, separators.expand_as(j), token.masked_fill(t == 0, BOS))
     position = torch.where(is_lower, j + 1, t.expand_as(j)).clamp(max=most)
     countdown = torch.where(is_lower, n - j, torch.zeros_like(j)).clamp(min=0)
     mirror = at(upper, j).masked_fill(~is_lower, NONE)
