@@ -28,11 +28,12 @@ PAUSES, LEAST_PERIOD, CROWD = 100, 0.5, 8
 
 
 def flags(folder, clock):
-    """A request has as long as by a clock that is not fast."""
+    """Requests and states have as long as by a clock that is not fast."""
     keys = folder / "keys"
     keys.write_text("".join(f"{name} {key}\n" for name, key in TENANTS.items()))
-    return ("--slots", "16", "--prefix-cache-mb", "8", "--state-ttl", "60", "--api-key", ADMIN,
-            "--api-key-file", keys, "--public", "/health,/livez,/readyz,/metrics", "--max-n", "64", "--timeout", f"{60 * clock:g}")
+    return ("--slots", "16", "--prefix-cache-mb", "8", "--api-key", ADMIN,
+            "--api-key-file", keys, "--public", "/health,/livez,/readyz,/metrics", "--max-n", "64", "--timeout", f"{60 * clock:g}",
+            "--state-ttl", f"{60 * clock:g}", "--state-store-timeout", f"{2 * clock:g}", "--ping", f"{15 * clock:g}")
 
 
 def clocks(times):
@@ -106,8 +107,8 @@ def sample(server, expected, faults):
     """Memory in MB and descriptors of the idle server; the probes must say what they always say."""
     server.wait_idle(300)
     for body, want in zip(PROBES, expected, strict=True):
-        if probe(server.port, body) != want:
-            faults.append(f"the probe's bytes changed: {body}")
+        if (got := probe(server.port, body)) != want:
+            faults.append(f"the probe's bytes changed: {body}: {got}, not {want}")
     end = time.monotonic() + 30
     seen = collections.Counter()
     while time.monotonic() < end and max(seen.values(), default=0) < 5:

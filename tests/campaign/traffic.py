@@ -28,9 +28,14 @@ def bearer(key):
 
 
 def probe(port, body):
+    """Status and lasting bytes of the answer. A server that refuses because it is busy is asked again."""
     path = "/v1/completions" if body["model"] == MODEL else images.GENERATIONS
-    reply = try_call(port, "POST", path, body, bearer(ADMIN), 300)
-    return None if reply is None else (reply.status, lasting(reply.body))
+    end = time.monotonic() + 300
+    while True:
+        reply = try_call(port, "POST", path, body, bearer(ADMIN), 300)
+        if reply is None or reply.status not in BUSY or time.monotonic() > end:
+            return None if reply is None else (reply.status, lasting(reply.body))
+        time.sleep(0.05)
 
 
 class Traffic:
@@ -145,7 +150,7 @@ class Traffic:
         fork = self.ask("POST", f"/v1/states/{own}/fork", {"n": 2})
         made |= {copy["id"] for copy in fork.json().get("data", [])}
         rest = self.ask("POST", "/v1/completions", {"state": own})
-        gone = [self.ask("DELETE", f"/v1/states/{name}") for name in made]
+        gone = [self.delete(name) for name in made]
         if rest.status in BUSY or put.status in BUSY or fork.status in BUSY:
             return None
         if rest.status != 200:
@@ -154,6 +159,13 @@ class Traffic:
         if texts[0] != texts[1] + texts[2] or {reply.status for reply in gone} != {204}:
             return f"{texts}, {[reply.status for reply in (blob, put, fork, rest, *gone)]}"
         return None
+
+    def delete(self, name):
+        """Asks again while the server is too busy."""
+        end = time.monotonic() + 300
+        while (reply := self.ask("DELETE", f"/v1/states/{name}")).status in BUSY and time.monotonic() < end:
+            time.sleep(0.05)
+        return reply
 
     # --- bad ones
 

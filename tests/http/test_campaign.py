@@ -72,3 +72,11 @@ def test_a_full_disk_is_an_error_of_every_command():
             assert result.returncode == 1, args
             assert "standard output" in result.stderr, (args, result.stderr)
     assert run("--version").returncode == 0
+
+
+def test_a_ping_is_not_a_part_of_an_answer(monkeypatch):
+    monkeypatch.syspath_prepend(CAMPAIGN)
+    from common import lasting
+    events = b'data: {"text":"a"}\n\n%sdata: {"text":": ping"}\n\n%sdata: [DONE]\n\n'
+    assert lasting(events % (b": ping\n\n", b": ping\n\n: ping\n\n")) == lasting(events % (b"", b""))
+    assert lasting(events % (b"", b"")) != lasting(events.replace(b'": ping"', b'""') % (b"", b""))
