@@ -24,7 +24,7 @@ MINUTES = os.environ.get("TUTORIAL_MINUTES", "0.1")
 def run(line, place):
     line = re.sub(r"--minutes \d+", f"--minutes {MINUTES}", line)
     return subprocess.run(["bash", "-c", line], cwd=place, env=environment_of(line, place), capture_output=True, text=True,
-                          timeout=300)
+                          timeout=1200)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_one_command_installs_what_the_recipes_want(place):
     if not all(map(known_to_pip, TRAINERS)):
         pytest.skip("not all that the recipes want is here, and pip would fetch it")
     env = environment_of(line, place) | {"PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    done = subprocess.run(["bash", "-c", line], cwd=place, env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(["bash", "-c", line], cwd=place, env=env, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0 and "Successfully installed" not in done.stdout, done.stderr
 
 

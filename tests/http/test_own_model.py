@@ -39,7 +39,7 @@ SMALL = ["--layers", "2", "--width", "32", "--heads", "2", "--length", "64", "--
 def train(recipe, data, out, *flags):
     """Runs a recipe as a user does; returns its arguments."""
     arguments = ["--data", str(data), "--run", str(out.parent / f"{out.name}-run"), "--out", str(out), *flags]
-    done = subprocess.run([sys.executable, TRAIN / recipe, *arguments], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, TRAIN / recipe, *arguments], capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr
     return arguments
 
@@ -157,12 +157,12 @@ def test_pictures_that_were_asked_for_are_judged(tmp_path):
     with Server("--models", tmp_path / "models") as server:
         done = subprocess.run([sys.executable, TRAIN / "classify.py", "--data", tmp_path, "--url", f"http://127.0.0.1:{server.port}",
                                "--model", "digits", "--count", "50", "--sheet", tmp_path / "sheet.png", "--threads", "1"],
-                              capture_output=True, text=True, timeout=300)
+                              capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr
     known, *each, asked = done.stdout.splitlines()
     assert float(known.split()[2]) > 0.9 and len(each) == 10
     assert float(asked.split()[2]) < 0.5 and asked.endswith("right of 500")
     sheet = png.read((tmp_path / "sheet.png").read_bytes())
     assert (sheet.width, sheet.height) == (8 * 30, 10 * 30)
-    gone = subprocess.run([sys.executable, TRAIN / "classify.py", "--data", tmp_path / "none"], capture_output=True, text=True, timeout=300)
+    gone = subprocess.run([sys.executable, TRAIN / "classify.py", "--data", tmp_path / "none"], capture_output=True, text=True, timeout=1200)
     assert gone.returncode == 1 and gone.stderr.startswith("classify.py: ") and gone.stderr.count("\n") == 1
