@@ -12,7 +12,7 @@ compose() {
         docker-compose --ansi never -p linnet -f deploy/compose.yaml --profile "$@"
 }
 
-# --- stand-ins: a program, what it is linked to, and nothing else
+# --- stand-ins: a program and its libraries only
 
 # Out of Debian's package, which would also start a server.
 fetch_prometheus() {
@@ -97,8 +97,9 @@ is_healthy() { podman_ healthcheck run "$1" >>"$work/log" 2>&1; }
 # is_up NAME 0|1: what HAProxy says of a server.
 is_up() { answer "$figures" && grep -q "^haproxy_server_status{.*server=\"$1\",state=\"UP\"} $2\$" "$work/answer"; }
 
-# Its successor has another address. A check that was begun at the old one may end after the new one is known, and HAProxy
-# then takes the server for down for half a second, in which the other one must not go: so it is down before.
+# Its successor has another address. A check that began at the old address may end after the new one is known. HAProxy
+# then takes the server for down for half a second, and in this time the second server must not stop. So the test waits
+# until it is down first.
 recreated() {
     compose several stop "$1" >>"$work/log" 2>&1 && wait_for 60 is_up "$1" 0 &&
         compose several up -d --no-build --no-deps --force-recreate "$1" >>"$work/log" 2>&1 &&

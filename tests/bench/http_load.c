@@ -195,8 +195,8 @@ static size_t take_line(client *c, const char *data, size_t n, int64_t now)
     return length + 1;
 }
 
-/* A chunk's size and the line end behind its data, one byte at a time: the line that a chunk leaves
-   unfinished goes on in the next one, so it is not touched. */
+/* Skips a chunk's size and the line end after its data, byte by byte. The line that a chunk leaves
+   unfinished continues in the next chunk, so it is not touched. */
 static void take_frame(client *c, char byte)
 {
     if (c->at == CHUNK_END) {

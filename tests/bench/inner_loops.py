@@ -57,7 +57,7 @@ class Loop:
         self.memory = sum(2 if re.match(r"[ls][dt]p\sq", f"{name} {operands}") else 1 for name, operands in memory)
         self.vectors = sum(bool(re.search(r"\bv\d+\.", operands)) for name, operands in body if not re.match(r"ld[rpu]|st", name))
         sums = Counter(operands.split(",")[0] for name, operands in body if name == self.product)
-        self.longest = max(sums.values(), default=0)  # products into one register, one after the other
+        self.longest = max(sums.values(), default=0)  # products into one register, in sequence
         self.whole = names["scvtf"] + names["fmul"] + names["bl"] + names["b"] == 0  # not the end of a chunk
 
     def share(self, core):
@@ -90,7 +90,7 @@ def loops(listing):
 def kernels(found, everything):
     """By weights and rows; where a wide kernel is there, it takes all but the last outputs.
 
-    Of a kernel's loops for the same weights the largest: the others are for the last input of an odd number.
+    The largest of a kernel's loops for the same weights; the others are for the last input of an odd number.
     """
     best = {}
     for loop in found:

@@ -64,7 +64,7 @@ class Prompts:
         side = constant_time.SIDE
         image = png([[(x * 7 + y * 3 + index * 31) % 256 for x in range(side)] for y in range(KEPT_ROWS)])
         url = "data:image/png;base64," + base64.b64encode(image).decode()
-        # the state is what one gets who stops early; its route would keep them all
+        # the state that a client gets that stops early; its route would keep them all
         fields = {"model": "long", "images": [{"image_url": url}], "max_tokens": 1, "return_state": True}
         return json.dumps(fields).encode()
 

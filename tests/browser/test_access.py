@@ -1,5 +1,5 @@
-"""Every tab in every way that visitors may open it: screens of all widths, forced colours, less motion, twice the
-size, another language; judged by axe, by its width and by what it loads."""
+"""Every tab in every way that visitors may open it: screens of all widths, forced colours, less motion, twice the size,
+another language. axe, the page's width and its loaded bytes are the judges."""
 
 import importlib.resources
 import re
@@ -42,7 +42,7 @@ def faults(page):
 
 
 def prepare(page, tab):
-    """What is seen only after a click."""
+    """Opens the parts that show only after a click."""
     if tab == "strip":
         page.click("#strip-fork")
         expect(page.locator(".ways button:enabled")).to_have_count(3)
@@ -131,7 +131,7 @@ def test_what_is_special_is_said_above_the_fold(open_page):
 
 
 def loaded_by(browser, address, ready):
-    """What is loaded until the tab is ready: bytes by URL."""
+    """Bytes by URL that the page loads until the tab is ready."""
     page = browser.new_page()
     sizes = {}
     page.on("response", lambda answer: sizes.setdefault(answer.url, answer))

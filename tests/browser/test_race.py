@@ -1,4 +1,5 @@
-"""The race: models of one shape in several kinds, in turns, from their own states; what is shown is what was measured."""
+"""The race: models of one shape in several kinds, in turns, from their own states; the page shows the measured
+times."""
 
 import json
 import re
@@ -29,7 +30,7 @@ def start(page):
 
 
 def stop(page):
-    """The turn under way is over too; what was measured."""
+    """Waits until the running turn is over; returns the measured times."""
     page.click("#race-go")
     expect(page.locator("#race-go")).to_have_text("Go on")
     return page.evaluate(LANES)
@@ -159,7 +160,7 @@ def test_a_turn_of_an_earlier_race_does_not_count(small, open_page):
 
 
 def test_a_page_that_goes_leaves_no_state_behind(small, open_page):
-    """That of the turn under way is forgotten with the others."""
+    """The running turn is forgotten with the others."""
     page = open_page("#race", allow="ERR_FAILED", at=small)
     turn = Turn(page, after=3)
     start(page)

@@ -1,4 +1,4 @@
-"""A link shows in a fresh profile, pixel by pixel, what was seen when it was copied; pictures can be saved."""
+"""A link restores the copied view in a fresh profile, pixel by pixel; pictures can be saved."""
 
 import base64
 import re
@@ -199,7 +199,7 @@ def copied(page, button):
 
 
 def card_of(page, link):
-    """What other sites show with a link: its title, its picture."""
+    """The title and the picture that other sites show with a link."""
     fresh = page.context.browser.new_context(java_script_enabled=False).new_page()
     fresh.goto(link)
     title, picture = (fresh.locator(f"meta[property='og:{name}']").get_attribute("content") for name in ("title", "image"))

@@ -51,7 +51,7 @@ def test_the_meter_of_the_state_stands_still(open_page):
     assert len(seen) == 3  # the formula does not
 
 
-# The page itself pauses at the fourth digit, so that no strip is over before. Returns what the button said.
+# The page itself pauses at the fourth digit, so that no strip is over before. Returns the button's text.
 GO_AND_PAUSE = """() => new Promise((done) => {
     const [button, list] = ['#strip-go', '#digits'].map((id) => document.querySelector(id));
     new MutationObserver((_, observer) => {

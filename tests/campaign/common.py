@@ -1,4 +1,4 @@
-"""What the campaigns share: the helpers of tests/http, rows of the table, servers with an environment."""
+"""Shared by the campaigns: the helpers of tests/http, rows of the table, servers with an environment."""
 
 import contextlib
 import os
@@ -35,7 +35,7 @@ def find_faketime():
 
 @dataclass
 class Row:
-    """A line of the table. `held` is the verdict, `figures` what it rests on."""
+    """A line of the table. `held` is the verdict, `figures` are its evidence."""
 
     what: str
     held: bool
@@ -86,7 +86,7 @@ def lasting(body):
 
 
 def try_call(port, method, path, body=None, headers=None, timeout=60):
-    """A reply; CUT where the connection ended in the middle of one, None where it ended before."""
+    """A reply; CUT where the connection ended in the middle of it, None where it ended before."""
     received = b""
     headers = {"Connection": "close", **(headers or {})}
     with client.connect(port, timeout) as sock:
@@ -113,6 +113,6 @@ def symbol(program, offset):
 
 
 def library(name):
-    """A library of the build beside the program; None where it was not built."""
+    """A library of the build, from the program's folder; None where it was not built."""
     path = Path(os.path.dirname(LINNET)) / name
     return path if path.exists() else None

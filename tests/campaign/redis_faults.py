@@ -48,7 +48,7 @@ class Talkers:
             try:
                 self.talk(talk, rng)
                 self.check(talk, rng)
-            except Exception as error:  # what the campaign cannot do is one of its findings
+            except Exception as error:  # a case that the campaign cannot run is one of its findings
                 self.wrong.append(f"conversation {number}: {error!r}")
                 return
 
@@ -133,7 +133,7 @@ def kill_minus_nine(options):
 
 
 def with_proxy(what, options, harm, heal, more):
-    """Talkers beside faults of the network: `harm` and `heal` take the proxy in turns."""
+    """Talkers during faults of the network: `harm` and `heal` take the proxy in turns."""
     from proxy import Proxy
     rng, count = random.Random(options.seed), 0
     with Redis() as redis, Proxy(redis.port) as proxy:

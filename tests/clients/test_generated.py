@@ -1,5 +1,5 @@
-"""A client that `openapi-python-client` makes of /openapi.json: it is made of all but the pictures that are no JSON, and what
-it asks comes back in its own types."""
+"""A client that `openapi-python-client` makes of /openapi.json: it covers all routes but the pictures that are no JSON,
+and answers come back in its own types."""
 
 import importlib
 import io
@@ -20,7 +20,7 @@ GENERATE = Path(sys.executable).parent / "openapi-python-client"
 
 @pytest.fixture(scope="module")
 def made(server, tmp_path_factory):
-    """The folder of the client, and what its maker said."""
+    """The folder of the client, and the output of its maker."""
     path = tmp_path_factory.mktemp("generated")
     document = path / "openapi.json"
     document.write_text(json.dumps(call(server.port, "GET", "/openapi.json").json()))

@@ -11,7 +11,7 @@
 
 #include "kernels/kernels.h"
 
-#define GUARD 16 /* floats behind every array that must stay as they are */
+#define GUARD 16 /* guard floats after every array, which must stay unchanged */
 
 typedef enum owned_kind { OWN_ARRAY, OWN_MATRIX, OWN_TABLE, OWN_MASK, OWN_STATES } owned_kind;
 
@@ -93,7 +93,7 @@ bool same_bytes(const float *a, const float *b, int64_t n);
 uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n);
 
 /*
- * What the first cpu back end of a kind of products gave in this run of the program.
+ * Hash of the results of the first cpu back end of a kind of products in this run.
  */
 typedef struct agreement {
     struct {
@@ -103,7 +103,7 @@ typedef struct agreement {
     } first[PRODUCT_KINDS];
 } agreement;
 
-/* Whether d, if a cpu, gives what the first of its kind gave. */
+/* Whether the results of d, if it is a cpu, have the hash of the first back end of its kind. */
 bool agrees(const device *d, agreement *a, uint64_t hash);
 
 /* Sequence i has length[i] rows and the slot slots[i] (NULL: i). Output rows: none are set. */

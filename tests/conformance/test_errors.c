@@ -1,6 +1,6 @@
 /*
- * What a caller can get wrong: each is an error that says what is wrong, nothing of the step runs,
- * no slot changes, and the next step works.
+ * Wrong arguments. For each, the error says what is wrong, nothing of the step runs, no slot
+ * changes, and the next step works.
  */
 #include <math.h>
 #include <string.h>
@@ -297,8 +297,8 @@ static lx_status norm_step(device *d, int32_t rows, lx_array *y, const lx_array 
     return st == LX_OK ? d->k->sync(d->be, step, NULL) : st;
 }
 
-/* A back end may leave out what the same arguments passed in the step before, but not what depends
-   on the batch. */
+/* A back end may skip checks of arguments that passed in the step before, but not checks that
+   depend on the batch. */
 static bool repeated_arguments_are_checked_with_their_batch(device *dut, device *oracle)
 {
     (void)oracle;

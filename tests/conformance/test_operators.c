@@ -28,7 +28,7 @@ static const fla_operator operators[] = {
     {.name = "rwkv6", .decay = LX_DECAY_CHANNEL, .read = LX_READ_BEFORE},
 };
 
-/* An array of a file: `width` numbers a row; 0 where the kind has none. */
+/* An array of a file: `width` numbers per row; 0 where the kind has no such array. */
 typedef struct array {
     float values[MOST_TOKENS * MOST];
     int width;

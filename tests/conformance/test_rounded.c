@@ -14,7 +14,7 @@ typedef struct rig {
     int32_t heads, dim, width; /* width = heads x dim */
     lx_array *in, *row;        /* [rows, 3 width], [rows, width] */
     lx_array *gamma;           /* [4 width], of any parameter */
-    lx_array *mid, *hidden;    /* what is looked at: [rows, width], [rows, 2 width] */
+    lx_array *mid, *hidden;    /* results that are compared: [rows, width], [rows, 2 width] */
     lx_array *out[RESULTS];    /* [rows, width] */
     lx_matrix *square, *other, *up, *down;
     lx_states *states;
@@ -278,7 +278,7 @@ static rig make_rig(device *d, int32_t heads, int32_t dim, int32_t rows, bool ke
     return g;
 }
 
-/* Two steps, so that the second finds what the first has left. */
+/* Two steps, so that the second meets the remains of the first. */
 static bool run(const rig *g, const lx_batch *b, void (*write)(const rig *r),
                 void (*read)(const rig *r), float *results)
 {

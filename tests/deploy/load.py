@@ -28,7 +28,7 @@ class Load:
         self.stop = threading.Event()
         self.leaving = threading.Event()
         self.lock = threading.Lock()
-        self.known = {}  # what was asked: what came back the first time
+        self.known = {}  # request: its first answer
         self.answered = 0
         self.faults = []
         self.threads = [threading.Thread(target=self.work, args=(i,)) for i in range(workers)]

@@ -136,7 +136,7 @@ def test_bash_offers_files_and_folders(tmp_path):
 
 @pytest.fixture
 def zsh():
-    """An interactive zsh with the completions of the build: a function from what is typed to what stands there then."""
+    """An interactive zsh with the completions of the build: a function from the typed keys to the resulting line."""
     master, slave = pty.openpty()
     shell = subprocess.Popen([tool("zsh"), "-f", "-i"], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
                              env={**environment(), "TERM": "dumb", "PS1": "", "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"})

@@ -4,8 +4,8 @@ tests/unit/model/test_jinja.c expects.
 
     python3 tests/golden/jinja.py            writes tests/golden/jinja/cases.json (needs the package jinja2)
     python3 tests/golden/jinja.py FOLDER     renders each *.jinja of a folder with every conversation below, and
-                                             writes the same kind of file to standard output: for templates that
-                                             are not part of this repository
+                                             writes such a file to standard output, for templates
+                                             outside this repository
 """
 
 import datetime

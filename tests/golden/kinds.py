@@ -1,5 +1,5 @@
 """Models of recurrent kinds in float64, read from Hugging Face folders independently of the C program: only their
-equations, one token after the other, and numpy. The C program is held to them by the cases of kind_cases.py.
+equations, token by token, in numpy. The C program is held to them by the cases of kind_cases.py.
 """
 
 import numpy
@@ -59,15 +59,15 @@ def l2(x):
 
 
 def convolved(rows, weight):
-    """rows: all inputs up to now, [t, channels]; weight [channels, 1, taps]. What it makes of the last."""
+    """rows: all inputs up to now, [t, channels]; weight [channels, 1, taps]. Returns the last output."""
     taps = weight.shape[-1]
     padded = numpy.concatenate([numpy.zeros((taps, rows.shape[1])), rows])[-taps:]
     return (padded * weight[:, 0].T).sum(0)
 
 
 class Rows:
-    """What a layer remembers: every row it was given, by name. `layer` and `model`, all tensors, are what it is of,
-    `position` is how many tokens came before."""
+    """A layer's memory: every row that it was given, by name. `layer` and `model` hold all tensors, `position` is the
+    number of earlier tokens."""
 
     def __init__(self, layer=0, model=None):
         self.rows, self.states, self.layer, self.model, self.position = {}, {}, layer, model, 0

@@ -32,7 +32,7 @@ def state_of(answer):
 
 @dataclass
 class Conversation:
-    """What a client holds of an answer that is made in turns."""
+    """The client's side of an answer that is made in turns."""
 
     prompt: str
     seed: int

@@ -107,7 +107,7 @@ def pictures(answer):
 
 
 def content(answer):
-    """All of an answer that the request decides: not the time, and not what was cached."""
+    """All fields of an answer that the request decides: not the time, and not the cached tokens."""
     usage = {k: v for k, v in answer["usage"].items() if k != "input_tokens_details"}
     return {k: v for k, v in answer.items() if k not in ("created", "timings")} | {"usage": usage}
 
@@ -118,7 +118,7 @@ def name_of(parameter):
 
 
 def a_picture(width=WIDTH, height=HEIGHT, channels=1):
-    """Values that are all different from what a model would guess."""
+    """Values that all differ from a model's likely guesses."""
     return bytes((i * 37 + i // 7 * 11) % 256 for i in range(width * height * channels))
 
 

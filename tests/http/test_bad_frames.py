@@ -193,7 +193,7 @@ def test_body_that_stops_and_closes_is_forgotten(server):
 def rests(server):
     """Half a second in which the server has hardly worked."""
     before = server.cpu_seconds()
-    time.sleep(0.5)  # check-tests: what is measured is this span
+    time.sleep(0.5)  # check-tests: the test measures this span
     return server.cpu_seconds() - before < 0.1
 
 
@@ -228,7 +228,7 @@ def test_ten_thousand_idle_connections():
 
 
 def test_more_connections_than_allowed():
-    """With its limit reached the server serves again as soon as the others have gone."""
+    """At its limit of connections the server serves again as soon as clients have gone."""
     with Server("--max-connections", "64") as server:
         sockets = [client.connect(server.port) for _ in range(200)]
         wait_until(lambda: server.open_files() > 64, 60, "as many connections as are allowed")

@@ -1,5 +1,5 @@
-"""What models of text refuse, on every route that takes a text: each a clear 4xx that names its field, beside a stream that
-does not notice, and nothing is kept of it."""
+"""Requests that models of text refuse, on every route that takes a text. Each gets a clear 4xx that names its field, a
+running stream does not notice, and the server keeps no data of the request."""
 
 import concurrent.futures
 import json

@@ -1,5 +1,5 @@
-"""`linnet chat` and `linnet generate --interactive`: what they say is what the API says; lines with a history; ^C ends an
-answer; nothing that a model writes controls the terminal."""
+"""`linnet chat` and `linnet generate --interactive`: their texts equal the API's; lines with a history; ^C ends an
+answer; no text of a model controls the terminal."""
 
 import json
 import re
@@ -106,7 +106,7 @@ def test_a_couplet_is_no_talk():
 
 
 def test_on_a_terminal(models, port):
-    """The answer is what it would be anywhere; the line before comes back with ^P, as with the arrow key."""
+    """The answer equals the API's; the line before comes back with ^P, as with the arrow key."""
     said = visible(served(port, [("user", "hello")], model="rwkv")).replace("\n", "\r\n")
     with Terminal("chat", "--model", models / "rwkv", *SEED, *TEN) as terminal:
         terminal.until("> ")

@@ -120,7 +120,7 @@ def test_a_folder_here_comes_before_a_name(tmp_path):
 
 
 def test_an_installed_program_finds_its_models(tmp_path):
-    """The places of `cmake --install`: bin/ and share/ beside each other, wherever they lie."""
+    """The places of `cmake --install`: bin/ and share/ in one folder, wherever that is."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "share/linnet/models").mkdir(parents=True)
     program = shutil.copy(LINNET, tmp_path / "bin")

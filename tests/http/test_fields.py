@@ -1,4 +1,4 @@
-"""Fields of requests: what each route reads, refuses and warns about, and that nothing else happens to a field."""
+"""Fields of requests: each route reads a field, refuses it or warns about it, and never ignores it."""
 
 import gzip
 import json

@@ -127,7 +127,7 @@ def inspect_ok(port, state, layer, head):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_prompt_in_pieces_is_a_prompt(server, kind):
-    """Log-probabilities of a text are those of its tokens, one after the other."""
+    """Log-probabilities of a text are those of its tokens, in order."""
     choice = complete_ok(server.port, model=kind, max_tokens=20, logprobs=1, **FIELDS)["choices"][0]
     with Server("--prefix-every", "3", model_dir=server.args[server.args.index("--models") + 1] / kind) as small:
         again = complete_ok(small.port, model=kind, max_tokens=20, logprobs=1, **FIELDS)["choices"][0]

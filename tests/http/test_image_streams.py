@@ -140,7 +140,7 @@ def read_late(sock, ready):
 
 @pytest.mark.heavy
 def test_a_slow_reader_gets_everything_in_fewer_events(image_server):
-    """Values wait as values, not as events: what was not read in time comes in larger pieces."""
+    """Values wait as values, not as events: values that were not read in time come in larger pieces."""
     n, port = 800, image_server.port
     fields = {"n": n, "seed": SEED, "stream": True, "stream_unit": "pixel"}
     body = client.encode_request(

@@ -49,7 +49,7 @@ def data_of(t, numbers):
 
 
 def write_shard(path, tensors, numbers):
-    """One tensor after the other, so that one is in memory at a time."""
+    """The tensors in sequence, so that memory holds one at a time."""
     head, at = {}, 0
     for name, t in tensors.items():
         end = at + bytes_of({name: t})

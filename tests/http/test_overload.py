@@ -89,7 +89,7 @@ def test_ten_thousand_requests_against_a_queue_of_64():
             statuses += asyncio.run(ask_many(server, 2000))
             server.wait_idle()
             grown.append(server.resident_bytes() - before)
-        assert min(grown) < 1 << 20, grown  # what is lost is lost in every round; an arena of a thread comes once
+        assert min(grown) < 1 << 20, grown  # a leak shows in every round; an arena of a thread comes once
         assert len(statuses) == 10000 and set(statuses) == {200, 429}
         assert server.requests("ok") == statuses.count(200)
         assert server.requests("busy") == statuses.count(429)
@@ -245,7 +245,7 @@ def test_no_memory_is_lost_when_clients_come_and_go(small):
         before = small.resident_bytes()
         round_of(500)
         grown.append(small.resident_bytes() - before)
-    assert min(grown) < 1 << 20, grown  # what is lost is lost in every round; an arena of a thread comes once
+    assert min(grown) < 1 << 20, grown  # a leak shows in every round; an arena of a thread comes once
 
 
 # --- time ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""suspend, and park as it was first called, of images and chats: the same as test_park.py shows of completions."""
+"""suspend, and its first name park, for images and chats; test_park.py tests completions."""
 
 import base64
 import signal

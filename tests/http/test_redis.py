@@ -93,7 +93,7 @@ def test_fork_on_one_continue_on_the_other(pair):
     ids = [state["id"] for state in fork.json()["data"]]
     assert len(set(ids)) == 3 and talk.state not in ids
     rests = []
-    for i in ids:  # each is a sample of its own, the same on either server
+    for i in ids:  # each is a sample of its own, equal on either server
         one, other = (text_of(complete_ok(server.port, state=i)) for server in pair)
         assert one == other
         rests.append(one)
@@ -136,7 +136,7 @@ def test_states_outlive_the_server(shared_redis, how):
     (signal.SIGTERM, SMALL, PIXELS),
 ])
 def test_images_go_on_at_every_value(shared_redis, image_models, how, model, size):
-    """In a second server beside the first, and in one that is started when the first has ended."""
+    """In a second server next to the first, and in a server that starts when the first has ended."""
     store = "--slots", "4", "--state-store", shared_redis.url
 
     def check(server):
@@ -168,7 +168,7 @@ def test_time_to_live_is_redis_own(shared_redis):
 
 
 def test_damaged_value_is_refused(pair, shared_redis):
-    """What others put there is trusted no more than an upload."""
+    """A state that another program put there is trusted no more than an upload."""
     a, _ = pair
     talk = Conversation(UPPER, 2, 4)
     talk.turn(a.port)

@@ -161,7 +161,7 @@ def test_a_key_pays_for_decoding(slow_models, tmp_path, kind):
 
 
 def test_a_reload(slow_models, tmp_path):
-    """What had begun ends on the old weights; what comes later has the new ones."""
+    """Requests that had begun end on the old weights; later ones get the new weights."""
     folder = tmp_path / "models"
     shutil.copytree(slow_models, folder)
     with start(folder) as server:

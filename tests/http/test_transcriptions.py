@@ -1,4 +1,4 @@
-"""POST /v1/audio/transcriptions: every form of an answer says the same, alone and in company."""
+"""POST /v1/audio/transcriptions: every form of an answer has one text, alone and in company."""
 
 import asyncio
 import json
@@ -187,7 +187,7 @@ def test_the_longest_sound(speech_port):
     assert transcribe(speech_port, wav(samples[: most + 1])).error["param"] == "file"
 
 
-# --- the same in company
+# --- in company
 
 
 def answers(server, files, in_flight):

@@ -1,5 +1,5 @@
-"""Vocabularies of every family, trained on the spot by the `tokenizers` library on made-up text, and texts to
-compare on. Nothing of it is data of others; the same seeds give the same files."""
+"""Vocabularies of every family, trained on the spot by the `tokenizers` library on made-up text, and texts to compare
+on. They hold no data of other projects; equal seeds give equal files."""
 
 import functools
 import json
@@ -54,7 +54,7 @@ def train(tokenizer, size, alphabet=(), added=True):
 
 def byte_level(pattern=None, prefix=False, normalizer=None, ignore_merges=False, template=False, added=True, size=1500,
                before=()):
-    """GPT-2's own splitting, or ByteLevel behind a Split by `pattern` and the stages of `before`."""
+    """GPT-2's own splitting, or ByteLevel after a Split by `pattern` and the stages of `before`."""
     tokenizer = Tokenizer(models.BPE(ignore_merges=ignore_merges))
     end = pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=pattern is None)
     stages = [*before, *([pre_tokenizers.Split(Regex(pattern), "isolated")] if pattern else []), end]
@@ -70,7 +70,7 @@ def byte_level(pattern=None, prefix=False, normalizer=None, ignore_merges=False,
 
 
 def with_byte_tokens(tokenizer):
-    """The same vocabulary with <0x00> to <0xFF> behind the first ids, as SentencePiece orders them."""
+    """The same vocabulary with <0x00> to <0xFF> after the first ids, as SentencePiece orders them."""
     file = json.loads(tokenizer.to_str())
     vocab, first = file["model"]["vocab"], 4
     vocab = {k: v if v < first else v + 256 for k, v in vocab.items()}

@@ -1,4 +1,4 @@
-# scripts/test repeat FILE N: one test again and again beside a busy loop on every processor.
+# scripts/test repeat FILE N: runs one test N times, next to a busy loop on every processor.
 # shellcheck shell=bash disable=SC2004,SC2034,SC2154 # variables of scripts/test
 
 # repeat FILE N: other than a check of a stage, a run counts as one, however many tests are in it.

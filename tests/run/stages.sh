@@ -96,7 +96,7 @@ stage_arm() {
     check "64-bit ARM" tests/arm.sh build build-arm
 }
 
-# Many packages, in an environment of their own: some bear only one version of another.
+# Many packages, in an environment of their own: some tolerate only one version of a common package.
 stage_clients() {
     built release || return
     check "clients" clients_env || return

@@ -1,4 +1,4 @@
-/* The fibers behind simt.h: who runs next, and what they wait for. */
+/* The fibers of simt.h: the order in which they run, and the meetings that they wait for. */
 #include "tests/simt/simt.h"
 #include "tests/simt/race.h"
 #include "tests/simt/switch.h"
@@ -353,8 +353,8 @@ static void run_block(order o, bool odd)
     } while (pass_barrier());
 }
 
-/* Fibers, stacks and shared memory, made once; a page without access below each stack. Not malloc:
-   what the library allocates is counted (fake/runtime.c). */
+/* Fibers, stacks and shared memory, made once; a page without access below each stack. They do not
+   come from malloc, because allocations of the library are counted (fake/runtime.c). */
 static bool have_fibers()
 {
     if (m.fibers != nullptr)
@@ -440,7 +440,7 @@ static int run_kernel(int64_t blocks, int64_t threads, size_t shared, const simt
     return 0;
 }
 
-/* --- what a thread does with memory beside its work --- */
+/* --- memory of a thread outside its work --- */
 
 void simt_wait_for_others()
 {

@@ -7,8 +7,8 @@ struct simt_stack {
     void *pointer;
 };
 
-/* Not a call, and back by no `ret`: a processor then foresees that the fiber that comes next
-   returns to where the one before was called from, which is the same place. */
+/* Neither a call nor a `ret`: a processor then predicts that the next fiber returns to the place of
+   the former call, which is the same place. */
 static inline __attribute__((always_inline)) void simt_switch(simt_stack *from, simt_stack *to)
 {
     asm volatile("leaq -128(%%rsp), %%rsp\n\t" /* what lies below may be in use */

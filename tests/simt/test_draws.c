@@ -1,7 +1,7 @@
 /*
- * How long a draw of the cuda back end takes, in meetings of its threads: one adds the weights of a
- * block of ids up in their order only where what is wanted lies at an edge between two ids. And
- * that no draw reads behind the last id, where here the device's memory ends.
+ * Limits the time of a draw of the cuda back end, counted in meetings of its threads. One thread
+ * adds the weights of a block of ids in order only where the drawn number lies at an edge between
+ * two ids. No draw reads after the last id, where the device's memory ends in this test.
  *
  *   cuda_draws LIBRARY    the library's own path, to reach its switches
  */

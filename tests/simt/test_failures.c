@@ -1,8 +1,8 @@
 /*
- * The host part of the cuda back end, tested without a GPU: opening it without driver or device, a
- * device that is lost at any call of the runtime (an error with a text, nothing crashes, goes on
- * silently or is left over), which steps are captured, replayed and thrown away as graphs, and what
- * states that are moved wait for (test_moves.c).
+ * The host part of the cuda back end, tested without a GPU. First: opening it without driver or
+ * device, and a device that is lost at any call of the runtime. That must give an error with a
+ * text, without a crash, a silent continuation or a leak. Then: which steps are captured, replayed
+ * and thrown away as graphs, and the waits of states that move (test_moves.c).
  *
  *   cuda_failures LIBRARY    the library's own path, to reach its switches
  */
@@ -214,7 +214,7 @@ static void test_spare_rows(const simt *s)
     graphs.eps = 1e-6f;
 }
 
-/* What is recorded decides: other numbers, or other objects, are another graph. */
+/* The recorded arguments decide: other numbers, or other objects, need another graph. */
 static void test_changes(const simt *s)
 {
     lx_error err = {0};
@@ -330,10 +330,10 @@ static void test_matrix_in_capture(const simt *s)
     (void)sem_init(&asked, 0, 0);
     graphs.eps = 3e-4f;
     s->listen(start_maker, NULL, maker_asks);
-    check(captures(s, 3) == 1, "a step beside a new matrix", "is captured");
+    check(captures(s, 3) == 1, "a step next to a new matrix", "is captured");
     (void)pthread_join(maker, NULL);
     s->listen(NULL, NULL, NULL);
-    check(made_status == LX_OK, "a matrix beside a capture", lx_status_text(made_status));
+    check(made_status == LX_OK, "a matrix next to a capture", lx_status_text(made_status));
     graphs.k->matrix_free(graphs.be, made);
     graphs.eps = 1e-6f;
     (void)sem_destroy(&asked);
@@ -358,7 +358,7 @@ static void wait_for_maker(void)
     (void)clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 60;
     check(pthread_create(&maker, NULL, make_and_tell, NULL) == 0, "a thread", "cannot start");
-    check(sem_timedwait(&done, &until) == 0, "a thread beside one that waits", "has no turn");
+    check(sem_timedwait(&done, &until) == 0, "a thread next to one that waits", "has no turn");
 }
 
 /* A thread that waits for a step has given the back end back: another engine may start one. */

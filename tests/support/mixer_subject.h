@@ -47,11 +47,11 @@ typedef struct piece {
     int32_t slot, from, n;
     const int32_t *ids;  /* of the sequence */
     float *rows;         /* [ROWS, WIDTH]; those of the piece are written */
-    int32_t own, branch; /* rows behind so many are in that slot; own 0: all in their own */
+    int32_t own, branch; /* rows from `own` on are in slot `branch`; own 0: no branch */
 } piece;
 
 lx_status try_pieces(subject *s, const piece *pieces, int32_t n, lx_error *err);
-/* Those that must succeed. */
+/* Runs pieces that must succeed. */
 void run_pieces(subject *s, const piece *pieces, int32_t n);
 void run_rows(subject *s, int32_t slot, const int32_t *ids, int32_t from, int32_t n, float *rows);
 void zero_slot(subject *s, int32_t slot);

@@ -1,7 +1,7 @@
 /*
  * PNG files of every form, made without the library under test: any bit depth, colour type and
- * interlacing, data in stored blocks, further chunks as wanted. For what must be read and what must
- * be refused.
+ * interlacing, data in stored blocks, further chunks as wanted. For files that must be read and
+ * files that must be refused.
  */
 #ifndef LINNET_TESTS_SUPPORT_PNG_MAKER_H
 #define LINNET_TESTS_SUPPORT_PNG_MAKER_H

@@ -7,7 +7,7 @@
 
 #include "model/model.h"
 
-enum { SOUND_RATE = 8000, SOUND_HEAD = 44 }; /* samples a second; bytes before the samples */
+enum { SOUND_RATE = 8000, SOUND_HEAD = 44 }; /* samples per second; bytes before the samples */
 
 /* The model of a folder on one thread of the cpu back end; the caller frees both. */
 void sound_open(const char *folder, lx_backend **be, lx_model **model);

@@ -1,7 +1,7 @@
 /*
  * UTF-8 in both directions: every code point comes back, every other sequence of bytes is refused,
- * and nothing is read behind the end (the text fills its allocation, so that a sanitizer would
- * say).
+ * and no byte after the end is read (the text fills its allocation, so that a sanitizer reports
+ * it).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,8 +33,8 @@ static void every_code_point_comes_back(void **state)
     }
 }
 
-/* How many sequences of n bytes that begin with first .. last are one whole code point. What is
-   accepted must be what lx_utf8_put writes, so no code point has two forms. */
+/* How many sequences of n bytes that begin with first .. last are one whole code point. An accepted
+   sequence must be the one that lx_utf8_put writes, so no code point has two forms. */
 static int32_t count_accepted(size_t n, unsigned first, unsigned last)
 {
     int32_t accepted = 0;

@@ -1,4 +1,4 @@
-/* The classifier of drafts: what it learns, how sure it is, what it forgets. */
+/* The classifier of drafts: learning, certainty, forgetting. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

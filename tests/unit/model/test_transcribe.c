@@ -1,6 +1,6 @@
 /*
- * From a sound file to text: what comes out is what the parts of it give one after the other, times
- * lie within the sound, and what cannot be heard is refused by its length.
+ * From a sound file to text: the result equals that of the parts one after the other, times lie
+ * within the sound, and a sound of the wrong length is refused.
  */
 #include <math.h>
 #include <setjmp.h>

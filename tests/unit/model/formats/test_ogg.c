@@ -89,7 +89,7 @@ static void expect_page_refused(ogg_page *page, unsigned char *byte, unsigned ch
     ogg_page_checksum_set(page);
 }
 
-/* Their sums are right, what they say is not. */
+/* The sums are right, the header fields are wrong. */
 static void a_wrong_vorbis_head_is_damaged(void **state)
 {
     (void)state;
@@ -141,7 +141,7 @@ static void a_page_far_in_front_of_another_is_refused(void **state)
     }
 }
 
-/* What a page far in front begins with; its sum is wrong. */
+/* Writes the beginning of a page far from its end, with a wrong sum. */
 static int64_t spell_page(unsigned char *to, unsigned char segments)
 {
     memset(to, 0, 27);

@@ -237,7 +237,7 @@ static void a_header_over_the_limit_is_not_parsed(void **state)
     free(file);
 }
 
-/* Every place of a tensor, in a block of eight bytes and behind the last one. */
+/* Every place of a tensor, in a block of eight bytes and after the last one. */
 static void no_value_may_be_infinite(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* The copy task: the rows of a sequence by their inputs' names, what is refused, what a text is. */
+/* The copy task: the rows of a sequence by their inputs' names, refused requests, and the text of
+   an answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -205,7 +206,7 @@ static void an_answer_is_scored_by_its_symbols(void **state)
     lx_plan_free(plan);
 }
 
-/* Every symbol comes about as often as the others; seeds and numbers name different sequences. */
+/* Every symbol is about equally frequent; seeds and numbers name different sequences. */
 static void sequences_are_drawn_by_seed(void **state)
 {
     (void)state;

@@ -81,7 +81,7 @@ static void cancel_in_the_prompt(void **state)
     }
 }
 
-/* Two of five samples have a slot, the others wait beside the prompt's state. */
+/* Two of five samples have a slot, the others wait with the prompt's state. */
 static void cancel_with_samples_waiting(void **state)
 {
     (void)state;

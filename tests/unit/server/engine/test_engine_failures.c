@@ -19,7 +19,7 @@ static const char *const four = "海上明月"; /* 6 prompt rows, 4 tokens */
 
 static void sleep_ms(int64_t ms)
 {
-    /* check-tests: what is measured is this span */
+    /* check-tests: the test measures this span */
     (void)nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 

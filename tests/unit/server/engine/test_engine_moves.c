@@ -1,8 +1,8 @@
 /*
- * States that come and go beside steps: one that stands still on its way holds up no other job,
- * neither where it leaves nor where it comes in. A job that is to be cancelled or suspended, and
- * samples that start from it, wait for it. The model's state grows, so its pages move too. With the
- * argument "cuda": on that back end. That answers are the same bytes: test_engine_ahead.c.
+ * States that move while steps run. A state that is stuck on its way delays no other job, neither
+ * where it leaves nor where it arrives. A job that is to be cancelled or suspended, and samples
+ * that start from it, wait for it. The model's state grows, so its pages move too. With the
+ * argument "cuda": on that back end. test_engine_ahead.c checks that answers are the same bytes.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
 /*
- * Jobs that hand out the state they end with and jobs that go on from one: at every token boundary
- * the second half is, bit for bit, what would have come without the stop; so are suspended jobs,
- * and samples forked from a state. What cannot fit is refused before it reaches a step.
+ * Jobs that hand out their final state, and jobs that continue from one. At every token boundary
+ * the second half equals, bit for bit, the rest of an answer without the stop. This also holds for
+ * suspended jobs, and for samples forked from a state. A job that cannot fit is refused before it
+ * reaches a step.
  */
 #include <setjmp.h>
 #include <stdarg.h>
