@@ -1,4 +1,4 @@
-"""Models that see their whole input, in float64: every row from all rows, by the equations of docs/weights-format.md, with
+"""Models that see their whole input, in float64: every row from all rows, by the equations of model/mixers/, with
 PyTorch's basic operations and nothing of weights/train.
 """
 
