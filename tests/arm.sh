@@ -30,7 +30,7 @@ ok() {
         echo $? >"$work/status"
     ) &
 }
-# What came of all of them; status 1 where one failed.
+# Prints the results of all of them; status 1 where one failed.
 came_of() {
     local n failed=0
     wait

@@ -169,8 +169,8 @@ pid_of() { podman_ inspect --format '{{.State.Pid}}' "$1"; }
 state_of() { podman_ inspect --format '{{.State.Status}} {{.State.ExitCode}} {{.State.OOMKilled}}' "$1"; }
 status_line() { sed -n "s/^$2:[[:space:]]*//p" "/proc/$(pid_of "$1")/status"; }
 
-# answer ARGUMENTS...: what curl gets, an error's body too, goes into a file: a reader that stops early would break
-# the pipe.
+# answer ARGUMENTS...: writes curl's output, an error's body too, into a file: a reader that stops early would break the
+# pipe.
 answer() { "${within[@]}" curl --fail-with-body -sS "$@" >"$work/answer"; }
 post() { answer "$url$1" -H 'Content-Type: application/json' -d "$2"; }
 page_answers() { answer "$url/" && grep -q '<html' "$work/answer"; }
@@ -337,7 +337,7 @@ answered_by() {
     sed -n "s/^haproxy_server_http_responses_total{proxy=\"linnet\",server=\"$1\",code=\"2xx\"} //p" "$work/answer"
 }
 answered_more() { [ "$(answered_by "$1")" -gt "$2" ]; }
-# HAProxy sends it requests. Until then the other one must not go, whatever the container says of its health.
+# HAProxy sends it requests. Until then the second one must not stop, whichever health the container reports.
 takes_requests() {
     local before
     before=$(answered_by "$1") && wait_for 60 answered_more "$1" "$before"

@@ -177,7 +177,7 @@ golden_copies() {
     done
 }
 
-# Each kernel, for one stream, for a small batch and for a large one, and what part of the roofline that is.
+# The time of each kernel, for one stream, a small batch and a large one, and its part of the roofline.
 kernel_times() {
     local rate rows
     rate=$("$build/gpu_copy" | tr -dc 0-9.) || return
@@ -234,8 +234,8 @@ export -f bench_products
 
 rm -f "$build"/*.row
 if check build 120 configure_and_build || { [ $server = ON ] && server=OFF && rm -f "$build/CMakeCache.txt" && check build-kernels 60 configure_and_build; }; then
-    # All that rests on nothing else and measures nothing runs at once; then times, alone on the GPU; then the sanitizers.
-    # A check that fails keeps no other from running.
+    # Checks that need no other check and measure nothing run at once; then times, alone on the GPU; then the
+    # sanitizers. A check that fails keeps no other from running.
     beside rows-independent 30 on_gpu "$build/conformance" --backend cuda --test linear_rows_are_independent,linear_matches_oracle
     beside graphs 60 "$build/gpu_graphs"
     beside conformance 90 on_gpu "$build/conformance" --backend cuda

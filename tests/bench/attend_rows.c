@@ -1,6 +1,6 @@
 /*
- * How fast `attend_rows` reads kept rows on the cpu back end, to be compared with what `roofline`
- * says of the same number of bytes.
+ * The rate at which `attend_rows` reads kept rows on the cpu back end, to compare with `roofline`
+ * for equal bytes.
  *
  *   attend_rows THREADS SEQUENCES HEADS KEYS VALUES
  *

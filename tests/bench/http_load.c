@@ -178,7 +178,7 @@ static void on_line(client *c, int64_t now)
     }
 }
 
-/* Adds to the line what there is of it in data[n]; returns how much was taken. */
+/* Adds the part of the line in data[n]; returns the number of bytes taken. */
 static size_t take_line(client *c, const char *data, size_t n, int64_t now)
 {
     const char *end = memchr(data, '\n', n);
@@ -238,7 +238,7 @@ static void on_readable(client *c, char *block)
         if (counts(now))
             load.bytes += n;
         take(c, block, (size_t)n, now);
-    } else if (n == 0) { /* closed without saying so; the answer is what came */
+    } else if (n == 0) { /* closed without an announcement; the answer ends here */
         c->closes = true;
         end_answer(c, now);
     } else if (errno != EAGAIN && errno != EINTR) {

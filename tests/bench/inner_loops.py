@@ -70,7 +70,7 @@ class Loop:
 
 
 def loops(listing):
-    """The innermost loops of the micro-kernels in what objdump -d wrote."""
+    """The innermost loops of the micro-kernels in the output of objdump -d."""
     for function, text in re.findall(r"^[0-9a-f]+ <(run_(?:wide|narrow)_\d+)>:\n((?:.+\n)*)", listing, re.MULTILINE):
         lines = [re.match(r"\s*([0-9a-f]+):\t(\S+)\s*([^/]*)", line) for line in text.splitlines()]
         lines = [(int(line[1], 16), line[2], line[3].strip()) for line in lines if line]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Do long prompts hold up running streams? What do they cost?
+"""Do long prompts hold up running streams? The cost of prompts for streams.
 
     python3 tests/bench/prefill.py [--build build] [--threads 1]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Is what the page's race shows what `linnet bench --positions` measures?
+"""Compares the times of the page's race with those of `linnet bench --positions`.
 
     .venv/bin/python tests/bench/race.py [--linnet build/linnet] [--threads 2] [--position 4096]
 
@@ -60,7 +60,7 @@ def race(args):
         page.click("#race-go")
         try:
             page.wait_for_function(FAR_ENOUGH, arg=until, timeout=args.minutes * 60_000, polling=1000)
-        except Exception as error:  # what there is, is compared
+        except Exception as error:  # the available positions are compared
             print(f"not all racers came so far: {type(error).__name__}")
         lanes = page.evaluate(LANES)
         browser.close()

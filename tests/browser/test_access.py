@@ -34,7 +34,7 @@ ALL_TABS = 200_000  # of all tabs together
 
 
 def faults(page):
-    """What axe finds."""
+    """The findings of axe."""
     source = importlib.resources.files("axe_playwright_python") / "axe.min.js"
     page.evaluate(source.read_text(encoding="utf-8"))
     found = page.evaluate("() => axe.run()")["violations"]

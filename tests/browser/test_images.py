@@ -284,7 +284,7 @@ def test_stop_keeps_what_is_painted(images):
     values = [v for picture in first for v in picture]
     assert any(v is not None for v in values) and any(v is None for v in values)
     expect(page.locator("#image-error")).to_be_hidden()
-    paint(page)  # the page goes on
+    paint(page)  # the page continues
     painted(page)
 
 
@@ -395,7 +395,7 @@ def test_refused_fields_are_named(images):
     page.fill("#image-n", "65")
     page.click("#paint")
     expect(page.locator("#image-error")).to_contain_text("64")
-    paint(page)  # the page goes on
+    paint(page)  # the page continues
     expect(page.locator("#image-error")).to_be_hidden()
     painted(page)
 

@@ -19,7 +19,7 @@ def tokens(page):
 
 
 def expect_tokens(page, number):
-    """In every lane; the table is drawn in a frame after what happened."""
+    """In every lane; the table is drawn in a frame after the event."""
     expect(page.locator(".lanes td:nth-child(2)")).to_have_text([f"{number:,}"] * 3)
 
 
@@ -108,7 +108,7 @@ def test_pause_go_on_and_anew(small, open_page):
 
 
 class Turn:
-    """The turn after so many others: held on its way to the server until it may go on."""
+    """Holds the turn after so many others on its way to the server, until released."""
 
     def __init__(self, page, after):
         self.page, self.before, self.route = page, after, None

@@ -137,7 +137,7 @@ def test_a_drawing_as_text(open_page, values):
 
 
 def saved(page, button):
-    """The file a button saves: its name and what READ says of it."""
+    """The file that a button saves: its name and the result of READ."""
     with page.expect_download(timeout=120_000) as download:
         page.click(button)
     data = download.value.path().read_bytes()

@@ -18,7 +18,7 @@ import images  # noqa: E402
 import server as http_server  # noqa: E402
 from settings import LINNET, MODEL_DIR  # noqa: E402
 
-# What differs between two answers to the same request.
+# The parts that differ between two answers to one request.
 PASSING = re.compile(
     rb'"timings":\{[^}]*\}|"(created|created_at|expires_in|last_step_ms|cached_tokens)": ?[0-9.]+|"id":"[a-z]+-[^"]*"'
     rb"|state-[0-9a-f]+"
@@ -79,8 +79,8 @@ def temporary(prefix="linnet-campaign-"):
 
 
 def lasting(body):
-    """A body without what differs between two answers to the same request. Events are sorted: those of
-    different samples come as they are made."""
+    """A body without the parts that differ between two answers to one request. Events are sorted: those of different
+    samples come as they are made."""
     body = PASSING.sub(b"", body)
     return b"\n\n".join(sorted(body.split(b"\n\n"))) if b"data: " in body else body
 

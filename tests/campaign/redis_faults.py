@@ -194,7 +194,7 @@ def redis_restarted(options):
 
 
 def redis_full(options):
-    """noeviction: new states are refused with a reason, old ones go on, and room that is made is used."""
+    """noeviction: new states are refused with a reason, old ones continue, and freed room is used."""
     kept, refusals, wrong = [], 0, []
     with Redis("--maxmemory", "6mb", "--maxmemory-policy", "noeviction") as redis:
         with Server(*STORE, "--state-store", redis.url) as server:

@@ -8,8 +8,8 @@ memory and descriptors must be flat: the last tenth of the samples within --tole
 the mean of its middle three fifths). Every answer is counted; the last line is the verdict, the exit status 0 when it
 held.
 
-With --clock N all clocks of the server are N times as fast (libfaketime), so that whatever waits, expires or fades
-comes as often as in N times the hours; how much traffic there is remains a matter of the hours that it takes.
+With --clock N all clocks of the server are N times as fast (libfaketime), so that waits, expiries and decays come as
+often as in N times the hours. The amount of traffic follows from the real hours.
 """
 
 import argparse

@@ -37,7 +37,7 @@ MODES = {"once": ONCE, "from there on": ALL}
 FRAMES = 16
 FIELDS = ("mode", "at", "count", "failed", "held", "frames")
 SIZE = 8 * (len(FIELDS) + FRAMES + 1)
-QUIET = 10.0  # seconds until all that a request held must be free
+QUIET = 10.0  # seconds until all memory of a request must be free
 MOST = 20_000  # allocations of one request
 
 
@@ -138,7 +138,7 @@ class Walk:
             self.kind.before(self.server)
 
     def plain(self):
-        """The request with memory enough: its status and what of its body lasts."""
+        """The request with enough memory: its status and the lasting part of its body."""
         self.prepare()
         reply = self.ask()
         self.clean()

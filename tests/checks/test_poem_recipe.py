@@ -1,4 +1,4 @@
-"""weights/train/poem.py: poems as documents, what of them is predicted, those held out, and files that are no poems."""
+"""weights/train/poem.py: poems as documents, their predicted part, held-out poems, and files that are no poems."""
 
 import json
 import lzma

@@ -40,7 +40,7 @@ def api(made, base, monkeypatch):
 
 
 def test_nothing_is_left_out(made):
-    """But the link's picture, which is no JSON: that its maker cannot read it is said once."""
+    """Except the link's picture, which is no JSON: the maker reports once that it cannot read it."""
     said_of = made[1]
     assert "Unable to process schema" not in said_of and "Failure to process" not in said_of, said_of
     assert said_of.count("WARNING parsing") == 1 and "WARNING parsing GET /link.png" in said_of, said_of

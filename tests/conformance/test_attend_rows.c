@@ -107,8 +107,7 @@ static bool patterns_match_oracle(device *dut, device *oracle)
     return true;
 }
 
-/* So many rows that warps take turns more than once: all but one are kept in a step that sees
- * little. */
+/* Enough rows that warps take several turns: all but one are kept in a step that reads few. */
 static bool thousands_of_rows_match_oracle(device *dut, device *oracle)
 {
     enum { ROWS = 2500 };
@@ -157,7 +156,8 @@ static void share_inputs(const rows_case *c, float *all, float *few)
     }
 }
 
-/* Tokens in steps of so many; the rows lie in a state of as many heads as there are of keys. */
+/* Tokens in steps of this size; the rows lie in a state with as many heads as there are heads of
+   keys. */
 static bool shared_steps(device *dut, const rows_case *c, int32_t step, const float *few,
                          float *got)
 {

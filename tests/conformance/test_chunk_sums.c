@@ -71,7 +71,7 @@ static bool chunks_any_split_is_equal(device *dut, device *oracle)
     return true;
 }
 
-/* Sizes of 1, chunks of 2, q = k = 1, values 1 to 5: what lies in finished chunks, halved. */
+/* Sizes of 1, chunks of 2, q = k = 1, values 1 to 5: the sums of finished chunks, halved. */
 static bool written_chunks_are_summed(device *dut, device *oracle)
 {
     (void)oracle;

@@ -38,7 +38,7 @@ static lx_sampling forced(int32_t token, int32_t step)
     return (lx_sampling){.temperature = 1, .top_p = 1, .forced = token, .step = (uint32_t)step};
 }
 
-/* Samples these rows, all outputs; with or without keeping what comes of them. */
+/* Samples these rows, all outputs, and keeps their tokens or not. */
 static bool draw(device *d, const world *w, const lx_batch *b, const lx_sampling *how, bool mixture,
                  lx_array *logits, lx_states *states)
 {

@@ -1,6 +1,6 @@
 /*
- * Wrong arguments. For each, the error says what is wrong, nothing of the step runs, no slot
- * changes, and the next step works.
+ * Wrong arguments. For each, the error names the fault, nothing of the step runs, no slot changes,
+ * and the next step works.
  */
 #include <math.h>
 #include <string.h>

@@ -79,7 +79,8 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-/* One cell a way, two tokens, by hand: each way's first token knows nothing of the other one. */
+/* One cell per direction, two tokens, by hand: the first token of a direction does not depend on
+   the other token. */
 static bool written_steps_are_taken(device *dut, device *oracle)
 {
     (void)oracle;

@@ -199,7 +199,7 @@ static bool mixture_has_equal_bytes_on_every_cpu(device *dut, device *oracle)
     return agrees(&exact, &seen, hash);
 }
 
-/* Cuts, mask and bans belong to `sample`: whatever is in them changes nothing. */
+/* Cuts, mask and bans belong to `sample`: their values change nothing here. */
 static bool cuts_and_bans_are_not_looked_at(device *dut, device *oracle)
 {
     (void)oracle;
@@ -245,7 +245,7 @@ static bool greedy_rounds_the_likeliest_mean(device *dut, device *oracle)
     return true;
 }
 
-/* A temperature near 0 draws what 0 takes; a huge one nothing but the ends. */
+/* A temperature near 0 draws the level of temperature 0; a huge one draws only the ends. */
 static bool extreme_temperatures(device *dut, device *oracle)
 {
     (void)oracle;
@@ -291,7 +291,7 @@ static bool forced_level_wins(device *dut, device *oracle)
     return true;
 }
 
-/* The ends of the uniform numbers: 0 counts as 2^-24, 1/2 is the mean whatever the scale. */
+/* The ends of the uniform numbers: 0 counts as 2^-24, and 1/2 gives the mean for every scale. */
 static bool uniform_limits_are_kept(device *dut, device *oracle)
 {
     (void)oracle;

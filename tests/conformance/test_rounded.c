@@ -1,7 +1,7 @@
 /*
  * Values between operations. A back end may keep one that products alone read as they read it,
- * rounded: in arrays of rows_new, which hold nothing when the step is over. Whatever reads it, and
- * whatever is written there before and afterwards, results are those of arrays that keep all.
+ * rounded: in arrays of rows_new, which hold nothing when the step is over. For any reader, and any
+ * writes before and after, results equal those of arrays that keep all values.
  */
 #include <stddef.h>
 
@@ -50,7 +50,7 @@ static void gate_to_mid(const rig *r, bool half)
     r->d->k->gate(r->d->be, &a);
 }
 
-/* --- what writes --- */
+/* --- writers --- */
 
 static void norms(const rig *r)
 {
@@ -160,7 +160,7 @@ static void activates(const rig *r)
 static void (*const writers[])(const rig *r) = {
     norms, attends, attends_to_rows, recurs, gates, norms_heads, adds_bonus, convolves, activates};
 
-/* --- what reads, and what else is written there --- */
+/* --- readers, and further writers --- */
 
 static void one(const rig *r)
 {

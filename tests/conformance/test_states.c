@@ -27,7 +27,7 @@ static lx_states *filled(device *d)
     return s;
 }
 
-/* Slot i must hold what slot is[i] was filled with; is[i] = -1: zeros. */
+/* Slot i must hold the values that slot is[i] was filled with; is[i] = -1: zeros. */
 static bool check_slots(device *d, const lx_states *s, const int32_t *is)
 {
     for (int32_t i = 0; i < SLOTS; i++) {
@@ -231,7 +231,7 @@ static bool zeroed_slot_equals_fresh(device *dut, device *oracle)
     return true;
 }
 
-/* A sequence goes on in a fork, and in a slot of another `states` it was carried to. */
+/* A sequence continues in a fork, and in a slot of another `states` that received it. */
 static bool sequences_go_on_elsewhere(device *dut, device *oracle)
 {
     (void)oracle;

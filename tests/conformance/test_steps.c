@@ -1,6 +1,6 @@
 /*
- * Steps of different sizes: what a step leaves alone when a larger one ran before it, and its
- * results when a larger step starts before they are fetched.
+ * Steps of different sizes: memory that a step leaves alone when a larger one ran before it, and
+ * its results when a larger step starts before they are fetched.
  */
 #include <string.h>
 

@@ -52,7 +52,7 @@ def test_files_of_the_base_are_right(path):
 
 
 def own_resources():
-    """What overlays add to the base: whole documents, right without being rendered."""
+    """Documents that overlays add to the base: whole ones, right without being rendered."""
     for path in sorted(DEPLOY.glob("k8s/overlays/*/kustomization.yaml")):
         for name in yaml.safe_load(path.read_text())["resources"]:
             if name.endswith(".yaml"):

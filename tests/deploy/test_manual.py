@@ -85,7 +85,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 
 def bash(*words, cwd=None):
-    """What bash offers for the last word."""
+    """The words that bash offers for the last one."""
     result = subprocess.run(["bash", "--norc", "-c", ASK, "ask", MANUAL / "linnet.bash", "linnet", *words], cwd=cwd,
                             capture_output=True, text=True, timeout=60)
     assert result.returncode == 0 and result.stderr == "", result.stderr

@@ -1,6 +1,6 @@
 /*
- * Fuzzing of what reads bytes from outside: requests' heads, JSON bodies, forms, PNG pictures,
- * sounds, and the files of a model folder. A subject takes any bytes; whatever it accepts must be
+ * Fuzzing of readers of bytes from outside: requests' heads, JSON bodies, forms, PNG pictures,
+ * sounds, and the files of a model folder. A subject takes any bytes; an accepted input must be
  * consistent, otherwise it traps.
  *
  * Built by clang with libFuzzer (preset `fuzz`) it is a fuzzer, see tests/fuzz/run; in every other

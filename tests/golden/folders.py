@@ -1,5 +1,5 @@
-"""Small models of recurrent kinds as flash-linear-attention and transformers write them: config.json, and what tensors
-it asks for. For float64 readings (kinds.py) and for tests over HTTP, which fill them with any numbers."""
+"""Small models of recurrent kinds as flash-linear-attention and transformers write them: config.json, and its tensors.
+For float64 readings (kinds.py) and for tests over HTTP, which fill them with any numbers."""
 
 def tensor(shape, mean=0.0, scale=None, dtype="F32"):
     """The default spread keeps the size of a product that of its input."""
@@ -302,5 +302,5 @@ def qwen_tensors(c):
 
 
 def in_bf16(tensors):
-    """But for what trainers keep in f32."""
+    """Except the tensors that trainers keep in f32."""
     return {name: t if name.endswith(("A_log", "dt_bias")) else t | {"dtype": "BF16"} for name, t in tensors.items()}

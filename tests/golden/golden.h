@@ -6,7 +6,7 @@
 
 enum { GOLDEN_ROWS = 128 }; /* rows, and output rows, that the transformer allows a step */
 
-/* Counts one comparison and says what failed. */
+/* Counts one comparison and prints a failure. */
 void golden_count(bool ok, const char *fmt, ...) LX_PRINTF(2, 3);
 
 /* How many of n lines, images or values of an image to compare. The slow back ends (reference and

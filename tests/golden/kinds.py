@@ -1,5 +1,5 @@
 """Models of recurrent kinds in float64, read from Hugging Face folders independently of the C program: only their
-equations, token by token, in numpy. The C program is held to them by the cases of kind_cases.py.
+equations, token by token, in numpy. The cases of kind_cases.py compare the C program with them.
 """
 
 import numpy
@@ -249,7 +249,7 @@ def low_rank(w, name, x, middle=lambda x: x):
 
 
 def rwkv7_mixer(w, c, memory, x, first):
-    """first: v of layer 0, None there. What comes out, and v."""
+    """first: v of layer 0, None there. The output, and v."""
     size, delta = c["head_dim"], before(memory, "x", x) - x
     mixed = {name: x + delta * w[f"x_{name}"].reshape(-1) for name in "rwkvag"}
     r, k, v = (w[f"{name}_proj.weight"] @ mixed[name] for name in "rkv")
@@ -292,7 +292,7 @@ def rwkv7(w, c, ids):
 
 
 def softmax_layer(w, c, memory, x):
-    """What `attn` makes of a layer."""
+    """The mixer that `attn` names for a layer."""
     own = c["attn"]
     heads, shared = own["num_heads"], own["num_heads"] // (own.get("num_kv_heads") or own["num_heads"])
     q, k, v = ((w[f"{part}_proj.weight"] @ x + w.get(f"{part}_proj.bias", 0)).reshape(-1, len(x) // heads) for part in "qkv")

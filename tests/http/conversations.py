@@ -1,4 +1,4 @@
-"""An answer in turns: each turn goes on from the state that the turn before has left."""
+"""An answer in turns: each turn continues from the state of the turn before."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Requests to the images routes and what comes back, for several test files."""
+"""Requests to the images routes and their answers, for several test files."""
 
 import base64
 import json
@@ -66,7 +66,7 @@ def states_of_every_value(port, size, **fields):
 
 
 def picture_from(port, state, **fields):
-    """The file that an image ends as which goes on from a state."""
+    """The final file of an image that continues from a state."""
     (data,) = files(generate_ok(port, **fields, state=state))
     return data
 
@@ -167,7 +167,7 @@ def completed(events):
 
 
 def told_values(events, start):
-    """The values of each sample, put together; each event must go on where the last one ended."""
+    """The values of each sample, put together; each event must begin where the last one ended."""
     told = {}
     for event in of_kind(events, "values"):
         have = told.setdefault(event["index"], [])

@@ -4,7 +4,7 @@ inspected and trained. The second, a recurrence, is served from Linnet's own fol
 program. The first, a pattern of rows, is served, kept, forked, looked into and trained; the second, a recurrence, is
 served from Linnet's own folder and from one of another program.
 
-Only what includes the list of kinds is compiled again; the rest is of the build under test.
+Only files that include the list of kinds are compiled again; the rest is of the build under test.
 """
 
 import base64

@@ -63,7 +63,7 @@ FRAMES = {
 
 @pytest.mark.parametrize("data", FRAMES.values(), ids=FRAMES.keys())
 def test_bad_frame_is_refused_and_nothing_is_smuggled(port, data):
-    """At most one answer, a refusal in the envelope, then closed: what follows is no second request."""
+    """At most one answer, a refusal in the envelope, then closed: later bytes are no second request."""
     replies, rest = client.parse_replies(client.exchange(port, data, 10))
     assert len(replies) <= 1 and not rest
     for reply in replies:

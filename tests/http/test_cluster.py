@@ -32,7 +32,7 @@ class Progress:
 
 
 async def talk_to_the_end(talk, port, progress):
-    """A turn that fails is said again, from the last acknowledged state."""
+    """A failed turn is repeated from the last acknowledged state."""
     tries = 0
     while not talk.done:
         try:

@@ -1,5 +1,5 @@
-"""The server closes the sockets of clients that are gone soon, whatever bytes they left and however many idle
-connections are older. The number of descriptors comes back to its start, and the other clients are served."""
+"""The server soon closes the sockets of clients that are gone, with any unread bytes and any number of older idle
+connections. The number of descriptors comes back to its start, and the other clients are served."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ FLAGS = ("--connection-timeout", "3600", "--http-threads", "1", *holding.FLAGS)
 
 @pytest.fixture
 def crowded():
-    """A server with idle connections older than all that come later, and its descriptors with them."""
+    """A server with idle connections that are older than all later ones, and its descriptors with them."""
     with Server("--slots", "4", "--queue", "64", *FLAGS) as server, contextlib.ExitStack() as stack:
         for _ in range(OLDER):
             sock = stack.enter_context(client.connect(server.port))

@@ -1,4 +1,4 @@
-"""Behind the proxies of Debian 12: whatever a client sends, the proxy and the server see the same requests. A request
+"""Behind the proxies of Debian 12: for any bytes of a client, the proxy and the server see the same requests. A request
 hidden in another request's body, or after its end, gets no answer, on no connection."""
 
 import contextlib

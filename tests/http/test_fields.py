@@ -275,7 +275,7 @@ def test_many_ids_are_read(port):
 
 @pytest.mark.parametrize("name", ["min_tokens", "min_new_tokens"])
 def test_an_answer_has_at_least_so_many_tokens(port, name):
-    """The end is not drawn before, whatever its bias; nor does a stop string count."""
+    """The end is not drawn before, with any bias; nor does a stop string count."""
     fields = {"model": "ends", "prompt": "abc", "max_tokens": 12, "temperature": 0, "logit_bias": {str(text_model.END): 100}}
     assert complete_ok(port, **fields)["usage"]["completion_tokens"] == 1
     for least in (1, 5, 12):

@@ -1,5 +1,5 @@
 """Folders of flash-linear-attention and transformers, made on the spot, served as texts: answers, streams, and states
-that go on byte for byte, in a copy and in another process."""
+that continue byte for byte, in a copy and in another process."""
 
 import base64
 import concurrent.futures

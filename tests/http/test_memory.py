@@ -1,5 +1,5 @@
-"""What requests cost in memory: reserved before work from a budget, or refused with the bytes; all of it
-given back however a request ends."""
+"""The memory of requests: reserved before work from a budget, or refused with the bytes; all of it given back however a
+request ends."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -126,7 +126,7 @@ def test_images(image_server):
 
 @pytest.mark.heavy  # a build with sanitizers has memory of its own
 def test_peak_of_many_large_requests(tmp_path):
-    """Whatever they ask for at once: no more than weights, states, the budget and 64 MiB."""
+    """For any requests at once: no more than weights, states, the budget and 64 MiB."""
     budget, slots = 256 * MIB, 16
     (tmp_path / "mnist").symlink_to(WEIGHTS / "mnist")
     with Server("--models", tmp_path, "--answer-memory", str(budget // MIB), "--slots", str(slots),

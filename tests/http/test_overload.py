@@ -261,7 +261,7 @@ def test_deadline_passes_while_generating(small):
 
 
 def test_deadline_passes_beside_another(small):
-    """Refused while the other goes on: it did not wait for its end."""
+    """Refused while the other runs: it did not wait for its end."""
     running = holding.hold(small, stream=True)
     reply = client.complete(small.port, timeout_ms=100, **ENDLESS)
     assert reply.status == 504, reply.text

@@ -1,4 +1,4 @@
-"""Models that weights/train makes of a few lines: the server computes what PyTorch does with the same weights. Without
+"""Models that weights/train makes of a few lines: the server's results equal PyTorch's with equal weights. Without
 PyTorch these are skipped."""
 
 import base64

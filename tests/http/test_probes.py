@@ -1,4 +1,4 @@
-"""Probes and metrics are answered in time, whatever work other clients ask for: an orchestrator that hears nothing for a
+"""Probes and metrics are answered in time, with any work of other clients: an orchestrator that hears nothing for a
 second kills the server."""
 
 import concurrent.futures

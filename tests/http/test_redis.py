@@ -201,7 +201,7 @@ def test_password_and_database():
 
 
 def shown_to_others(server):
-    """What ps and /proc show of the process."""
+    """The process in ps and /proc."""
     return b"".join(Path(f"/proc/{server.pid}/{name}").read_bytes() for name in ("cmdline", "environ"))
 
 
@@ -248,7 +248,7 @@ def test_bad_password_files(tmp_path, url, text):
 
 
 def check_outage(server, state):
-    """State routes say 503 with the reason, everything else goes on as if nothing were."""
+    """State routes answer 503 with the reason, all others work as before."""
     for method, path, body in [
         ("GET", f"/v1/states/{state}", None),
         ("DELETE", f"/v1/states/{state}", None),

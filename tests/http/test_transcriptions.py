@@ -26,7 +26,7 @@ def verbose(port, sound, **fields):
 
 
 def local(folder, path, *flags):
-    """What `linnet transcribe --json` says of a file."""
+    """The output of `linnet transcribe --json` for a file."""
     result = run("transcribe", path, "--model", folder / MODEL, "--json", *flags)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)

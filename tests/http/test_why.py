@@ -1,4 +1,4 @@
-"""What docs/why-linnet.md says that other servers of recurrent models get wrong, on models of three kinds made on the spot:
+"""The faults of other servers of recurrent models in docs/why-linnet.md, on models of three kinds made on the spot:
 each row of its table names a test here."""
 
 import concurrent.futures
@@ -42,7 +42,7 @@ def answer(server, kind, prompt=BEGINNING, **fields):
 
 
 def numbers(said):
-    """All that depends on the model: tokens, texts, log-probabilities."""
+    """All parts that depend on the model: tokens, texts, log-probabilities."""
     return [(choice["text"], choice["logprobs"]) for choice in said["choices"]]
 
 

@@ -18,7 +18,7 @@ BETWEEN = [" ", " ", " ", " ", "  ", "   ", "\n", "\n\n", "\r\n", " \n ", "\t", 
 
 
 def text(rng, n_words):
-    """Words of several scripts, some of which come often, with all that stands between words."""
+    """Words of several scripts, some of them frequent, with all separators of words."""
     words = ["".join(rng.choices(rng.choice(ALPHABETS), k=rng.randint(1, 9))) for _ in range(400)]
     out = []
     for _ in range(n_words):
@@ -151,7 +151,7 @@ def is_known(c):
 
 
 def corners():
-    """All characters there are, and what stands at the borders of everything."""
+    """All characters, and the borders of all ranges."""
     known = [chr(c) for c in range(1, 0x110000) if is_known(c)]
     yield from ("".join(known[i:i + 400]) for i in range(0, len(known), 400))
     yield from (" ".join(known[i:i + 100]) for i in range(0, len(known), 1500))

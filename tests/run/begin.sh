@@ -49,7 +49,7 @@ begin_building() {
 }
 
 # early NAME COMMAND...: a whole check, and no other than one that only computes: no test's limit of time is then near.
-# `check` says what came of it where it belongs.
+# `check` prints its result in its place.
 early() {
     "${@:2}" >"$logs/early $1" 2>&1
     printf '%d' $? >"$logs/status of $1"
@@ -59,7 +59,7 @@ came_of() {
     return "$(cat "$logs/status of $1")"
 }
 
-# What still runs of it. An installation that is under way ends by itself.
+# Its running processes. An installation that is under way ends by itself.
 end_begun() {
     local job
     for job in $(jobs -rp); do

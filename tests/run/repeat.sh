@@ -28,7 +28,7 @@ repeat() {
     end_load
 }
 
-# A busy loop on every processor; whatever becomes of this script, for no longer than an hour.
+# A busy loop on every processor, for an hour at most, also if this script is killed.
 start_load() {
     local i
     for ((i = 0; i < jobs; i++)); do

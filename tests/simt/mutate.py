@@ -35,7 +35,7 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# kind, pattern, what stands there then; where a part of the pattern has the name `place`, only in its stead
+# kind, pattern, its replacement; where a part of the pattern has the name `place`, only that part
 DEVICE = [
     ("barrier", re.compile(r"__syncthreads\(\);"), ";"),
     ("barrier of a warp", re.compile(r"__syncwarp\([^;]*\);"), ";"),
@@ -58,7 +58,7 @@ HOST = [
     ("wait", re.compile(r"return wait_for_moves\(c\)|(?<=\? )wait_for_moves\(c\)"), "LX_OK"),
     ("wait", re.compile(r"(?<== )lx_cuda_finish_(all|step)\([^;]*\)(?=;)"), "LX_OK"),
 ]
-# What answers lx_deleted, after tests/simt/simt.cpp.
+# The code of lx_deleted, after tests/simt/simt.cpp.
 SWITCH = """
 #include <fcntl.h>
 static unsigned char ignored[PLACES], *reached = ignored;

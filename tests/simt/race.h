@@ -1,6 +1,6 @@
 /*
- * A race checker for kernels that run as fibers: who may have touched what, whatever the order in
- * which they ran. The device code is compiled with -fsanitize=thread, whose calls race.cpp answers
+ * A race checker for kernels that run as fibers: which accesses may conflict, in any order of
+ * execution. The device code is compiled with -fsanitize=thread, whose calls race.cpp answers
  * itself; the sanitizer's own library is not linked.
  *
  * Within a block __syncthreads orders all threads and __syncwarp those that it names; shuffles and

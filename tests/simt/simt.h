@@ -17,7 +17,7 @@
  *   2           first the highest, and blocks from the last to the first
  *   3, 4, ..    warps and lanes as they are drawn with this seed
  *
- * With LX_SIMT_RACES a checker looks at every access whatever the order (tests/simt/race.h).
+ * With LX_SIMT_RACES a checker looks at every access in any order (tests/simt/race.h).
  *
  * Not modelled: bank conflicts, the order of sums in tensor cores, and copies next to running
  * kernels.

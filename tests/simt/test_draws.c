@@ -90,7 +90,7 @@ static void test_order(const simt *s)
     close_all(&d);
 }
 
-/* The last of all ids is the only likely one: whatever looks for it looks as far as it may. */
+/* The last of all ids is the only likely one: a search for it goes as far as it may. */
 static void test_end(const simt *s)
 {
     float logits[IDS];

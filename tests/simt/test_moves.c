@@ -113,7 +113,7 @@ static void test_own(const float *after_step)
     }
 }
 
-/* A step whose second row goes on in slot 2. */
+/* A step whose second row continues in slot 2. */
 static void test_branch(void)
 {
     lx_error err = {0};

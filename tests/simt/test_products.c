@@ -31,8 +31,8 @@ static void test_wide_matrix(void)
     be->ops->close(be);
 }
 
-/* Starts y = x w^T as the only operation of a step of so many rows; without a matrix, a step of
-   none. */
+/* Starts y = x w^T as the only operation of a step of `rows` rows; without a matrix, an empty
+   step. */
 static lx_status start(lx_backend *be, lx_array *y, const lx_array *x, const lx_matrix *w,
                        int32_t rows, uint64_t *step, lx_error *err)
 {

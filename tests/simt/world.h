@@ -48,7 +48,7 @@ lx_status world_prompt(world *w, lx_error *err);
 lx_status world_decode(world *w, int32_t n, lx_error *err);
 /* The dry run of that. */
 lx_status world_prepare(world *w, int32_t n, lx_error *err);
-/* Starts a row of a slot; where branch >= 0 a second row, which goes on in that slot. */
+/* Starts a row of a slot; where branch >= 0 a second row, which continues in that slot. */
 lx_status world_start(world *w, int32_t slot, int32_t branch, uint64_t *number, lx_error *err);
 
 #endif

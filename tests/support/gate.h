@@ -18,7 +18,7 @@ void gate_wait_for_step(void); /* returns when a step stands before the closed g
 int64_t gate_steps(void);      /* begun since the back end was opened */
 int64_t gate_most_ahead(void); /* the most that were started before one was waited for */
 
-void gate_hold_moves(bool hold);     /* states that come and go stand still from now on, or go on */
+void gate_hold_moves(bool hold);     /* moving states stand still from now on, or continue */
 int64_t gate_moves(void);            /* begun since the back end was opened */
 void gate_wait_for_moves(int64_t n); /* until so many have begun */
 

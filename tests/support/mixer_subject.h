@@ -1,6 +1,6 @@
 /*
  * A model of a case of tests/mixers/NAME.json with random weights, on one back end, and steps of it
- * in pieces of any length: what test_mixers.c holds the laws against.
+ * in pieces of any length, for the laws in test_mixers.c.
  */
 #ifndef LINNET_TESTS_SUPPORT_MIXER_SUBJECT_H
 #define LINNET_TESTS_SUPPORT_MIXER_SUBJECT_H

@@ -31,7 +31,7 @@ static bool is_reversible(const variant *v)
     return strcmp(v->norm, "reversible") == 0;
 }
 
-/* What final norm and head see of a row. */
+/* The row as final norm and head read it. */
 static int32_t output_width(const variant *v)
 {
     return is_reversible(v) ? 2 * D : D;

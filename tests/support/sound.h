@@ -1,6 +1,6 @@
 /*
- * What tests of speech share: a model that hears, and sounds to hear. Every function fails the
- * running test when something goes wrong.
+ * Shared by tests of speech: a model that transcribes, and sounds. Every function fails the running
+ * test when something goes wrong.
  */
 #ifndef LINNET_TESTS_SUPPORT_SOUND_H
 #define LINNET_TESTS_SUPPORT_SOUND_H

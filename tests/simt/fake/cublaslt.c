@@ -74,7 +74,7 @@ static const struct {
 };
 enum { ALGORITHMS = sizeof algorithms / sizeof algorithms[0], GOOD = 7 /* the first of these */ };
 
-/* What such a product takes, in units of its own: rounds of eight tiles. */
+/* The time of such a product, in units of its own: rounds of eight tiles. */
 static long time_of(int id, uint64_t rows)
 {
     uint64_t tile = (uint64_t)algorithms[id].tile, tiles = (rows + tile - 1) / tile;

@@ -40,7 +40,8 @@ static void protect(const allocation *a)
         simt_broken("mprotect failed");
 }
 
-/* Forbidden again only the first times and then now and then, for it costs more than what runs. */
+/* Forbidden again only the first times and then now and then, because it costs more than the
+   kernels. */
 void simt_allow_device(bool allowed)
 {
     static unsigned times;

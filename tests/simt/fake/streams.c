@@ -47,8 +47,8 @@ struct CUevent_st {
 };
 
 static cudaStream_t streams; /* under the lock, as all below */
-static int lost;             /* the error of what failed */
-static unsigned depth;       /* of what runs */
+static int lost;             /* the error of the failed work */
+static unsigned depth;       /* of the running work */
 static _Thread_local cudaStream_t captures_here;
 void (*simt_in_capture)(void);
 void (*simt_in_wait)(void);

@@ -63,7 +63,7 @@ static void nothing_else_is_accepted(void **state)
     assert_int_equal(count_accepted(1, 0, 255), 128);
     assert_int_equal(count_accepted(2, 0xc0, 0xff), 0x800 - 0x80);
     assert_int_equal(count_accepted(3, 0xe0, 0xff), 0x10000 - 0x800 - 0x800);
-    /* of the last bytes 7f, af, df and 10f cut to 0f, only af goes on a sequence */
+    /* of the last bytes 7f, af, df and 10f cut to 0f, only af continues a sequence */
     assert_int_equal(count_accepted(4, 0xf0, 0xff), (0x110000 - 0x10000) / 64);
 }
 

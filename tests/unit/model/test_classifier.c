@@ -65,7 +65,7 @@ static void a_class_that_is_forgotten_is_learnt_anew(void **state)
     assert_true(known > 0.95f && forgotten < 0.9f && again > 0.95f);
 }
 
-/* Whatever comes, in any order, odds stay numbers that sum to 1. */
+/* For any tokens in any order, odds stay numbers that sum to 1. */
 static void odds_stay_finite(void **state)
 {
     lx_classifier c = {0};

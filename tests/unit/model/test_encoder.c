@@ -192,7 +192,7 @@ static void numbers_are_the_oracles(void **state)
     }
 }
 
-/* The first row changes with the last one: nothing of an input is cut. Of a long one an LSTM
+/* The first row changes with the last one: no part of an input is cut. Of a long one an LSTM
    forgets its end, and chunks of hashes may not lead there. */
 static void the_first_row_needs_the_last(void **state)
 {

@@ -104,7 +104,7 @@ static void pieces_among_others_give_the_same(subject *s, const results want)
     expect_rows(s, got[0], want, 0, ROWS, "pieces among others");
 }
 
-/* Whatever a slot's memory holds. */
+/* With any former contents of the slot's memory. */
 static void a_poisoned_slot_is_a_fresh_one(subject *s, const results want)
 {
     static results got;

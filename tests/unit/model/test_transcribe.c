@@ -47,7 +47,8 @@ static int teardown(void **state)
     return 0;
 }
 
-/* A WAV file of so many samples, and how many bytes it has: tones that come and go over noise. */
+/* A WAV file of this number of samples, and its number of bytes: tones that come and go over
+   noise. */
 static size_t make_file(int32_t n)
 {
     static int16_t samples[MOST_SAMPLES];

@@ -1,5 +1,5 @@
 /*
- * Ogg files: what libsndfile may see of them. Their pages are changed and summed up again.
+ * Ogg files: the files that libsndfile may read. Their pages are changed and summed up again.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -120,7 +120,7 @@ static void move_page(ogg_page *page, int64_t by)
     ogg_page_checksum_set(page);
 }
 
-/* libsndfile would make room for samples that are not there, and give what lay in that memory. */
+/* libsndfile would make room for missing samples, and return the former contents of that memory. */
 static void a_page_far_in_front_of_another_is_refused(void **state)
 {
     (void)state;
@@ -246,7 +246,7 @@ static void opus_may_begin_late(void **state)
     lx_sound_fini(&s);
 }
 
-/* Files that follow each other are one sound, whatever their codings, rates and channels. */
+/* Files that follow each other are one sound, with any codings, rates and channels. */
 static void chained_streams_are_read_as_one(void **state)
 {
     (void)state;

@@ -320,7 +320,7 @@ static void another_head_is_refused(void **state)
     }
 }
 
-/* Chunks that mean much memory for other readers: passed over, whatever is in them. */
+/* Chunks that cost other readers much memory are skipped, with any contents. */
 static void text_and_profiles_cost_nothing(void **state)
 {
     (void)state;

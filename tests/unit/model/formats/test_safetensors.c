@@ -293,7 +293,7 @@ static void no_truncation_and_no_rest_is_accepted(void **state)
                        "the last tensor, c.d_e-1, ends at 38");
 }
 
-/* Whatever is accepted can be read to the last element. */
+/* An accepted tensor can be read to its last element. */
 static void read_all(const lx_safetensors *f)
 {
     for (int32_t i = 0; i < lx_safetensors_count(f); i++) {

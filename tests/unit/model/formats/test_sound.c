@@ -193,7 +193,7 @@ static void append(const void *bytes, sf_count_t n)
     sound_file.n += n;
 }
 
-/* Files that were joined: a sound whose second half is not read is refused, whatever the halves. */
+/* Joined files: a sound whose second half is not read is refused, for any halves. */
 static void nothing_follows_a_sound_unread(void **state)
 {
     (void)state;
@@ -251,7 +251,7 @@ static void tags_may_follow(void **state)
         }
 }
 
-/* A FLAC file is read to its end, whatever its head promises. */
+/* A FLAC file is read to its end, whatever its header promises. */
 static void a_flac_head_hides_no_samples(void **state)
 {
     (void)state;
@@ -385,7 +385,7 @@ static void too_long_is_refused(void **state)
                         2 * rates[i] + rates[i] / 100, 440);
         sound_file_refused("the sound is longer than 2.0 s");
     }
-    /* One that says nothing of its length is found out while it is read. */
+    /* A sound without a length in its header is measured while it is read. */
     for (int i = 0; i < 2; i++) {
         sound_file_make(SF_FORMAT_FLAC | SF_FORMAT_PCM_16, rates[i], 1, 2 * rates[i] + 9000, 440);
         claim(0);

@@ -73,7 +73,7 @@ static void the_rows_are_those_of_the_sequence(void **state)
     (void)state;
     static const int32_t want[][N_INPUTS] = {{1, 1, 0},        {2, 3, 1}, {3, 1, 2},
                                              {0, ALPHABET, 3}, {1, 2, 4}, {2, 0, 5}};
-    static const int32_t written[] = {2, 0}; /* whatever the prompt was */
+    static const int32_t written[] = {2, 0}; /* for any prompt */
     lx_task_request request = text_of("b7b");
     lx_plan *plan = plan_of(&request);
     assert_int_equal(plan->n_prompt, 4);

@@ -219,7 +219,7 @@ static void reads_lines_as_they_are_meant(void **state)
     }
 }
 
-/* What normalize makes of lines, and how many characters it simplified. */
+/* The results of normalize, and the number of simplified characters. */
 static const struct {
     const char *text, *read_as;
     int32_t n_simplified;

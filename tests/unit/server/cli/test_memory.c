@@ -1,4 +1,4 @@
-/* How the memory of a container or a machine is shared out: the sum fits, whatever the whole is. */
+/* How the memory of a container or a machine is shared out: the sum fits into any whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -27,7 +27,7 @@ enum { MAX_BATCH = 257 };
 enum { MAX_SEQS = MAX_BATCH + MAX_BATCH / 2 + 3, PROMPT = 9, LONGEST = PROMPT + 40 };
 enum { ROOM = 64, MAX_ROWS = MAX_BATCH + ROOM, MAX_INPUTS = 8 };
 
-#ifdef LX_SANITIZE_THREAD /* one set of instructions shows what threads do, and it is slow */
+#ifdef LX_SANITIZE_THREAD /* one instruction set shows the effect of threads, and a run is slow */
 static const lx_isa first_isa = LX_ISA_AVX2, last_isa = LX_ISA_AVX2;
 static const int32_t batches[] = {3, MAX_BATCH};
 #else

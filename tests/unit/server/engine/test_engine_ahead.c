@@ -215,7 +215,7 @@ static void a_lost_device_ends_all(void **state)
     rig_stop(&r);
 }
 
-/* One sample without a token: its run ends when its steps under way are done; others go on. */
+/* One sample without a token: its run ends when its steps under way are done; others continue. */
 static void a_broken_sample_ends_its_run_only(void **state)
 {
     (void)state;

@@ -69,7 +69,7 @@ static void assert_same_together(rig_options o)
         if (i % 4 == 0)
             cancelled[i / 4] = rig_submit(&r, &(rig_request){.line = lines[6], .n = 3});
     }
-    for (int32_t i = 0; i < N_REQUESTS / 4; i++) { /* in whatever phase each is by now */
+    for (int32_t i = 0; i < N_REQUESTS / 4; i++) { /* in any phase */
         gate_wait_for_step();
         lx_job_cancel(cancelled[i]);
         gate_let_pass(1 + i % 3);

@@ -126,8 +126,8 @@ static void assert_same_together(int32_t n_slots, const lx_guesser *guesser)
     rig_stop(&r);
 }
 
-/* For a sanitizer, which says nothing of bytes, right and wrong ones in turns: simulated kernels
-   are slow. */
+/* A sanitizer does not compare bytes, so right and wrong guesses take turns: simulated kernels are
+   slow. */
 static int32_t first_guesser(void)
 {
     return SANITIZED && subject_is_cuda() ? MIXED : 0;
@@ -222,7 +222,8 @@ static void a_row_pays_by_its_time(void **state)
     assert_false(lx_draft_pays(&line, 4.5, 5, &fifth));
     fifth.sure = 0.95;
     assert_true(lx_draft_pays(&line, 2, 2, &fifth));
-    for (int i = 0; i < 3000; i++) /* steps of one size say nothing of a row: the last line fades */
+    /* Steps of one size show nothing of a row's time: the last line fades. */
+    for (int i = 0; i < 3000; i++)
         lx_step_cost_observe(&c, 256, 65000);
     line = lx_step_cost_line(&c);
     assert_false(pays(&line, 256, 1));

@@ -143,7 +143,7 @@ static void a_suspended_job_ends_with_its_state(void **state)
     rig_stop(&r);
 }
 
-/* Whatever is on its way when the engine ends has arrived before its memory is gone. */
+/* A state on its way when the engine ends has arrived before its memory is gone. */
 static void the_engine_ends_after_its_moves(void **state)
 {
     (void)state;

@@ -103,7 +103,7 @@ static void a_prompt_may_begin_in_the_middle(void **state)
     rig_stop(&r);
 }
 
-/* n samples go on from one state, with fewer slots than samples. */
+/* n samples continue from one state, with fewer slots than samples. */
 static void a_state_is_forked(void **state)
 {
     (void)state;
@@ -169,7 +169,7 @@ static void suspended_jobs_go_on_elsewhere(void **state)
     }
 }
 
-/* One that goes on from a state and is suspended before it has begun. */
+/* A job that continues from a state and is suspended before it has begun. */
 static void a_suspended_state_is_still_there(void **state)
 {
     (void)state;

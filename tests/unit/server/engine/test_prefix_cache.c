@@ -172,7 +172,7 @@ static void a_prompt_starts_from_what_it_shares(void **state)
     rig r = rig_start((rig_options){.n_prefixes = 8});
     assert_int_equal(cached(&r, "海上明月春风"), 0);
     assert_int_equal(cached(&r, "海上明月春风"), 7);
-    assert_int_equal(cached(&r, "海上明月春风花雨"), 7); /* goes on from there */
+    assert_int_equal(cached(&r, "海上明月春风花雨"), 7); /* continues from there */
     assert_int_equal(cached(&r, "海上明月花雨"), 0);     /* parts after five rows, */
     assert_int_equal(cached(&r, "海上明月雨花"), 5);     /* as this one does */
     assert_int_equal(cached(&r, "海上明"), 0);

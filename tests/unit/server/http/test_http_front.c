@@ -1,4 +1,5 @@
-/* What clients send, as the HTTP library gets it: plain, or refused; whole and in single bytes. */
+/* Requests of clients as the HTTP library gets them: plain, or refused; whole and in single
+   bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -124,7 +125,7 @@ static const front_case cases[] = {
     {"trailer by bare LF", CHUNKED "0\r\nA: b\n\r\n", 0, CHUNKED "0\r\n\r\n", 400, "headers", 1},
 };
 
-/* All of the case in blocks; what came out. */
+/* The whole case in blocks; returns the output. */
 static size_t run(lx_front *f, const char *in, size_t n, size_t block, char *out)
 {
     size_t got = 0;
@@ -216,8 +217,8 @@ static void query_arguments(void **state)
     }
 }
 
-/* Signs in the path are no arguments, so a request is not refused for them, nor what stands for
- * one. */
+/* Signs in the path are no arguments, and neither are their escapes, so a request is not refused
+   for them. */
 static void signs_in_the_path(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* multipart/form-data: what clients send, each way to break it, and damage at every byte. */
+/* multipart/form-data: forms of clients, each way to break them, and damage at every byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The route table: who answers what, 404, 405 with Allow, HEAD and OPTIONS. */
+/* The route table: the handler of each URL, 404, 405 with Allow, HEAD and OPTIONS. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -26,7 +26,7 @@ static lx_metrics metrics;
 
 static atomic_bool open_gate;
 static atomic_int n_passes, n_sounds_last, n_wakes;
-static atomic_int bad_rows; /* a pass with a sound of so many rows fails */
+static atomic_int bad_rows; /* a pass with a sound of this number of rows fails */
 
 lx_status __real_lx_encoder_run(lx_encoder *e, const lx_encoder_input *inputs, int32_t n,
                                 lx_error *err);
@@ -41,7 +41,7 @@ lx_status __wrap_lx_encoder_run(lx_encoder *e, const lx_encoder_input *inputs, i
     wait_until(atomic_load(&open_gate));
     for (int32_t i = 0; i < n; i++)
         if (inputs[i].n_rows == atomic_load(&bad_rows))
-            return lx_fail(err, LX_ERR_DEVICE, NULL, "what came out is no number");
+            return lx_fail(err, LX_ERR_DEVICE, NULL, "the result is no number");
     return __real_lx_encoder_run(e, inputs, n, err);
 }
 

@@ -365,8 +365,8 @@ static void test_many_threads(void **state)
     s->ops->close(s);
 }
 
-/* A Redis that hangs: the first call ends with its time, the next at once, and it all ends when it
-   goes on. */
+/* A Redis that hangs: the first call ends with its timeout, the next at once, and the mode ends
+   when Redis continues. */
 static void test_hanging_server(void **state)
 {
     (void)state;
