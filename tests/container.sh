@@ -245,7 +245,7 @@ kept_its_memory() {
         [ "$(state_of "$1")" = "running 0 false" ]
 }
 
-# SIGTERM while pictures stream: all of them come, then the process ends by itself with 0.
+# SIGTERM while pictures stream: all of them arrive, then the process ends with 0.
 stops_after_its_stream() {
     local start whole
     : >"$work/stream"
@@ -343,7 +343,7 @@ takes_requests() {
     before=$(answered_by "$1") && wait_for 60 answered_more "$1" "$before"
 }
 
-# replaced SERVER NAME PORT: told to go while it answers, ends by itself, its successor answers.
+# replaced SERVER NAME PORT: gets SIGTERM while it answers, ends by itself, its successor answers.
 replaced() {
     podman_ stop -t "$GRACE_S" "$2" >>"$work/log" 2>&1 && [ "$(state_of "$2")" = "exited 0 false" ] &&
         podman_ rm "$2" >>"$work/log" && replica "$2" "$3" && takes_requests "$1"

@@ -5,7 +5,7 @@
 #
 #   tests/package.sh             all of it; installs the Debian packages that are missing; needs root
 #   ARCH=arm64 tests/package.sh  the package for 64-bit ARM, in a system for it, by qemu
-#   PACKAGE=FILE tests/package.sh    a package that is there, and nothing is built
+#   PACKAGE=FILE tests/package.sh    tests an existing package, and builds nothing
 #   BASE=DIR                     a debootstrap of bookworm (minbase) to copy instead of a new one
 #
 # Exit status 1 if a check failed, 77 if nothing could be built or run.

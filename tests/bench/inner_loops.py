@@ -4,10 +4,10 @@
     cmake --preset arm && cmake --build --preset arm --target kernels
     python3 tests/bench/inner_loops.py [--build build-arm]
 
-Reads the disassembly of kernels/cpu/isa_neon*.c and runs nothing. Counts are exact. Shares of a core are bounds and no
-measurement: the products of a loop over the core's units for them, divided by the most that its units for vectors, its
-loads and stores of 16 bytes, its instructions a cycle or its longest chain of sums take, each by itself. Loads count as if
-they all hit the first-level cache; nothing else waits for anything.
+Reads the disassembly of kernels/cpu/isa_neon*.c and runs nothing. Counts are exact. Shares of a core are bounds, not
+measurements. A share is the products of a loop over the core's units for them, divided by the longest of four times:
+its vector units, its loads and stores of 16 bytes, its instructions per cycle, and its longest chain of sums. Loads
+count as if they all hit the first-level cache; nothing else waits for anything.
 """
 
 import argparse

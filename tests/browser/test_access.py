@@ -59,7 +59,8 @@ def prepare(page, tab):
 
 @pytest.fixture
 def keep(pytestconfig, screenshots):
-    """keep(page, name): a picture of all of it where pictures are asked for; to paint it takes as long as to judge it."""
+    """keep(page, name): saves a picture of the whole page where pictures are asked for; painting it takes as long as
+    judging it."""
 
     def keep_(page, name):
         if pytestconfig.getoption("screenshots"):

@@ -27,7 +27,7 @@ def ask(page, line):
 
 
 def finished(page):
-    """Waits until all candidates are there and the hung one is written; returns their texts."""
+    """Waits until the page has all candidates and the hung scroll is written; returns their texts."""
     page.wait_for_function(
         """() => {
             const hung = document.querySelector('[aria-selected="true"] .line');

@@ -80,7 +80,7 @@ def test_a_couplet(open_page):
     finished(page)
     fresh = open_page(page.evaluate("location.hash"), **VIEW)
     finished(fresh)
-    page.click("summary")  # closed, as it is at first
+    page.click("summary")  # closed, as at first
     assert_alike(page, fresh, *places)
 
 

@@ -14,7 +14,7 @@ VIEW = {"viewport": {"width": 1280, "height": 1000}, "reduced_motion": "reduce"}
 
 
 def rest(page, n):
-    """n digits are there and none is under way."""
+    """The strip has n digits, and none is under way."""
     page.wait_for_function(WHOLE, arg=n, timeout=120_000)
     expect(page.locator("#strip-go")).to_have_text("Go on")
     page.evaluate("new Promise(requestAnimationFrame)")

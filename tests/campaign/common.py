@@ -106,7 +106,7 @@ def lasting_headers(headers):
 
 
 def symbol(program, offset):
-    """The function an offset of the program lies in."""
+    """The function that holds an offset of the program."""
     names = subprocess.run(["addr2line", "-f", "-e", program, hex(offset)], capture_output=True,
                            text=True)
     return names.stdout.split("\n")[0] or "?"

@@ -19,7 +19,7 @@ STORE = ("--slots", "16", "--state-store-timeout", "1")
 
 
 class Talkers:
-    """Clients that talk in turns to whichever server answers, and check every acknowledged turn."""
+    """Clients that talk in turns to any server that answers, and check every acknowledged turn."""
 
     def __init__(self, ports, turns, seed, at_once=8):
         self.ports, self.turns, self.seed = ports, turns, seed  # ports() is the list of now
@@ -79,7 +79,7 @@ class Talkers:
             self.acknowledged += 1
 
     def check(self, talk, rng):
-        """Every acknowledged state is there, the text is that of the answer in one go."""
+        """Every acknowledged state exists, and the text equals the answer without turns."""
         def get(state):
             def ask(port):
                 reply = call(port, "GET", f"/v1/states/{state}")

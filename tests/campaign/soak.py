@@ -158,7 +158,7 @@ def soak(options):
 
 
 def verdict(samples, counts, faults, options):
-    """(whether all held, the line that says it)."""
+    """(whether all held, the line that reports it)."""
     memory, resident = judge_flat("MB", [mb for mb, _ in samples], options.tolerance)
     descriptors, files = judge_flat("descriptors", [n for _, n in samples], options.tolerance)
     held = memory and descriptors and not faults and sum(counts.values()) > 0

@@ -60,7 +60,7 @@ class Traffic:
         return lines.mixed(SETTINGS)[self.rng.randrange(SETTINGS)].strip()
 
     def compare(self, request, reply):
-        """The answer must be the one this request had before; a full server may refuse."""
+        """The answer must equal this request's first answer; a full server may refuse."""
         if reply is None or reply.status not in (200, *BUSY):
             return f"{request}: {reply}"
         if reply.status != 200:

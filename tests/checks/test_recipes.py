@@ -242,7 +242,7 @@ def test_minutes_end_in_time(monkeypatch, tmp_path, every):
     run_recipe(tmp_path, [], "--minutes", "3", "--validate-every", every, make=lambda args: recipe)
     assert 175 <= clock.now - trainer.BEGUN <= 180, "the last figure is in time, too"
     assert bars[0].total == 180 and bars[0].unit == "s" and 170 <= bars[0].n <= 180
-    assert rates[:2] == [0, 0] and rates[2] < 0.02 and 0.98 < rates[-1] < 1  # what compiles is not the run
+    assert rates[:2] == [0, 0] and rates[2] < 0.02 and 0.98 < rates[-1] < 1  # the compiling process is not the run
     steps = recipe.steps
     run_recipe(tmp_path, [], "--minutes", "3", make=lambda args: recipe)
     assert recipe.steps == steps, "it is complete"

@@ -68,7 +68,7 @@ def make(own):
     config |= {"n_heads": 2, "d_model": 16, "d_ff": 24, "norm_eps": 1e-6, "attention": own}
     model = linear_transformer.LinearTransformer(config)
     with torch.no_grad():
-        for name, p in model.named_parameters():  # what begins as zeros says nothing
+        for name, p in model.named_parameters():  # weights that begin as zeros show nothing
             if p.ndim == 2:
                 p.copy_(torch.randn_like(p) * p.shape[1] ** -0.5)
             if not name.endswith(("A_log", "dt_bias")):

@@ -142,7 +142,7 @@ def test_tokens_at_the_border(port, tokenizer):
     assert sum(echoed(port, whole, 1)) != sum(echoed(port, parts, 1))
     reply = call(port, "POST", "/v1/score", {"model": TALK, "prompt": text[:i], "completion": text[i:]})
     assert reply.status == 200, reply.text
-    n = len(encode(text[i:]))  # that route encodes the completion by itself, as if it had been generated
+    n = len(encode(text[i:]))  # that route encodes the completion separately, as if it had been generated
     assert len(reply.json()["surprise"]) == n
     assert math.isclose(reply.json()["nats_per_token"], -sum(echoed(port, parts, len(parts) - n)) / n, rel_tol=1e-6)
 

@@ -66,7 +66,7 @@ static both_case make_case(rng *r, size_t i, pattern p)
 }
 
 /* A device may lack the operation. */
-/* Sequences first .. first + n - 1 of the case in slots 1, 2, ..; `before` lies in every slot. */
+/* Sequences first .. first + n - 1 of the case in slots 1, 2, ..; every slot holds `before`. */
 static bool attend(device *d, const both_case *c, int32_t first, int32_t n, float before, float *y,
                    float *state)
 {

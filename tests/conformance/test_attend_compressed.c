@@ -163,7 +163,7 @@ static bool broken_blocks_are_refused(device *dut, device *oracle)
     bad[2].args.scale = NAN;
     bad[3].args.qkv = good.y;
     bad[4].args.offset = 4;
-    bad[5].args.first = NULL; /* then the row lies in the slot */
+    bad[5].args.first = NULL; /* then the slot holds the row */
     bad[6].args.page_offset = 6;
     bad[7].args.taps_k = NULL;
     bad[8].args.bias_v = NULL;

@@ -199,7 +199,7 @@ static bool steps_wait_for_room(device *dut, device *oracle)
     return true;
 }
 
-/* A step that is only prepared leaves everything as it is, and the next one is not disturbed. */
+/* A step that is only prepared changes nothing, and the next one is not disturbed. */
 static bool a_prepared_step_does_not_happen(device *dut, device *oracle)
 {
     (void)oracle;

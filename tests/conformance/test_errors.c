@@ -324,8 +324,8 @@ static lx_status linear_step(device *d, const world *o, const lx_matrix *w)
     return st == LX_OK ? d->k->sync(d->be, step, NULL) : st;
 }
 
-/* Nor when another matrix, with more rows than y has room for, lies where that of the step before
-   did. The C library keeps the first few freed blocks back, so there are many. */
+/* Also not when another matrix, with more rows than y has room for, lies at the former matrix's
+   place. The C library keeps the first few freed blocks back, so there are many. */
 static bool freed_objects_are_forgotten(device *dut, device *oracle)
 {
     (void)oracle;
@@ -354,7 +354,7 @@ static bool freed_objects_are_forgotten(device *dut, device *oracle)
     return true;
 }
 
-/* Of each processor those instruction sets that not every precision may ask for. */
+/* The instruction sets of each processor that not every precision may ask for. */
 static bool precisions_without_a_set_are_refused(device *dut, device *oracle)
 {
     (void)oracle;

@@ -106,7 +106,7 @@ static bool kept_step(device *d, const kept_case *c, lx_states *states, int32_t 
     return ok;
 }
 
-/* Sequence i lies in slot i + 1; y and all slots' states come back. */
+/* Sequence i is in slot i + 1; y and all slots' states come back. */
 static bool kept_all(device *d, const kept_case *c, float *y, float *state)
 {
     lx_states *s = dev_states(d, c->floats, c->n_seqs + 2);

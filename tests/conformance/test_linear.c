@@ -460,7 +460,7 @@ static double gelu_allowed(double x, double want)
     return x > 0 ? 2e-7 * want : x > -5 ? 1.5e-6 * -want : 6e-8;
 }
 
-/* GELU by itself: of the biases of a matrix of zeros. */
+/* GELU alone: of the biases of a matrix of zeros. */
 static bool gelu_is_accurate(device *dut, device *oracle)
 {
     (void)oracle;

@@ -4,8 +4,8 @@
  * must have the bytes of the sequence alone. On the cpu back end they must also equal those of
  * every other instruction set and number of threads, and those of a run next to another engine.
  *
- * One wide array serves as qkv, as hidden layer and as logits, so that rows of one shape overlap
- * rows of another. The back end must notice that where threads walk through a step without waiting.
+ * One wide array serves as qkv, as hidden layer and as logits, so that rows of different shapes
+ * overlap. The back end must notice that where threads walk through a step without waiting.
  */
 #include <math.h>
 #include <pthread.h>
@@ -298,7 +298,7 @@ static bool run_schedule(device *d, const model *m, const sequence *s, uint64_t 
     return true;
 }
 
-/* --- steps that are started before those before them are known --- */
+/* --- steps that start before the results of earlier steps are known --- */
 
 /* The whole prompts, then a row of every sequence that has not ended, all of them with deferred
  * tokens.

@@ -1,6 +1,6 @@
 /*
- * `recurrence` against the reference functions of flash-linear-attention, whose inputs and outputs
- * lie in tests/golden/operators (operators.py there makes them).
+ * `recurrence` compared with the reference functions of flash-linear-attention;
+ * tests/golden/operators has their inputs and outputs (operators.py there makes them).
  */
 #include <math.h>
 #include <stdio.h>

@@ -59,7 +59,7 @@ def test_variables_that_are_set_are_options(variables):
 
 
 def test_the_longest_answer_fits_into_the_drain():
-    """compose and Kubernetes leave --timeout as it is: nothing that runs is cut, then."""
+    """compose and Kubernetes keep the default of --timeout, so no running answer is cut."""
     default = re.search(r"`LINNET_TIMEOUT` \| `(\d+)`", run("serve", "--help=markdown").stdout)
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["x-linnet"]["environment"]
     deployment = yaml.safe_load((DEPLOY / "k8s/base/deployment.yaml").read_text())

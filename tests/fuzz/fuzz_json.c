@@ -28,7 +28,7 @@ static void check_prompts(const lx_completion_params *p)
     MUST(p->n_prompts >= 1 && p->n_prompts <= LX_MAX_PROMPTS);
     for (int32_t i = 0; i < p->n_prompts; i++) {
         const lx_prompt *one = &p->prompts[i];
-        if (p->state != NULL) { /* one that stands for the state's */
+        if (p->state != NULL) { /* one in place of the state's */
             MUST(p->n_prompts == 1 && one->text == NULL && one->ids == NULL && p->state[0] != '\0');
             continue;
         }

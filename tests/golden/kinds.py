@@ -193,7 +193,7 @@ def layer_norm(x, weight, bias, eps):
 
 
 def before(memory, name, x):
-    """The row before x, which is remembered."""
+    """Returns the row before x, and keeps x."""
     rows = memory.append(name, x)
     return rows[-2] if len(rows) > 1 else numpy.zeros_like(x)
 
@@ -336,7 +336,7 @@ def fla_model(mixer):
 
 
 def lightning_mixer(w, c, layer, state, x):
-    """x: all rows. The state is there for a layer's heads, [K, V] each, and changes."""
+    """x: all rows. The state of a layer's heads, [K, V] each, which changes."""
     heads, size = c["n_heads"], c["d_key"]
     steep = 1 - layer / (c["n_layers"] - 1 + 1e-5) + 1e-5
     out = []

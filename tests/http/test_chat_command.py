@@ -231,7 +231,7 @@ def test_an_answer_ends_before_its_stop(models):
 
 
 def test_nothing_of_a_text_controls_the_terminal(models):
-    """A model that writes an escape code, a bell and a C1 control: as it is where no one looks, else made visible."""
+    """A model that writes an escape code, a bell and a C1 control: unchanged in a pipe, made visible on a terminal."""
     for seed in range(1000):
         args = ("--model", models / "plain", "--seed", seed, "--temperature", 3, "--max-tokens", 200, "\x1b[2J\x07")
         text = says(*args)

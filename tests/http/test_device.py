@@ -110,7 +110,7 @@ def test_lost_device_fails_requests_and_readiness_but_not_the_process(fake_gpu):
     with Server("--device", "cuda", "--slots", 2) as s:
         client.complete_ok(s.port, **COUPLET)
         fake_gpu.touch()
-        for _ in range(2):  # the one that finds it, and one that is refused
+        for _ in range(2):  # the request that finds the loss, and one that is refused
             bad = client.complete(s.port, **COUPLET)
             assert bad.status in (500, 503), bad.text
             assert bad.json()["error"]["message"]

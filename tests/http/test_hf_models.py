@@ -98,7 +98,7 @@ def softmax_layers(config):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_states_are_inspected(server, kind):
-    """Every field of every head lies in the state, as its numbers are there."""
+    """The state holds every field of every head with the right numbers."""
     state = complete_ok(server.port, model=kind, max_tokens=3, return_state=True, **FIELDS)["states"][0]["id"]
     blob, names = blob_of(server.port, state), set()
     look = inspect_ok(server.port, state, 0, 0)

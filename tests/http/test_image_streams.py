@@ -184,7 +184,7 @@ def test_a_picture_larger_than_a_piece_of_the_stream(tmp_path):
 
 
 def test_values_come_while_the_picture_is_made(image_models):
-    """The first event is there long before the last pixel."""
+    """The first event arrives long before the last pixel."""
     with Server("--models", image_models, "--slots", "1", *holding.IMAGE_FLAGS) as server:
         fields = {**holding.ENDLESS_IMAGES, "stream": True, "stream_unit": "row"}
         with images.connect_and_send(server.port, fields) as sock:

@@ -1,5 +1,5 @@
-"""docs/your-own-model.md, tried literally, but for the port, and for the minutes of training, of which a test has fewer
-(TUTORIAL_MINUTES). Without PyTorch, the training, and the steps that need its result, are skipped."""
+"""docs/your-own-model.md, tried literally, except for the port, and for the minutes of training, of which a test has
+fewer (TUTORIAL_MINUTES). Without PyTorch, the training, and the steps that need its result, are skipped."""
 
 import importlib.metadata
 import importlib.util
@@ -51,7 +51,7 @@ def known_to_pip(package):
 
 
 def test_one_command_installs_what_the_recipes_want(place):
-    """The file that it names has every package that a recipe imports; where they are there, pip needs nothing else."""
+    """The requirements file has every package that a recipe imports; if they are installed, pip needs nothing else."""
     (line,) = (line for line in commands(PAGE) if "pip install" in line)
     assert line == "python3 -m pip install -r weights/train/requirements.txt"
     wanted = {re.match(r"\w+", line)[0] for line in (ROOT / "weights/train/requirements.txt").read_text().splitlines()}

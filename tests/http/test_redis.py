@@ -98,7 +98,7 @@ def test_fork_on_one_continue_on_the_other(pair):
         assert one == other
         rests.append(one)
     assert len(set(rests)) == 3
-    whole_text = whole(a.port, UPPER, 7)  # and the one that was forked is as it was
+    whole_text = whole(a.port, UPPER, 7)  # and the forked state is unchanged
     assert talk.text + text_of(complete_ok(b.port, state=talk.state)) == whole_text
 
 
@@ -118,7 +118,7 @@ def test_states_outlive_the_server(shared_redis, how):
     with server_with(shared_redis) as first:
         expected = whole(first.port, UPPER, 9)
         states = states_of_every_boundary(first.port, UPPER, 9)
-        # and one that is running when the end comes: no client has its id, nothing is left of it
+        # and one that is running at the end: no client has its id, and no trace is left
         with client.connect(first.port) as sock:
             body = {"model": client.MODEL, "prompt": UPPER, "n": 64, "stream": True}
             sock.sendall(client.encode_request("POST", "/v1/completions", body, port=first.port))

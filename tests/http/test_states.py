@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.quick, pytest.mark.asan]
 
 LINE = "海上明月共潮生"
 OCTETS = "application/octet-stream"
-MADE_BY, N_FLOATS = 88, 32  # where they lie in a blob, see docs/state-format.md
+MADE_BY, N_FLOATS = 88, 32  # their offsets in a blob, see docs/state-format.md
 
 
 def post(port, path, status, **fields):

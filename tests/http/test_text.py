@@ -446,7 +446,7 @@ def test_another_input_is_refused(tmp_path):
 
 @pytest.mark.parametrize("model", ["bytes", "rows"])
 def test_the_next_turn_starts_from_the_answer(models, model):
-    """Rows that are not computed again: all of the turns before, but for the answer's last token."""
+    """Rows that are not computed again: all rows of the turns before, except the answer's last token."""
     fields = {"model": model, "max_tokens": 20, "ignore_eos": True, "logprobs": 2, "return_state": True}
     said, cached, lengths = {}, {}, []
     for name, flags in (("none", ["--prefix-cache-mb", "0"]), ("kept", [])):

@@ -77,7 +77,8 @@ def test_reading_gives_what_writing_gave(server, kind):
 
 @kinds
 def test_what_prompts_share_is_computed_once(server, folder, kind):
-    """Prompts that part in the middle, from the third one on; the answers are those without."""
+    """Prompts that part in the middle share their beginning from the third one on; the answers equal those without
+    sharing."""
     with Server("--models", folder) as other:
         ends = [f"{n} {n * n} and {n + 7} more" for n in range(5)]
         kept = [answer(other, kind, prompt=BEGINNING * 3 + end) for end in ends]

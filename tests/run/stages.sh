@@ -1,4 +1,5 @@
-# The stages of scripts/test but quick, unit, lint and http, which are there. Each returns at once when a need of it has failed.
+# The stages of scripts/test except quick, unit, lint and http, which that file has. Each returns at once when one of
+# its requirements has failed.
 # shellcheck shell=bash disable=SC2004,SC2034,SC2154 # variables of scripts/test
 
 stage_browser() {

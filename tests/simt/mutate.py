@@ -149,7 +149,7 @@ def equivalents(everything):
 
 
 def switched(lines, numbered):
-    """A file's lines with a switch around each of its places; a mask may lie in a barrier."""
+    """A file's lines with a switch around each of its places; a mask may be inside a barrier."""
     edits = collections.defaultdict(list)
     for number, p in numbered:
         if p.new == ";":
@@ -248,7 +248,8 @@ class Build:
         return tests
 
     def runs(self, number):
-        """Which tests may catch this place, the cheapest first; the checker of races, slow as it is, finds barriers at once."""
+        """The tests that may catch this place, the cheapest first; the checker of races is slow but finds barriers at
+        once."""
         place = self.everything[number]
         races = 8 if place.kind == "bound" else 0.9
         for test, t in self.tests.items():

@@ -129,7 +129,7 @@ struct simt_here {
 extern const simt_here *simt_at
     __attribute__((visibility("hidden"))); /* the running fiber's place */
 void *simt_shared();
-/* Shared memory of a fixed size: where it lies in this block. */
+/* Shared memory of a fixed size: its place in this block. */
 struct simt_site {
     uint64_t block; /* in which it has the place */
     size_t at;

@@ -61,7 +61,7 @@ static long meetings(const simt *s, const drawing *d, lx_sampling how, int32_t *
     return after.meetings - before.meetings;
 }
 
-/* The first seed whose draw lies at an edge, or off one. */
+/* The first seed whose draw is at an edge, or away from one. */
 static uint64_t seed_of(bool edge)
 {
     for (uint64_t seed = 1;; seed++) {

@@ -107,7 +107,7 @@ static lx_status run_all(const lx_backend_options *how, const simt *s, bool *sta
         st = world_decode(&w, 5, err); /* with rows to spare */
     if (st == LX_OK)
         st = run_states(&w, err);
-    if (st == LX_ERR_DEVICE && w.be != NULL) { /* then nothing works any more, and says so */
+    if (st == LX_ERR_DEVICE && w.be != NULL) { /* then every call fails with an error */
         lx_error again = {0};
         lx_array *more = NULL;
         *stays_lost = w.k->array_new(w.be, 4, &more, &again) == LX_ERR_DEVICE &&
@@ -176,8 +176,7 @@ static long live_graphs(const simt *s)
     return c.graphs;
 }
 
-/* A size is captured when it comes for the first time, whichever sequences are in it and however
- * they are sampled.
+/* A size is captured at its first step, with any sequences and any sampling.
  */
 static void test_buckets(const simt *s)
 {
@@ -350,8 +349,8 @@ static void *make_and_tell(void *unused)
     return NULL;
 }
 
-/* Gives up after a minute, which is for the case that the test is there for: then the step can only
-   end when this returns. */
+/* Gives up after a minute, because the tested fault would make the step wait for this function's
+   return. */
 static void wait_for_maker(void)
 {
     struct timespec until;

@@ -169,7 +169,7 @@ static void test_other_changes(const float *after_step)
     (void)start(1);
     check(w.k->state_zero(w.be, w.states, 5) == LX_OK, "a state", "not cleared");
     holds(0, after_step, 0, "a slot next to one that is cleared");
-    check(ran(before, 0), "a state", "waits for what changes another");
+    check(ran(before, 0), "a state", "waits for a change of another slot");
     step(1);
 }
 

@@ -145,7 +145,7 @@ typedef struct mlp {
     lx_matrix *up, *down;
 } mlp;
 
-/* `kept`: the norm's results are there when the step is over. */
+/* `kept`: the norm's results still exist when the step is over. */
 static lx_status make_mlp(mlp *m, bool kept, lx_error *err)
 {
     static const uint16_t weights[WIDE * WIDTH] = {0x3f80, 0x3f00, 0xbf80};

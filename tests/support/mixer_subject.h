@@ -36,8 +36,8 @@ void must_succeed(lx_status st, const lx_error *err);
 char *mixer_text(const json_t *c, const char *key, const char *kind);
 void free_text(char *text);
 
-/* False where the back end lacks the kind and says so in one line; every other failure fails the
-   test. The subject is closed by close_subject where it is true. */
+/* False where the back end lacks the kind and reports that in one line; every other failure fails
+   the test. The subject is closed by close_subject where it is true. */
 bool open_subject(subject *s, const char *kind, const json_t *c, int32_t n_layers,
                   const subject_backend *where);
 void close_subject(subject *s);

@@ -266,7 +266,7 @@ static void tensors(writer *w, const tiny_model_options *o, const lx_config *c)
     tensor(w, "head.bias", 0, n_head, 0, 0.1f);
 }
 
-/* The tensors of the config that lies in the folder. */
+/* The tensors of the folder's config. */
 static bool write_weights(const char *dir, const tiny_model_options *o)
 {
     lx_config *c = calloc(1, sizeof *c);

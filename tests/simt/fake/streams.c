@@ -43,7 +43,7 @@ struct CUstream_st {
 
 struct CUevent_st {
     cudaStream_t stream; /* NULL: never recorded */
-    uint64_t after;      /* so much of it is done */
+    uint64_t after;      /* the part that is done */
 };
 
 static cudaStream_t streams; /* under the lock, as all below */

@@ -25,7 +25,7 @@ static float any_bits(void)
     return v16_of_bits((uint32_t)(scratch_random(&seed) >> 32));
 }
 
-/* Whichever of the NaNs it is. */
+/* Any NaN is equal to any other. */
 static int same(float a, float b)
 {
     return (isnan(a) && isnan(b)) || v16_bits(a) == v16_bits(b);

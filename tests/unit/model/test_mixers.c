@@ -81,7 +81,7 @@ static void steps_give_the_same(subject *s, const results want)
     expect_rows(s, got, want, 0, ROWS, "steps");
 }
 
-/* Three sequences in pieces of any length; the first is the one that is known. */
+/* Three sequences in pieces of any length; the first one's results are known. */
 static void pieces_among_others_give_the_same(subject *s, const results want)
 {
     static results got[3];
@@ -305,7 +305,8 @@ static void check_lacked(const char *kind, const json_t *c)
         fail_msg("%s has %s, which its file denies", asked[1].name, kind);
 }
 
-/* The branches wired in the other ways, which is above the back ends: on the first and the last. */
+/* The branches wired in the other ways, which no back end sees: on the first back end and the
+   last. */
 static void check_wirings(const char *kind, const json_t *c)
 {
     static const char *const wirings[] = {"post", "reversible"};
@@ -358,7 +359,7 @@ static void every_mixer_has_a_table(void **state)
     }
 }
 
-static const char *only; /* the one that is asked for, NULL: all */
+static const char *only; /* the requested one, NULL: all */
 
 static void every_mixer_keeps_the_laws(void **state)
 {

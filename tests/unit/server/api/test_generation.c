@@ -15,7 +15,7 @@
 
 static const char line[] = "海上明月";
 
-/* A store that has a put, and answers it when the test says so. */
+/* A store that has a put, and answers it when the test lets it. */
 static struct {
     int puts;
     lx_store_done done;

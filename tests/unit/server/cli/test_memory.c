@@ -151,7 +151,7 @@ static void too_little_memory_still_serves(void **state)
     lx_memory m = lx_memory_share(&w);
     assert_true(m.states > 0 && m.prefixes > 0 && m.kept > 0 && m.answers > 0);
     assert_true(sum_of(&m) > w.whole);
-    w.whole = 0; /* the system does not tell it */
+    w.whole = 0; /* the system does not report it */
     m = lx_memory_share(&w);
     assert_true(m.whole > 0 && sum_of(&m) <= m.whole);
 }

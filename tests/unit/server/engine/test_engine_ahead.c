@@ -79,7 +79,7 @@ static void pictures_have_the_same_bytes(void **state)
     same_bytes_at_every_depth(true);
 }
 
-/* --- what goes ahead --- */
+/* --- runs that go ahead --- */
 
 static int64_t most_ahead_of(rig_request q, int64_t *steps)
 {

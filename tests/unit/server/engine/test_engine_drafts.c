@@ -24,8 +24,8 @@ enum { PIXELS = 48 };
 
 /* --- guessers --- */
 
-/* The token after these in a known answer; -1: no answer begins with them. The plan tells two with
-   the same beginning apart no better than their tokens do. */
+/* The token after these in a known answer; -1: no answer begins with them. The plan does not
+   distinguish two answers with equal beginnings. */
 static int32_t look_up(const lx_guess_context *c)
 {
     for (int32_t i = 0; i < subject.n_known; i++) {

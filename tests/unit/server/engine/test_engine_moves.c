@@ -113,7 +113,7 @@ static void no_other_waits_for_a_state_that_comes(void **state)
     rig_stop(&r);
 }
 
-/* It ends when its state is there, and not before. */
+/* It ends when its state has arrived, and not before. */
 static void a_suspended_job_ends_with_its_state(void **state)
 {
     (void)state;
