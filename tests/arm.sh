@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs what was built for 64-bit ARM by qemu: conformance of the kernels on every instruction set of NEON, golden logits,
-# and couplets and pictures that must have the bytes of this machine's program.
+# Runs the build for 64-bit ARM by qemu: conformance of the kernels on every instruction set of NEON, golden logits, and
+# couplets and pictures whose bytes must equal those of this machine's program.
 #
 #   tests/arm.sh [--all] NATIVE ARM    NATIVE: folder with a linnet for this machine
 #                                      ARM: folder with linnet, conformance and golden for the other (scripts/test arm)
 #
-# As many at once as there are processors. --all, for the night: also what is in f32 and bf16 for minutes, and every set where
-# one of the same bits stands for it.
+# Runs as many at once as there are processors. --all, for the night, adds f32 and bf16 tests of minutes, and instruction
+# sets whose bits another one already represents.
 # shellcheck disable=SC2317,SC2030,SC2031 # functions are called by name, through ok, which gives each a folder of its own
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -30,7 +30,7 @@ ok() {
         echo $? >"$work/status"
     ) &
 }
-# What came of all of them; status 1 where one failed.
+# Prints the results of all of them; status 1 where one failed.
 came_of() {
     local n failed=0
     wait
@@ -60,8 +60,8 @@ has_golden_logits() {
     done
 }
 
-# same HERE THERE FILE OPTIONS...: `linnet generate` writes the same FILE (- for what it prints) with the instruction set
-# HERE on this machine and THERE on that.
+# same HERE THERE FILE OPTIONS...: `linnet generate` writes equal FILEs (- for its output) with the instruction set HERE
+# on this machine and THERE on the other one.
 same() {
     local here=$1 there=$2 file=$3
     shift 3

@@ -12,7 +12,7 @@ compose() {
         docker-compose --ansi never -p linnet -f deploy/compose.yaml --profile "$@"
 }
 
-# --- stand-ins: a program, what it is linked to, and nothing else
+# --- stand-ins: a program and its libraries only
 
 # Out of Debian's package, which would also start a server.
 fetch_prometheus() {
@@ -94,17 +94,18 @@ keeps_a_state() {
 goes_on() { post /v1/completions "{\"state\": $state}" && grep -q '"text":"[^"]' "$work/answer"; }
 is_healthy() { podman_ healthcheck run "$1" >>"$work/log" 2>&1; }
 
-# is_up NAME 0|1: what HAProxy says of a server.
+# is_up NAME 0|1: HAProxy's view of a server.
 is_up() { answer "$figures" && grep -q "^haproxy_server_status{.*server=\"$1\",state=\"UP\"} $2\$" "$work/answer"; }
 
-# Its successor has another address. A check that was begun at the old one may end after the new one is known, and HAProxy
-# then takes the server for down for half a second, in which the other one must not go: so it is down before.
+# Its successor has another address. A check that began at the old address may end after the new one is known. HAProxy
+# then takes the server for down for half a second, and in this time the second server must not stop. So the test waits
+# until it is down first.
 recreated() {
     compose several stop "$1" >>"$work/log" 2>&1 && wait_for 60 is_up "$1" 0 &&
         compose several up -d --no-build --no-deps --force-recreate "$1" >>"$work/log" 2>&1 &&
         wait_for 60 healthy "linnet_$1_1" && wait_for 60 is_up "$1" 1 && takes_requests "$1"
 }
-# What HAProxy saw of its servers goes to the log, by the clock.
+# HAProxy's view of its servers goes to the log, by the clock.
 stops_under_load() {
     printf '%s from here on the load may be refused\n' "$(date -u +%T)" >>"$work/log"
     kill -USR1 "$load" && compose several stop >>"$work/log" 2>&1 &&

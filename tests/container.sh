@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Builds the image of Dockerfile's target cpu and runs it as an operator would, without a Docker daemon:
-# buildah builds, podman and runc run, debootstrap makes the base under the name the Dockerfile asks for. Then the
-# same for 64-bit ARM, from the same Dockerfile, run by qemu, where this machine is none.
-# Everything lives in a folder of its own that is removed at the end; containers use the host's network,
-# or one of the test's own (tests/compose.sh), so that nothing is left in its tables.
+# Builds the image of Dockerfile's target cpu and runs it as an operator would, without a Docker daemon: buildah builds,
+# podman and runc run, debootstrap makes the base under the name that the Dockerfile asks for. On another machine than
+# 64-bit ARM, it then builds the image for 64-bit ARM from that Dockerfile, and qemu runs it. All files are in a folder
+# of their own that is removed at the end. Containers use the host's network, or one of the test's own
+# (tests/compose.sh), so that no entry stays in its tables.
 #
 #   tests/container.sh            all of it; installs the Debian packages that are missing
 #   tests/container.sh here       only the image for this machine; arm64: only that for 64-bit ARM
 #   KEEP=DIR tests/container.sh   keeps base, layers and image in DIR for the next run
 #   BASE=NAME ARCHIVE=FILE        a base image of your own (podman load) instead of debootstrap's
 #
-# What a sandbox does not allow is said, with what was done instead. Exit status 1 if a check failed, 77 if nothing
+# The script reports features that a sandbox forbids, and the substitute. Exit status 1 if a check failed, 77 if nothing
 # could be built or run.
 # shellcheck disable=SC2317 # functions are called by name, through ok
 set -uo pipefail
@@ -58,7 +58,7 @@ clean() {
 trap clean EXIT
 trap 'exit 1' INT TERM
 
-# --- what this machine allows
+# --- features of this machine
 
 tools() {
     [ "$(id -u)" -eq 0 ] || { instead "not root" "nothing was built or run"; return 1; }
@@ -96,7 +96,7 @@ CONF
 
 # --- base and image
 
-# make_base ARCH: a minimal Debian with what the slim images leave out left out, too. One name stands for all processors,
+# make_base ARCH: a minimal Debian without the packages that slim images leave out. One name stands for all processors,
 # as in a registry.
 make_base() {
     podman_ image exists "localhost/base:$1" && return
@@ -169,8 +169,8 @@ pid_of() { podman_ inspect --format '{{.State.Pid}}' "$1"; }
 state_of() { podman_ inspect --format '{{.State.Status}} {{.State.ExitCode}} {{.State.OOMKilled}}' "$1"; }
 status_line() { sed -n "s/^$2:[[:space:]]*//p" "/proc/$(pid_of "$1")/status"; }
 
-# answer ARGUMENTS...: what curl gets, an error's body too, goes into a file: a reader that stops early would break
-# the pipe.
+# answer ARGUMENTS...: writes curl's output, an error's body too, into a file: a reader that stops early would break the
+# pipe.
 answer() { "${within[@]}" curl --fail-with-body -sS "$@" >"$work/answer"; }
 post() { answer "$url$1" -H 'Content-Type: application/json' -d "$2"; }
 page_answers() { answer "$url/" && grep -q '<html' "$work/answer"; }
@@ -245,7 +245,7 @@ kept_its_memory() {
         [ "$(state_of "$1")" = "running 0 false" ]
 }
 
-# SIGTERM while pictures stream: all of them come, then the process ends by itself with 0.
+# SIGTERM while pictures stream: all of them arrive, then the process ends with 0.
 stops_after_its_stream() {
     local start whole
     : >"$work/stream"
@@ -337,13 +337,13 @@ answered_by() {
     sed -n "s/^haproxy_server_http_responses_total{proxy=\"linnet\",server=\"$1\",code=\"2xx\"} //p" "$work/answer"
 }
 answered_more() { [ "$(answered_by "$1")" -gt "$2" ]; }
-# HAProxy sends it requests. Until then the other one must not go, whatever the container says of its health.
+# HAProxy sends it requests. Until then the second one must not stop, whichever health the container reports.
 takes_requests() {
     local before
     before=$(answered_by "$1") && wait_for 60 answered_more "$1" "$before"
 }
 
-# replaced SERVER NAME PORT: told to go while it answers, ends by itself, its successor answers.
+# replaced SERVER NAME PORT: gets SIGTERM while it answers, ends by itself, its successor answers.
 replaced() {
     podman_ stop -t "$GRACE_S" "$2" >>"$work/log" 2>&1 && [ "$(state_of "$2")" = "exited 0 false" ] &&
         podman_ rm "$2" >>"$work/log" && replica "$2" "$3" && takes_requests "$1"
@@ -374,8 +374,8 @@ run_cluster() {
     ok "no stream was refused, cut or changed" load_ends_well
 }
 
-# The image for 64-bit ARM, where the kernel lets qemu start its programs. It is built beside the tests of the
-# other; what it computes tests/arm.sh compares.
+# The image for 64-bit ARM, where the kernel lets qemu start its programs. It is built during the tests of the first
+# image; tests/arm.sh compares its results.
 begin_arm() {
     [ "$here" != arm64 ] && [ -z "${ARCHIVE:-}" ] || return 0 # the image above; there is no base for another processor
     emulate arm64 2>>"$work/log" || {

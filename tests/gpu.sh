@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Everything that only a GPU can show, in one command and under 8 minutes: builds the CUDA back end, holds it
-# against the oracle and the golden fixtures, looks for wrong accesses and races, measures; a short table last.
+# All checks that need a GPU, in one command and under 8 minutes: builds the CUDA back end, compares it with the oracle
+# and the golden fixtures, looks for wrong accesses and races, measures, and prints a short table last.
 #
 #   tests/gpu.sh              with the packages of `scripts/deps test` where they are installed
 #   tests/gpu.sh FOLDER       with the *.deb files of this folder unpacked beside the build, and Python
@@ -15,15 +15,16 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 export build="build-gpu" server=OFF name=
-# Seconds for everything. A step's limit is what it may take at most; together they are more than this, as few come near
-# theirs, so what bounds the whole is that no step gets more than is left (run). What is then not run is no success.
+# Seconds for all steps. A step's limit is its longest time. The sum of the limits is larger than the whole, because few
+# steps come near their limit, so `run` gives no step more than the rest of the time. A step that does not run for lack
+# of time is no success.
 names=() times=() begun=() whole=${GPU_SECONDS:-470}
 ulimit -n "$(ulimit -Hn)" 2>/dev/null # a thousand clients, and their server
 
 no() { echo "tests/gpu.sh: $1" >&2; exit 2; }
 
-# What the server and its tests are built with and need at run time, without what every system has. The
-# closure is named, for a machine of another distribution may have none of it.
+# The packages that the build and the tests of the server need, without those that every system has. The closure is
+# named, for a machine of another distribution may have none of it.
 packages="pkg-config pkgconf pkgconf-bin libpkgconf3 libmicrohttpd-dev libmicrohttpd12 libgnutls28-dev libgnutls30
     libjansson-dev libjansson4 libpng-dev libpng16-16 libfreetype-dev libfreetype6 libbrotli-dev libbrotli1 zlib1g-dev zlib1g libpcre2-dev libpcre2-8-0 libpcre2-16-0 libpcre2-32-0 libpcre2-posix3
     libunistring-dev libhiredis-dev libhiredis0.14 libcmocka-dev libedit-dev libedit2 libbsd-dev libbsd0 libmd-dev libmd0 libncurses-dev
@@ -44,7 +45,8 @@ nvidia-smi -L >/dev/null 2>&1 || no "no GPU here (nvidia-smi finds none)"
 nvcc=$(type -P nvcc || echo /usr/local/cuda/bin/nvcc)
 [ -x "$nvcc" ] || no "no nvcc here"
 mkdir -p "$build"
-# As long as a process has the device open the driver need not start it for each of ours; and the log says what it did.
+# While a process has the device open, the driver need not start it for each of our programs; and the log records the
+# device's load.
 nvidia-smi dmon -s pucm -o T >"$build/dmon.log" 2>/dev/null &
 watcher=$!
 trap 'kill "$watcher" 2>/dev/null' EXIT
@@ -64,7 +66,8 @@ check() {
     checked "$@"
 }
 
-# beside NAME SECONDS COMMAND...: the same in the background, for checks that measure nothing; `ended` waits for all of them.
+# beside NAME SECONDS COMMAND...: runs it in the background, for checks that measure nothing; `ended` waits for all of
+# them.
 beside() {
     names+=("$1")
     checked "$@" &
@@ -174,7 +177,7 @@ golden_copies() {
     done
 }
 
-# Each kernel, for one stream, for a small batch and for a large one, and what part of the roofline that is.
+# The time of each kernel, for one stream, a small batch and a large one, and its part of the roofline.
 kernel_times() {
     local rate rows
     rate=$("$build/gpu_copy" | tr -dc 0-9.) || return
@@ -231,8 +234,8 @@ export -f bench_products
 
 rm -f "$build"/*.row
 if check build 120 configure_and_build || { [ $server = ON ] && server=OFF && rm -f "$build/CMakeCache.txt" && check build-kernels 60 configure_and_build; }; then
-    # All that rests on nothing else and measures nothing runs at once; then times, alone on the GPU; then the sanitizers.
-    # A check that fails keeps no other from running.
+    # Checks that need no other check and measure nothing run at once; then times, alone on the GPU; then the
+    # sanitizers. A check that fails keeps no other from running.
     beside rows-independent 30 on_gpu "$build/conformance" --backend cuda --test linear_rows_are_independent,linear_matches_oracle
     beside graphs 60 "$build/gpu_graphs"
     beside conformance 90 on_gpu "$build/conformance" --backend cuda

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The Debian package as an operator meets it: built twice (the same file), looked over by lintian, and in a bare Debian 12
-# under chroot installed, started by hand as its user, asked, upgraded, and purged. No systemd runs there; what its unit
-# allows is judged by systemd-analyze where that is installed.
+# The Debian package as an operator meets it. It is built twice (equal files) and checked by lintian. In a bare Debian
+# 12 under chroot it is installed, started by hand as its user, asked, upgraded and purged. No systemd runs there;
+# systemd-analyze judges the unit where it is installed.
 #
 #   tests/package.sh             all of it; installs the Debian packages that are missing; needs root
 #   ARCH=arm64 tests/package.sh  the package for 64-bit ARM, in a system for it, by qemu
-#   PACKAGE=FILE tests/package.sh    a package that is there, and nothing is built
+#   PACKAGE=FILE tests/package.sh    tests an existing package, and builds nothing
 #   BASE=DIR                     a debootstrap of bookworm (minbase) to copy instead of a new one
 #
 # Exit status 1 if a check failed, 77 if nothing could be built or run.
@@ -76,7 +76,7 @@ the_systems_bill_is_right() {
         grep -q '"name": "libmicrohttpd12"' "$work/sbom"
 }
 
-# Errors and warnings; what is allowed is named in deploy/debian/linnet.lintian-overrides.
+# Errors and warnings; deploy/debian/linnet.lintian-overrides lists the allowed ones.
 lintian_is_silent() { lintian --fail-on error,warning --allow-root "$package"; }
 
 has_what_it_should() {
@@ -153,7 +153,7 @@ upgrade() {
 }
 configuration_is_kept() { grep -qx "threads = 1" "$root/etc/linnet/linnet.conf" && configuration_is_private; }
 
-# What is left is the locked user, whose number another one must not get.
+# Only the locked user stays, because no new user may get its number.
 leaves_nothing() {
     inside dpkg -L linnet >"$work/files" && inside apt-get purge -y linnet || return
     local file left=0

@@ -4,10 +4,9 @@
     python3 tests/bench/aborts.py [--clients 1000] [--aborts 130] [--seconds 180] [--linnet build/linnet]
 
 `--clients` clients stream completions without a pause, each over its own kept connection. Meanwhile `--aborts` streams
-per second begin and are reset after their first bytes. Some older connections stay idle.
-Prints descriptors and memory of the server over
-time. Ends with status 1 if a client that stayed lost a part of its answers, if descriptors do not return to their
-number, or if memory grows by more than 2 % in the last two thirds of the time.
+per second begin and are reset after their first bytes. Some older connections stay idle. Prints descriptors and memory
+of the server over time. Ends with status 1 if a client that stayed lost a part of its answers, or if descriptors do not
+return to their number. Growth of memory by more than 2 % in the last two thirds of the time is a failure too.
 """
 
 import argparse

@@ -1,12 +1,12 @@
 /*
- * How fast `attend_rows` reads kept rows on the cpu back end, to be compared with what `roofline`
- * says of the same number of bytes.
+ * The rate at which `attend_rows` reads kept rows on the cpu back end, to compare with `roofline`
+ * for equal bytes.
  *
  *   attend_rows THREADS SEQUENCES HEADS KEYS VALUES
  *
- * Prints a line for each position and each number of tokens per sequence, the best of many steps:
- * microseconds per step, and gigabytes per second of all rows that the tokens see. More than one
- * token of a sequence may share the reading of a row.
+ * Prints a line for each position and each number of tokens per sequence, the best of many steps.
+ * It has microseconds per step, and gigabytes per second of all rows that the tokens read. More
+ * than one token of a sequence may share the reading of a row.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

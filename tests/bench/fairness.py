@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "http"))
 
 
 def measure(complete_ok, port, n):
-    """(steps waited, steps in all, milliseconds) of each of n requests, one after the other."""
+    """(steps waited, steps in all, milliseconds) of each of n requests, one after another."""
     rows = []
     for seed in range(n):
         begin = time.monotonic()

@@ -3,17 +3,17 @@
 
     python3 tests/bench/gpu.py [--build build-gpu] [--device cuda] [--no-peers] [--out FILE.json]
 
-Two models: weights/mnist, and one of 16 layers over 32 x 32 x 3 values with random weights, which this program
-writes (the shape of the paper's CIFAR-10 model). For each number of streams one step is the median of
-`linnet bench`: the host's clock over whole steps, sampling and copies included, after a warm-up, with as many
-steps under way as the server has. The bound is the time to read and write every stream's state once at the
-bandwidth that gpu_copy measures first, by events on the device. The peers (gpu_torch.py: the paper's library
-where it is installed, its equations in plain PyTorch, with and without PyTorch's graphs) are timed by events
-too, without sampling and feeding back, on the same GPU.
+Two models: weights/mnist, and one of 16 layers over 32 x 32 x 3 values with random weights, which this program writes
+(the shape of the paper's CIFAR-10 model). For each number of streams one step is the median of `linnet bench`: the
+host's clock over whole steps, sampling and copies included, after a warm-up. As many steps are under way as in the
+server. The bound is the time to read and write every stream's state once at the bandwidth that gpu_copy measures first,
+by events on the device. The peers of gpu_torch.py are the paper's library where it is installed, and its equations in
+plain PyTorch, with and without PyTorch's graphs. They are timed by events too, without sampling and feeding back, on
+this GPU.
 
-tests/gpu.sh prints this output at its end. Ends with status 1 when a target is missed:
-one image alone in 100 ms, 70 % of the bound with the most streams, ten times the paper's library (or, where
-that is not there, its equations step by step) at both.
+tests/gpu.sh prints this output at its end. Ends with status 1 when a target is missed: one image alone in 100 ms, 70 %
+of the bound with the most streams, ten times the paper's library at both. Where the library is not installed, its
+equations step by step count instead.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 /*
- * Whether the cuda back end runs steps of single rows as graphs, for tests/gpu.sh: a step that
- * cannot be captured is launched one by one, with the same results, so no other check notices.
+ * Whether the cuda back end runs steps of single rows as graphs, for tests/gpu.sh. A step that
+ * cannot be captured is launched kernel by kernel, with equal results, so no other check notices.
  *
  * A tiny model's steps of each size that has a graph of its own, 1 to 1,024 sequences, with either
  * kind of product, are prepared and run. Prints how many sizes there are; exit status 1 where one

@@ -1,15 +1,14 @@
 /*
- * How long each kernel of the cuda back end takes and what part of the roofline that is, for
- * tests/gpu.sh.
+ * The time of each kernel of the cuda back end, and its part of the roofline, for tests/gpu.sh.
  *
  *   gpu_kernels ROWS GB_PER_S [own]        own: with products of our own, not the library's
  *
  * ROWS sequences take one token each, in a model of width 256 with 8 heads of 32. Prints a line per
  * kernel: microseconds, the least bytes (inputs, results, weights and states, each once), these
  * bytes per second, and their part of GB_PER_S, which gpu_copy measures. The time is that of a step
- * with 8 times the operation less that of one with 2, over 6, so it holds what follows a launch on
- * the device, but neither copies nor waits; the best of many steps. Where everything fits into the
- * device's cache the part may be above 1.
+ * with 8 times the operation less that of one with 2, over 6. So it includes the device's time
+ * after a launch, but neither copies nor waits; the best of many steps. Where everything fits into
+ * the device's cache the part may be above 1.
  *
  * Exit status 1 when a result is not finite or stays as it was: then it did not measure the kernel.
  */

@@ -1,5 +1,5 @@
-"""The peer of tests/gpu.sh on the same GPU: the recurrent step of library_torch.py (fast-transformers where it
-is installed, and its equations in plain PyTorch), each also replayed as one of PyTorch's CUDA graphs.
+"""The peer of tests/gpu.sh on one GPU: the recurrent step of library_torch.py (fast-transformers where it is installed,
+and its equations in plain PyTorch). Each step is also replayed as one of PyTorch's CUDA graphs.
 
     gpu_torch.py [--batches 1,16,256] [--seconds S] [--layers 8]
 

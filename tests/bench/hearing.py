@@ -3,14 +3,15 @@
 
     python3 tests/bench/hearing.py --data DIR --runs RUNS_DIR [--build build] [--threads 1] [--rounds 5]
 
-RUNS_DIR is what weights/train/speech_kinds.py has left, with its test streams; DIR holds the recordings. PyTorch is needed.
+RUNS_DIR is the output of weights/train/speech_kinds.py, with its test streams; DIR holds the recordings. PyTorch is
+needed.
 
-Training: the first steps of speech.py as speech_kinds.py starts it, with the same streams for all kinds; an epoch has 200. Its part
-in the sounds, which are joined, changed and turned into features anew for each step, is the same for all and is counted.
-Hearing: the test streams as files over POST /v1/audio/transcriptions, one request at a time and eight, by the time of all over
-the seconds of sound; what a file says is written down in full, so reading, features, search and HTTP are in it. The last
-column is what `linnet eval` needs for the same, without HTTP. A figure is the median over --rounds rounds, in each of which all take
-turns. The first column of figures is the paper's table 3, a GPU's.
+Training: the first steps of speech.py as speech_kinds.py starts it, with the same streams for all kinds; an epoch has
+200. Its time for the sounds, which are joined, changed and turned into features anew for each step, is equal for all
+kinds and is counted. Hearing: the test streams as files over POST /v1/audio/transcriptions, one request at a time and
+eight, by the time of all over the seconds of sound. Answers have the whole text, so reading, features, search and HTTP
+are in it. The last column is the time of `linnet eval` for these streams, without HTTP. A figure is the median over
+--rounds rounds, in each of which all take turns. The first column of figures is the paper's table 3, a GPU's.
 """
 
 import argparse

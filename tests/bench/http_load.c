@@ -178,7 +178,7 @@ static void on_line(client *c, int64_t now)
     }
 }
 
-/* Adds to the line what there is of it in data[n]; returns how much was taken. */
+/* Adds the part of the line in data[n]; returns the number of bytes taken. */
 static size_t take_line(client *c, const char *data, size_t n, int64_t now)
 {
     const char *end = memchr(data, '\n', n);
@@ -195,8 +195,8 @@ static size_t take_line(client *c, const char *data, size_t n, int64_t now)
     return length + 1;
 }
 
-/* A chunk's size and the line end behind its data, one byte at a time: the line that a chunk leaves
-   unfinished goes on in the next one, so it is not touched. */
+/* Skips a chunk's size and the line end after its data, byte by byte. The line that a chunk leaves
+   unfinished continues in the next chunk, so it is not touched. */
 static void take_frame(client *c, char byte)
 {
     if (c->at == CHUNK_END) {
@@ -238,7 +238,7 @@ static void on_readable(client *c, char *block)
         if (counts(now))
             load.bytes += n;
         take(c, block, (size_t)n, now);
-    } else if (n == 0) { /* closed without saying so; the answer is what came */
+    } else if (n == 0) { /* closed without an announcement; the answer ends here */
         c->closes = true;
         end_answer(c, now);
     } else if (errno != EAGAIN && errno != EINTR) {

@@ -97,7 +97,7 @@ def serve_linnet(args, slots):
 
 
 def load(args, port, path, body, clients, seconds, ramp=None):
-    """What tests/bench/http_load.c prints."""
+    """The output of tests/bench/http_load.c."""
     ramp = min(3, clients / 50) if ramp is None else ramp
     command = [args.build / "http_load", port, path, json.dumps(body), clients, ramp, 2, seconds, 120]
     out = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, check=True).stdout

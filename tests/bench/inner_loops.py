@@ -4,10 +4,10 @@
     cmake --preset arm && cmake --build --preset arm --target kernels
     python3 tests/bench/inner_loops.py [--build build-arm]
 
-Reads the disassembly of kernels/cpu/isa_neon*.c and runs nothing. Counts are exact. Shares of a core are bounds and no
-measurement: the products of a loop over the core's units for them, divided by the most that its units for vectors, its
-loads and stores of 16 bytes, its instructions a cycle or its longest chain of sums take, each by itself. Loads count as if
-they all hit the first-level cache; nothing else waits for anything.
+Reads the disassembly of kernels/cpu/isa_neon*.c and runs nothing. Counts are exact. Shares of a core are bounds, not
+measurements. A share is the products of a loop over the core's units for them, divided by the longest of four times:
+its vector units, its loads and stores of 16 bytes, its instructions per cycle, and its longest chain of sums. Loads
+count as if they all hit the first-level cache; nothing else waits for anything.
 """
 
 import argparse
@@ -57,7 +57,7 @@ class Loop:
         self.memory = sum(2 if re.match(r"[ls][dt]p\sq", f"{name} {operands}") else 1 for name, operands in memory)
         self.vectors = sum(bool(re.search(r"\bv\d+\.", operands)) for name, operands in body if not re.match(r"ld[rpu]|st", name))
         sums = Counter(operands.split(",")[0] for name, operands in body if name == self.product)
-        self.longest = max(sums.values(), default=0)  # products into one register, one after the other
+        self.longest = max(sums.values(), default=0)  # products into one register, in sequence
         self.whole = names["scvtf"] + names["fmul"] + names["bl"] + names["b"] == 0  # not the end of a chunk
 
     def share(self, core):
@@ -70,7 +70,7 @@ class Loop:
 
 
 def loops(listing):
-    """The innermost loops of the micro-kernels in what objdump -d wrote."""
+    """The innermost loops of the micro-kernels in the output of objdump -d."""
     for function, text in re.findall(r"^[0-9a-f]+ <(run_(?:wide|narrow)_\d+)>:\n((?:.+\n)*)", listing, re.MULTILINE):
         lines = [re.match(r"\s*([0-9a-f]+):\t(\S+)\s*([^/]*)", line) for line in text.splitlines()]
         lines = [(int(line[1], 16), line[2], line[3].strip()) for line in lines if line]
@@ -90,7 +90,7 @@ def loops(listing):
 def kernels(found, everything):
     """By weights and rows; where a wide kernel is there, it takes all but the last outputs.
 
-    Of a kernel's loops for the same weights the largest: the others are for the last input of an odd number.
+    The largest of a kernel's loops for the same weights; the others are for the last input of an odd number.
     """
     best = {}
     for loop in found:

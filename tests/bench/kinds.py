@@ -163,8 +163,8 @@ def touched(kind, own, position, streams):
 
 def floor(m, kind, own, position, streams):
     """Milliseconds that a step cannot go below. Products: the weights read once, in bf16, or their multiplications.
-    States: what is kept is read, at the rate of reading as much as a step touches, and where all of it changes written
-    back, or the arithmetic on it. Products and states take turns."""
+    States: kept rows are read, at the rate of reading as much as a step touches. States that change as a whole are also
+    written back, or their arithmetic counts. Products and states take turns."""
     weight_bytes, read, written = touched(kind, own, position, streams)
     everything = weight_bytes + read
     tokens = streams * (position if kind == "softmax_recompute" else 1)

@@ -1,8 +1,8 @@
 """The peers of library.py: fast-transformers where it is installed, and its equations in plain PyTorch.
 
-A process of its own, so that it may run in another environment. The first line it prints says what is
-there; then each line of standard input is a question, {"what", "dtype", "kind", "size", "seconds"}, and
-the line that answers it is {"ms": median} or {"ms": null} where it cannot be done.
+A process of its own, so that it may run in another environment. The first line of its output names the available
+libraries. Then each line of standard input is a question, {"what", "dtype", "kind", "size", "seconds"}, and its answer
+is {"ms": median}, or {"ms": null} where it cannot be measured.
 
 The plain form is written for cheap steps: no autograd, one qkv product, biases inside the products. States are updated
 in place by a batched outer product, and only results are allocated. Prompts run

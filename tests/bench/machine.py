@@ -24,7 +24,7 @@ def commit():
 
 
 def cores_at_work(seconds=1.0):
-    """How many cores worked in this second; the load average also counts what ended a minute ago."""
+    """The number of cores at work in this second; the load average also counts processes that ended a minute ago."""
     def read():
         fields = list(map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]))
         return fields[3] + fields[4], sum(fields)  # idle and waiting for a disk; everything

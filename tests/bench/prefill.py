@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Do long prompts hold up running streams? What do they cost?
+"""Do long prompts hold up running streams? The cost of prompts for streams.
 
     python3 tests/bench/prefill.py [--build build] [--threads 1]
 
@@ -64,7 +64,7 @@ class Prompts:
         side = constant_time.SIDE
         image = png([[(x * 7 + y * 3 + index * 31) % 256 for x in range(side)] for y in range(KEPT_ROWS)])
         url = "data:image/png;base64," + base64.b64encode(image).decode()
-        # the state is what one gets who stops early; its route would keep them all
+        # the state that a client gets that stops early; its route would keep them all
         fields = {"model": "long", "images": [{"image_url": url}], "max_tokens": 1, "return_state": True}
         return json.dumps(fields).encode()
 

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Is what the page's race shows what `linnet bench --positions` measures?
+"""Compares the times of the page's race with those of `linnet bench --positions`.
 
     .venv/bin/python tests/bench/race.py [--linnet build/linnet] [--threads 2] [--position 4096]
 
-Serves weights/demo, runs the race of the page in Chromium until every racer is past the position, and takes of each
-lane's points the median of those around it. After that, linnet bench measures the same position of the
-same models twice, with as many threads; the mean of both is compared with the page's figure. Ends with status 1 when they differ
-by more than --tolerance, or fewer than two came so far: a racer that recomputes everything is not waited for longer than --minutes.
-The browser draws while the server computes, so leave it a processor: --threads 1 where there are two. On a machine that does other work at the same time neither figure means anything: the two runs
-of the bench, printed apart, show it.
+Serves weights/demo, and runs the race of the page in Chromium until every racer is past the position. A figure is the
+median of a lane's points around the position. After that, linnet bench measures the same position of the same models
+twice, with as many threads; the mean of both is compared with the page's figure. Ends with status 1 when they differ by
+more than --tolerance, or fewer than two came so far: a racer that recomputes everything is not waited for longer than
+--minutes. The browser draws while the server computes, so leave it a processor: --threads 1 where there are two. On a
+machine that does other work at the same time neither figure means anything: the two runs of the bench, printed apart,
+show it.
 """
 
 import argparse
@@ -60,7 +61,7 @@ def race(args):
         page.click("#race-go")
         try:
             page.wait_for_function(FAR_ENOUGH, arg=until, timeout=args.minutes * 60_000, polling=1000)
-        except Exception as error:  # what there is, is compared
+        except Exception as error:  # the available positions are compared
             print(f"not all racers came so far: {type(error).__name__}")
         lanes = page.evaluate(LANES)
         browser.close()

@@ -1,6 +1,6 @@
 /*
- * How fast `recurrence` reads and writes states on the cpu back end, to be compared with what
- * `roofline` says of the same number of bytes.
+ * The rate at which `recurrence` reads and writes states on the cpu back end, to compare with
+ * `roofline` for equal bytes.
  *
  *   recurrence THREADS SEQUENCES HEADS KEYS VALUES
  *

@@ -289,7 +289,7 @@ class Roofline:
         return max(found[what] if size is None else found[what][str(size)] for found in self.found)
 
     def seconds(self, tokens, streams):
-        """That a step of so many tokens cannot go below; None: not known."""
+        """The least time of a step of so many tokens; None: not known."""
         if tokens > 1 and self.precision == "q8":
             return None
         reading = self.weight_bytes() / self.rate("read", self.weight_bytes())

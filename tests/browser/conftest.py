@@ -25,7 +25,7 @@ import poem_model  # noqa: E402
 import speech_model  # noqa: E402
 
 START_SECONDS = 30
-expect.set_options(timeout=20_000)  # a page may wait for a machine that builds beside it
+expect.set_options(timeout=20_000)  # a page may wait while another program builds
 
 
 def pytest_addoption(parser):
@@ -69,8 +69,8 @@ def running(models):
 
 
 def quick_models(folder):
-    """The models that are shipped, but the painter, the poet and the one that hears, whose weights are random and few: the
-    page shows any picture, any poem and any words."""
+    """The shipped models. The painter, the poet and the speech model are small and random instead: the page shows any
+    picture, any poem and any words."""
     (folder / "couplet").symlink_to(ROOT / "weights/couplet")
     image_model.write(folder / "mnist", 28, 28)
     image_model.write(folder / "mnist-softmax", 28, 28, attention={"kind": "softmax"})
@@ -94,8 +94,8 @@ def origin(pytestconfig, tmp_path_factory):
 
 @pytest.fixture
 def serve():
-    """serve(models) -> the address of a server of its own, which ends after the test's pages: what a page asks of one that ends
-    is refused, and the page's console says so."""
+    """serve(models) -> the address of a new server, which ends after the test's pages: a request to a stopped server
+    fails, and the page's console says so."""
     with contextlib.ExitStack() as servers:
         yield lambda models: servers.enter_context(running(models))
 

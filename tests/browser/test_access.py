@@ -1,5 +1,5 @@
-"""Every tab in every way that visitors may open it: screens of all widths, forced colours, less motion, twice the
-size, another language; judged by axe, by its width and by what it loads."""
+"""Every tab in every way that visitors may open it: screens of all widths, forced colours, less motion, twice the size,
+another language. axe, the page's width and its loaded bytes are the judges."""
 
 import importlib.resources
 import re
@@ -34,7 +34,7 @@ ALL_TABS = 200_000  # of all tabs together
 
 
 def faults(page):
-    """What axe finds."""
+    """The findings of axe."""
     source = importlib.resources.files("axe_playwright_python") / "axe.min.js"
     page.evaluate(source.read_text(encoding="utf-8"))
     found = page.evaluate("() => axe.run()")["violations"]
@@ -42,7 +42,7 @@ def faults(page):
 
 
 def prepare(page, tab):
-    """What is seen only after a click."""
+    """Opens the parts that show only after a click."""
     if tab == "strip":
         page.click("#strip-fork")
         expect(page.locator(".ways button:enabled")).to_have_count(3)
@@ -59,7 +59,8 @@ def prepare(page, tab):
 
 @pytest.fixture
 def keep(pytestconfig, screenshots):
-    """keep(page, name): a picture of all of it where pictures are asked for; to paint it takes as long as to judge it."""
+    """keep(page, name): saves a picture of the whole page where pictures are asked for; painting it takes as long as
+    judging it."""
 
     def keep_(page, name):
         if pytestconfig.getoption("screenshots"):
@@ -131,7 +132,7 @@ def test_what_is_special_is_said_above_the_fold(open_page):
 
 
 def loaded_by(browser, address, ready):
-    """What is loaded until the tab is ready: bytes by URL."""
+    """Bytes by URL that the page loads until the tab is ready."""
     page = browser.new_page()
     sizes = {}
     page.on("response", lambda answer: sizes.setdefault(answer.url, answer))

@@ -12,7 +12,7 @@ from test_images import DECODED, N, PHONE, VALUES, api, image_model_of, images, 
 
 
 def prefix_sent(page):
-    """Notes what is sent to the edits; returns the list of request bodies."""
+    """Records the bodies of requests for edits; returns their list."""
     bodies = []
 
     def note(request):
@@ -119,7 +119,7 @@ DIGITS = [f"{i} {word}" for i, word in enumerate("zero one two three four five s
 
 @pytest.fixture(scope="session")
 def asked(tmp_path_factory):
-    """A server of a model that can be asked for digits, listed behind one that cannot be asked; their weights are random."""
+    """A server of a model with classes for digits, listed after one without classes; their weights are random."""
     folder = tmp_path_factory.mktemp("models")
     image_model.write(folder / "colours", 32, 32, channels=3, head_sizes=(64, 64))
     image_model.write(folder / "digits", 28, 28, classes=DIGITS)

@@ -1,4 +1,4 @@
-""""How it works": what is drawn is what stands in the server's states."""
+""""How it works": the drawings show the numbers of the server's states."""
 
 import re
 

@@ -43,7 +43,7 @@ DECODED = """async (urls) => {
 
 
 def image_model_of(page):
-    """The tab's: of those that are served the first with classes, if one has any."""
+    """The tab's model: the first served one with classes, if one has any."""
     models = page.context.request.get(page.url.split("#")[0] + "v1/models").json()["data"]
     makers = [m for m in models if m["architecture"]["output_modalities"] == ["image"]]
     return next((m for m in makers if m["meta"]["classes"]), makers[0])
@@ -177,7 +177,7 @@ def test_pictures_are_painted_live(images, real_painter):
     assert len(counts) >= 3 and counts == sorted(counts)
     kib = image_model_of(page)["meta"]["state_bytes"] // 1024
     assert {frame["state"] for frame in partial} == {f"State of one picture: {kib} KiB, the same at every pixel"}
-    assert len({frame["cache"] for frame in partial}) >= 3  # what does not stay constant elsewhere
+    assert len({frame["cache"] for frame in partial}) >= 3  # other kinds of models have a growing cache
     assert len({frame["text"] for frame in partial}) >= 3
     expect(page.locator(".made .text")).to_have_text(f"{N * size:,} of {N * size:,} pixels")
     expect(page.locator("#live")).to_have_text(f"{N} pictures are painted.")
@@ -284,7 +284,7 @@ def test_stop_keeps_what_is_painted(images):
     values = [v for picture in first for v in picture]
     assert any(v is not None for v in values) and any(v is None for v in values)
     expect(page.locator("#image-error")).to_be_hidden()
-    paint(page)  # the page goes on
+    paint(page)  # the page continues
     painted(page)
 
 
@@ -313,7 +313,7 @@ def test_tabs_with_the_keyboard(open_page):
     expect(images).to_be_focused()
     expect(images).to_have_attribute("aria-selected", "true")
     expect(page.get_by_role("tabpanel")).to_have_attribute("id", "images")
-    expect(page).to_have_url(re.compile("#images(&|$)"))  # and what is painted, once it is
+    expect(page).to_have_url(re.compile("#images(&|$)"))  # and of the painting, once it exists
     expect(page).to_have_title("Linnet · Handwritten digits")
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("tab", name="Poems")).to_be_focused()
@@ -395,7 +395,7 @@ def test_refused_fields_are_named(images):
     page.fill("#image-n", "65")
     page.click("#paint")
     expect(page.locator("#image-error")).to_contain_text("64")
-    paint(page)  # the page goes on
+    paint(page)  # the page continues
     expect(page.locator("#image-error")).to_be_hidden()
     painted(page)
 

@@ -27,7 +27,7 @@ def ask(page, line):
 
 
 def finished(page):
-    """Waits until all candidates are there and the hung one is written; returns their texts."""
+    """Waits until the page has all candidates and the hung scroll is written; returns their texts."""
     page.wait_for_function(
         """() => {
             const hung = document.querySelector('[aria-selected="true"] .line');
@@ -153,7 +153,7 @@ def test_emoji_is_refused_in_words(open_page):
     expect(error).to_contain_text("😀")
     expect(error).to_contain_text("neither a Chinese character nor punctuation")
     expect(page.locator("#upper")).to_have_attribute("aria-invalid", "true")
-    ask(page, UPPER)  # the page goes on
+    ask(page, UPPER)  # the page continues
     expect(error).to_be_hidden()
     finished(page)
 

@@ -1,5 +1,6 @@
-"""The poems' tab: a poem with its form and acrostic, streamed and set vertically; a link is that very poem; what cannot
-be kept is explained; by keyboard, in both languages; no tab where no such model is served."""
+"""The poems' tab: a poem with its form and acrostic, streamed and set vertically. A link restores the same poem.
+Requests that cannot be kept get an explanation. The tab works by keyboard and in both languages, and is absent where no
+such model is served."""
 
 import re
 

@@ -1,4 +1,5 @@
-"""The race: models of one shape in several kinds, in turns, from their own states; what is shown is what was measured."""
+"""The race: models of one shape in several kinds, in turns, from their own states; the page shows the measured
+times."""
 
 import json
 import re
@@ -18,7 +19,7 @@ def tokens(page):
 
 
 def expect_tokens(page, number):
-    """In every lane; the table is drawn in a frame after what happened."""
+    """In every lane; the table is drawn in a frame after the event."""
     expect(page.locator(".lanes td:nth-child(2)")).to_have_text([f"{number:,}"] * 3)
 
 
@@ -29,7 +30,7 @@ def start(page):
 
 
 def stop(page):
-    """The turn under way is over too; what was measured."""
+    """Waits until the running turn is over; returns the measured times."""
     page.click("#race-go")
     expect(page.locator("#race-go")).to_have_text("Go on")
     return page.evaluate(LANES)
@@ -107,7 +108,7 @@ def test_pause_go_on_and_anew(small, open_page):
 
 
 class Turn:
-    """The turn after so many others: held on its way to the server until it may go on."""
+    """Holds the turn after so many others on its way to the server, until released."""
 
     def __init__(self, page, after):
         self.page, self.before, self.route = page, after, None
@@ -159,7 +160,7 @@ def test_a_turn_of_an_earlier_race_does_not_count(small, open_page):
 
 
 def test_a_page_that_goes_leaves_no_state_behind(small, open_page):
-    """That of the turn under way is forgotten with the others."""
+    """The running turn is forgotten with the others."""
     page = open_page("#race", allow="ERR_FAILED", at=small)
     turn = Turn(page, after=3)
     start(page)

@@ -1,4 +1,4 @@
-"""A link shows in a fresh profile, pixel by pixel, what was seen when it was copied; pictures can be saved."""
+"""A link restores the copied view in a fresh profile, pixel by pixel; pictures can be saved."""
 
 import base64
 import re
@@ -80,7 +80,7 @@ def test_a_couplet(open_page):
     finished(page)
     fresh = open_page(page.evaluate("location.hash"), **VIEW)
     finished(fresh)
-    page.click("summary")  # closed, as it is at first
+    page.click("summary")  # closed, as at first
     assert_alike(page, fresh, *places)
 
 
@@ -137,7 +137,7 @@ def test_a_drawing_as_text(open_page, values):
 
 
 def saved(page, button):
-    """The file a button saves: its name and what READ says of it."""
+    """The file that a button saves: its name and the result of READ."""
     with page.expect_download(timeout=120_000) as download:
         page.click(button)
     data = download.value.path().read_bytes()
@@ -199,7 +199,7 @@ def copied(page, button):
 
 
 def card_of(page, link):
-    """What other sites show with a link: its title, its picture."""
+    """The title and the picture that other sites show with a link."""
     fresh = page.context.browser.new_context(java_script_enabled=False).new_page()
     fresh.goto(link)
     title, picture = (fresh.locator(f"meta[property='og:{name}']").get_attribute("content") for name in ("title", "image"))

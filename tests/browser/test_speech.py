@@ -1,5 +1,5 @@
-"""The tab of dictation: a file, and what a microphone hears, become a WAV of the model's rate, what is heard stands with its times;
-faults are explained; no tab where no model of speech is served."""
+"""The tab of dictation. A file, and the microphone's sound, become a WAV of the model's rate, and the page shows the
+words with their times. Faults get an explanation. The tab is absent where no speech model is served."""
 
 import json
 import math
@@ -22,7 +22,7 @@ TONE = [0.5 * math.sin(2 * math.pi * 700 * i / 16000) for i in range(16000)]
 
 
 def ask(address, sound):
-    """What the server says of a file."""
+    """The server's answer to a file."""
     kind, body = encode_form({"response_format": "verbose_json", "timestamp_granularities[]": "word",
                               "file": sounds.File(sound)})
     request = urllib.request.Request(address + sounds.ROUTE, body, {"Content-Type": kind})
@@ -51,7 +51,7 @@ def choose(page, data, name="said.wav"):
 
 
 def expect_words(page, answer):
-    """What is shown is what the server answers."""
+    """The page shows the server's answer."""
     assert len(answer["words"]) > 0
     expect(page.locator("#speech .words li")).to_have_text(
         [f"{w['word'].strip()} {w['start']:.2f}–{w['end']:.2f} s" for w in answer["words"]])

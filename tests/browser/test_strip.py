@@ -14,7 +14,7 @@ VIEW = {"viewport": {"width": 1280, "height": 1000}, "reduced_motion": "reduce"}
 
 
 def rest(page, n):
-    """n digits are there and none is under way."""
+    """The strip has n digits, and none is under way."""
     page.wait_for_function(WHOLE, arg=n, timeout=120_000)
     expect(page.locator("#strip-go")).to_have_text("Go on")
     page.evaluate("new Promise(requestAnimationFrame)")
@@ -51,7 +51,7 @@ def test_the_meter_of_the_state_stands_still(open_page):
     assert len(seen) == 3  # the formula does not
 
 
-# The page itself pauses at the fourth digit, so that no strip is over before. Returns what the button said.
+# The page itself pauses at the fourth digit, so that no strip is over before. Returns the button's text.
 GO_AND_PAUSE = """() => new Promise((done) => {
     const [button, list] = ['#strip-go', '#digits'].map((id) => document.querySelector(id));
     new MutationObserver((_, observer) => {

@@ -1,11 +1,11 @@
-"""What is on the page for a moment only: noted by the page itself, so that a test need not look in time."""
+"""Things that are on the page for a moment only: the page itself records them, so that a test need not look in time."""
 
 import contextlib
 
 
 @contextlib.contextmanager
 def emptied(page, selector):
-    """What is done within empties the element, before something new is written there."""
+    """Empties the element when the block begins, before the page writes to it again."""
     page.evaluate(
         """(selector) => {
             window.emptied = false;

@@ -1,7 +1,7 @@
 /*
  * Preloaded into a program: counts its allocations, and those that are still held, and fails the
- * ones it is set to, its libraries' too. The file that CAMPAIGN_ALLOCATIONS names is the control
- * (struct control): the campaign maps it as well. Without that variable nothing fails.
+ * chosen ones, those of its libraries included. The file that CAMPAIGN_ALLOCATIONS names is the
+ * control (struct control): the campaign maps it as well. Without that variable nothing fails.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,7 +22,7 @@ struct control {
     _Atomic int64_t mode;    /* OFF; ONCE: allocation `at` fails; ALL: it and every later one */
     _Atomic int64_t at;      /* 1: the next */
     _Atomic int64_t count;   /* allocations since the campaign set it to 0 */
-    _Atomic int64_t failed;  /* allocations that were failed, likewise */
+    _Atomic int64_t failed;  /* allocations that were failed, since the start */
     _Atomic int64_t held;    /* blocks that are allocated and not freed */
     _Atomic int64_t frames;  /* of the first failure: how many return addresses follow */
     uint64_t frame[FRAMES];  /* as offsets into the program; 0: in a library */

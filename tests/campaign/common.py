@@ -1,4 +1,4 @@
-"""What the campaigns share: the helpers of tests/http, rows of the table, servers with an environment."""
+"""Shared by the campaigns: the helpers of tests/http, rows of the table, servers with an environment."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ import images  # noqa: E402
 import server as http_server  # noqa: E402
 from settings import LINNET, MODEL_DIR  # noqa: E402
 
-# What differs between two answers to the same request.
+# The parts that differ between two answers to one request.
 PASSING = re.compile(
     rb'"timings":\{[^}]*\}|"(created|created_at|expires_in|last_step_ms|cached_tokens)": ?[0-9.]+|"id":"[a-z]+-[^"]*"'
     rb"|state-[0-9a-f]+"
@@ -36,7 +36,7 @@ def find_faketime():
 
 @dataclass
 class Row:
-    """A line of the table. `held` is the verdict, `figures` what it rests on."""
+    """A line of the table. `held` is the verdict, `figures` are its evidence."""
 
     what: str
     held: bool
@@ -80,14 +80,14 @@ def temporary(prefix="linnet-campaign-"):
 
 
 def lasting(body):
-    """A body without what differs between two answers to the same request. Events are sorted: those of
-    different samples come as they are made."""
+    """A body without the parts that differ between two answers to one request. Events are sorted: those of different
+    samples come as they are made."""
     body = PASSING.sub(b"", body)
     return b"\n\n".join(sorted(body.split(b"\n\n"))) if b"data: " in body else body
 
 
 def try_call(port, method, path, body=None, headers=None, timeout=60):
-    """A reply; CUT where the connection ended in the middle of one, None where it ended before."""
+    """A reply; CUT where the connection ended in the middle of it, None where it ended before."""
     received = b""
     headers = {"Connection": "close", **(headers or {})}
     with client.connect(port, timeout) as sock:
@@ -107,13 +107,13 @@ def lasting_headers(headers):
 
 
 def symbol(program, offset):
-    """The function an offset of the program lies in."""
+    """The function that holds an offset of the program."""
     names = subprocess.run(["addr2line", "-f", "-e", program, hex(offset)], capture_output=True,
                            text=True)
     return names.stdout.split("\n")[0] or "?"
 
 
 def library(name):
-    """A library of the build beside the program; None where it was not built."""
+    """A library of the build, from the program's folder; None where it was not built."""
     path = Path(os.path.dirname(LINNET)) / name
     return path if path.exists() else None

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Faults by script: tests/campaign/faults.py [--seed S] [--turns N] [CASE...]
 
-Runs the cases, prints the table of what was tried, and ends with "N held, N not, N not run"; the exit status
-is 0 when none was not held. Without a case all of them run.
+Runs the cases, prints the table of cases, and ends with "N held, N not, N not run"; the exit status is 0 when none was
+not held. Without a case all of them run.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""A TCP proxy between a server and what it depends on, which can delay, stall or cut all that passes."""
+"""A TCP proxy in front of a service that the server depends on, which can delay, stall or cut all bytes."""
 
 import socket
 import threading

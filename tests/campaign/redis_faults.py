@@ -19,7 +19,7 @@ STORE = ("--slots", "16", "--state-store-timeout", "1")
 
 
 class Talkers:
-    """Clients that talk in turns to whichever server answers, and check every acknowledged turn."""
+    """Clients that talk in turns to any server that answers, and check every acknowledged turn."""
 
     def __init__(self, ports, turns, seed, at_once=8):
         self.ports, self.turns, self.seed = ports, turns, seed  # ports() is the list of now
@@ -48,7 +48,7 @@ class Talkers:
             try:
                 self.talk(talk, rng)
                 self.check(talk, rng)
-            except Exception as error:  # what the campaign cannot do is one of its findings
+            except Exception as error:  # a case that the campaign cannot run is one of its findings
                 self.wrong.append(f"conversation {number}: {error!r}")
                 return
 
@@ -79,7 +79,7 @@ class Talkers:
             self.acknowledged += 1
 
     def check(self, talk, rng):
-        """Every acknowledged state is there, the text is that of the answer in one go."""
+        """Every acknowledged state exists, and the text equals the answer without turns."""
         def get(state):
             def ask(port):
                 reply = call(port, "GET", f"/v1/states/{state}")
@@ -133,7 +133,7 @@ def kill_minus_nine(options):
 
 
 def with_proxy(what, options, harm, heal, more):
-    """Talkers beside faults of the network: `harm` and `heal` take the proxy in turns."""
+    """Talkers during faults of the network: `harm` and `heal` take the proxy in turns."""
     from proxy import Proxy
     rng, count = random.Random(options.seed), 0
     with Redis() as redis, Proxy(redis.port) as proxy:
@@ -194,7 +194,7 @@ def redis_restarted(options):
 
 
 def redis_full(options):
-    """noeviction: new states are refused with a reason, old ones go on, and room that is made is used."""
+    """noeviction: new states are refused with a reason, old ones continue, and freed room is used."""
     kept, refusals, wrong = [], 0, []
     with Redis("--maxmemory", "6mb", "--maxmemory-policy", "noeviction") as redis:
         with Server(*STORE, "--state-store", redis.url) as server:

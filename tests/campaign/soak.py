@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Hours of mixed traffic against one server: tests/campaign/soak.py [--hours H | --minutes M] [--clock N] [--seed S]
 
-Couplets, streams, pictures, edits, scores, states (put, get, fork, continue, delete), clients that leave in
-mid-stream, bad requests, keys, reloads, scrapes. A hundred times on the way the traffic pauses, and in the
-quiet the server's memory and descriptors are read and the same two requests are asked: their bytes must
-never change. After --warm-up minutes memory and descriptors must be flat: the last tenth of the samples within
---tolerance percent of the second tenth (each the mean of its middle three fifths). Every answer is counted; the last line is the verdict,
-the exit status 0 when it held.
+Couplets, streams, pictures, edits, scores, states (put, get, fork, continue, delete), clients that leave in mid-stream,
+bad requests, keys, reloads, scrapes. A hundred times on the way the traffic pauses. In the quiet, the script reads the
+server's memory and descriptors and sends two fixed requests: their bytes must never change. After --warm-up minutes
+memory and descriptors must be flat: the last tenth of the samples within --tolerance percent of the second tenth (each
+the mean of its middle three fifths). Every answer is counted; the last line is the verdict, the exit status 0 when it
+held.
 
-With --clock N all clocks of the server are N times as fast (libfaketime), so that whatever waits, expires or fades
-comes as often as in N times the hours; how much traffic there is remains a matter of the hours that it takes.
+With --clock N all clocks of the server are N times as fast (libfaketime), so that waits, expiries and decays come as
+often as in N times the hours. The amount of traffic follows from the real hours.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def flags(folder, clock):
 
 
 def clocks(times):
-    """What the server's environment has for clocks that are so many times as fast."""
+    """The environment variables that make the server's clocks so many times as fast."""
     if times == 1:
         return {}
     faketime = find_faketime()
@@ -104,7 +104,7 @@ def judge_flat(name, values, tolerance):
 
 
 def sample(server, expected, faults):
-    """Memory in MB and descriptors of the idle server; the probes must say what they always say."""
+    """Memory in MB and descriptors of the idle server; the probes' answers must stay constant."""
     server.wait_idle(300)
     for body, want in zip(PROBES, expected, strict=True):
         if (got := probe(server.port, body)) != want:
@@ -118,7 +118,8 @@ def sample(server, expected, faults):
 
 
 def crowd(server, folder, workers, options):
-    """Far more clients than later, for a part of the warm-up: what is reserved for the largest steps is touched by them.
+    """Far more clients than later, for a part of the warm-up, so that they touch all memory reserved for the largest
+    steps. Otherwise it would be touched little by little, whenever the traffic is larger by chance than ever before.
     Else it would be little by little, whenever the traffic is larger by chance than ever before."""
     others = Workers(server, folder, range(options.workers, CROWD * options.workers), options.seed)
     workers.go.set()
@@ -158,7 +159,7 @@ def soak(options):
 
 
 def verdict(samples, counts, faults, options):
-    """(whether all held, the line that says it)."""
+    """(whether all held, the line that reports it)."""
     memory, resident = judge_flat("MB", [mb for mb, _ in samples], options.tolerance)
     descriptors, files = judge_flat("descriptors", [n for _, n in samples], options.tolerance)
     held = memory and descriptors and not faults and sum(counts.values()) > 0

@@ -161,7 +161,7 @@ def cgroup(limit):
 
 
 def memory_limit(options):
-    """A server in 256 MiB that is asked to keep more states than fit, beside answers."""
+    """A server in 256 MiB that is asked to keep more states than fit, while it answers other requests."""
     what, limit = "memory limit of a cgroup, 256 MiB: states until none fits, answers beside", 256 << 20
     with cgroup(limit) as folder:
         if folder is None:

@@ -1,4 +1,4 @@
-"""The soak's traffic: every kind of request a server gets, good and bad, and what must come of it."""
+"""The soak's traffic: every kind of request that a server gets, good and bad, and the check of its answer."""
 
 import threading
 import time
@@ -17,9 +17,9 @@ PROBES = (
     {"model": MODEL, "prompt": lines.of_length(32), "seed": 7, "n": 3, "logprobs": 3},
     {"model": "mnist", "seed": 7, "n": 1},
 )
-SETTINGS = 24  # different seeds: often enough the same, so that answers are compared
+SETTINGS = 24  # different seeds: few enough to repeat, so that answers are compared
 BUSY = (429, 503)
-KEPT = {}  # the answers to all that was asked before, of models that are never reloaded
+KEPT = {}  # the answers to all earlier requests, of models that are never reloaded
 KEPT_LOCK = threading.Lock()
 
 
@@ -52,7 +52,7 @@ class Traffic:
         ]  # fmt: skip
 
     def one(self):
-        """(what it was, what is wrong or None)."""
+        """(kind of the request, the fault or None)."""
         weights = [weight for weight, _ in self.kinds]
         kind = self.rng.choices([kind for _, kind in self.kinds], weights)[0]
         return kind.__name__, kind()
@@ -65,7 +65,7 @@ class Traffic:
         return lines.mixed(SETTINGS)[self.rng.randrange(SETTINGS)].strip()
 
     def compare(self, request, reply):
-        """The answer must be the one this request had before; a full server may refuse."""
+        """The answer must equal this request's first answer; a full server may refuse."""
         if reply is None or reply.status not in (200, *BUSY):
             return f"{request}: {reply}"
         if reply.status != 200:

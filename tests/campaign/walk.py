@@ -1,7 +1,7 @@
 """Out of memory at every allocation of a request: allocation 1, 2, ... fails until the request needs no more.
 
-Each time the server must answer as ever or with a clear error (5xx in the envelope), or close the
-connection where it could not take it; the same request is then answered as ever, and no block is kept.
+Each time the server must give its usual answer or a clear error (5xx in the envelope), or close the connection where it
+could not accept it. The next such request gets the usual answer, and no block stays allocated.
 """
 
 import base64
@@ -37,7 +37,7 @@ MODES = {"once": ONCE, "from there on": ALL}
 FRAMES = 16
 FIELDS = ("mode", "at", "count", "failed", "held", "frames")
 SIZE = 8 * (len(FIELDS) + FRAMES + 1)
-QUIET = 10.0  # seconds until all that a request held must be free
+QUIET = 10.0  # seconds until all memory of a request must be free
 MOST = 20_000  # allocations of one request
 
 
@@ -78,7 +78,7 @@ class Allocations:
 
 
 def essence(reply):
-    """What two answers to the same request have in common."""
+    """The parts of an answer that repeat for one request."""
     return reply.status, lasting(reply.body), lasting_headers(reply.headers)
 
 
@@ -91,7 +91,7 @@ def is_envelope(reply):
 
 @dataclass
 class Kind:
-    """A kind of request; `before` makes what it needs, `after` removes what it leaves."""
+    """A kind of request; `before` makes its conditions, `after` removes its remains."""
 
     name: str
     method: str
@@ -138,7 +138,7 @@ class Walk:
             self.kind.before(self.server)
 
     def plain(self):
-        """The request with memory enough: its status and what of its body lasts."""
+        """The request with enough memory: its status and the lasting part of its body."""
         self.prepare()
         reply = self.ask()
         self.clean()
@@ -165,7 +165,7 @@ class Walk:
         return self.allocations.get("held")
 
     def judge(self, reply, tally):
-        """What is wrong with an answer, None for nothing."""
+        """The fault of an answer, None for none."""
         if reply is None:
             tally.closed += 1
             return None

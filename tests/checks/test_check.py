@@ -1,5 +1,5 @@
-"""weights/convert/check.py: folders, packages and programs that are not there, and folders that it has nothing to compare
-with, end it with one line. What it compares: tests/http/test_serving_docs.py."""
+"""weights/convert/check.py: folders, packages and programs that are not there, and folders that it has nothing to
+compare with, end it with one line. tests/http/test_serving_docs.py tests the comparison."""
 
 import json
 import pathlib

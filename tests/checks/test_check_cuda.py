@@ -20,7 +20,7 @@ def operations():
 
 @pytest.fixture
 def tree(tmp_path):
-    """What it reads of this tree, to plant faults in."""
+    """A copy of the sources that it reads, to plant faults in."""
     sources = [*ROOT.glob("kernels/ops/*/cuda*.cu"), *ROOT.glob("tests/conformance/*.c"), ROOT / "tests" / "CMakeLists.txt",
                ROOT / "tests" / "gpu.sh", ROOT / "tests" / "bench" / "gpu_kernels.c"]
     for source in sources:

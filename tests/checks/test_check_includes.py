@@ -1,5 +1,5 @@
-"""scripts/check-includes finds what is planted: an arrow up, a circle of includes or of calls, a file directly in server/, a
-library elsewhere, and in every language a file or a function that is too long."""
+"""scripts/check-includes finds planted faults: an arrow up, a circle of includes or of calls, a file directly in
+server/, a library in the wrong folder, and in every language a file or a function that is too long."""
 
 import subprocess
 from importlib.machinery import SourceFileLoader
@@ -75,7 +75,7 @@ def test_files_are_measured(rules, name):
     assert rules.faults == [f"{name}: 801 lines"]
 
 
-# --- what a folder may include
+# --- includes of a folder
 
 
 @pytest.mark.parametrize("name, included, words", [
@@ -101,8 +101,8 @@ def test_arrows_down_are_let_be(rules):
 
 
 def test_no_row_leads_up(rules):
-    """Of the folders' own rows: the one order in which every folder comes after what it may include, but for those that
-    make one layer together."""
+    """By the folders' own rows: the one order in which every folder comes after the folders that it may include; some
+    folders make one layer together."""
     layers = ["common", "kernels", "model", "server/engine", "server/speech", "server/registry", "server/states", "server/json",
               "server/api", "server/routes", "server/cli", "server"]
 
@@ -124,7 +124,7 @@ def test_a_library_elsewhere_is_found(rules):
 
 @pytest.mark.parametrize("included, words", [
     ({"a.h": ["b.h"], "b.h": ["c.h"], "c.h": ["a.h"]}, "files include each other in a circle: a.h -> b.h -> c.h -> a.h"),
-    ({"x_internal.h": ["y_internal.h"], "y_internal.h": ["x_internal.h"]}, "files include"),  # whatever they are
+    ({"x_internal.h": ["y_internal.h"], "y_internal.h": ["x_internal.h"]}, "files include"),  # of any kind
     ({"kernels/op.h": ["kernels/op.h"]}, "files include"),
     ({"a.c": ["b.h"], "b.c": ["a.h"]}, "modules include each other in a circle: a -> b -> a"),
 ])
@@ -200,7 +200,7 @@ def test_a_build_that_is_named_must_have_objects(rules, tmp_path, capsys):
     assert rules.faults == [f"{tmp_path}: no objects of the product: build it first"]
 
 
-# --- what a file may do
+# --- limits of a file
 
 
 @pytest.mark.parametrize("name, text, words", [

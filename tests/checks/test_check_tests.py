@@ -1,4 +1,4 @@
-"""scripts/check-tests finds planted faults, reads reasons, and lets alone what waits as it should."""
+"""scripts/check-tests finds planted faults, reads reasons, and accepts proper waits."""
 
 import subprocess
 import sys

@@ -1,5 +1,5 @@
-"""weights/convert/fast_transformers.py: a checkpoint as the library names it, its equations in float64, and what the
-program says of the converted folder; what has no place is refused by its name."""
+"""weights/convert/fast_transformers.py: a checkpoint with the library's names, its equations in float64, and the
+program's results for the converted folder. A tensor without a place is refused by its name."""
 
 import json
 import math
@@ -57,7 +57,7 @@ def weights_of(b, q, keys):
 
 
 def attention(w, name, b, rows):
-    """What the last row gets from all up to itself."""
+    """The last row's sum over all rows up to itself."""
     heads = b["n_heads"]
     q = product(w, f"{name}.query_projection", rows[-1]).reshape(heads, -1)
     k = [product(w, f"{name}.key_projection", row).reshape(heads, -1) for row in rows]

@@ -97,7 +97,7 @@ def test_sequences_that_cannot_be_made(monkeypatch, tmp_path, flags, words):
 
 
 def test_inputs_are_those_of_the_task():
-    """A pair of each length in one batch, next to what the docstring of couplet_data says of each token."""
+    """A pair of each length in one batch, compared with the docstring of couplet_data for each token."""
     pairs = {n: torch.arange(10, 10 + 4 * n).view(2, 2, n).to(torch.int16) for n in (1, 3, 4)}
     rows = torch.cat([torch.nn.functional.pad(p, (0, 4 - n)) for n, p in pairs.items()])
     ids, places, targets = couplet_data.make_inputs(rows, torch.tensor([1, 1, 3, 3, 4, 4]))

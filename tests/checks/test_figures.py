@@ -1,4 +1,4 @@
-"""scripts/figures writes results into documents, finds those that differ, and records the tables of a command."""
+"""scripts/figures writes results into documents, finds documents that differ, and records the tables of a command."""
 
 import json
 import sys

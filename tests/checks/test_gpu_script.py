@@ -1,7 +1,7 @@
 """tests/gpu.sh, scripts/gpu-pack and scripts/serve on a machine that only seems to have a GPU.
 
-nvidia-smi, nvcc, cmake and the programs that the build would make are replaced by scripts, so what is shown is what the
-scripts themselves decide: which checks run, in which order, what a failure keeps from running, and what is carried.
+Scripts replace nvidia-smi, nvcc, cmake and the programs of the build. So the tests show the decisions of the scripts
+themselves: which checks run, in which order, which checks a failure prevents, and which files are carried.
 """
 
 import os

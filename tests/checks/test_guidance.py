@@ -1,5 +1,5 @@
-"""weights/train/guidance.py: targets are those of the equation; a model that learns them obeys its classes more than its
-teacher does; its rows of classes can be moved (classes.py); runs that are refused with one line."""
+"""weights/train/guidance.py: targets equal those of the equation. A model that learns them obeys its classes more than
+its teacher does. Its rows of classes can be moved (classes.py). Bad runs are refused with one line."""
 
 import json
 import pathlib

@@ -1,5 +1,5 @@
-"""weights/train/image.py: pictures and idx files as they are read, the inputs of their values, and runs that are refused
-with one line. That the server computes what was trained: tests/http/test_own_model.py."""
+"""weights/train/image.py: pictures and idx files as they are read, the inputs of their values, and runs that are
+refused with one line. tests/http/test_own_model.py tests that the server computes the trained model."""
 
 import pathlib
 import sys
@@ -54,7 +54,7 @@ def refused(args):
     return line
 
 
-# --- what is read
+# --- reading
 
 
 @pytest.mark.parametrize("suffix", ["png", "ppm", "bmp"])
@@ -120,7 +120,7 @@ def test_held_out_images_are_not_trained_on(monkeypatch, tmp_path):
     assert not {v.numpy().tobytes() for v in made.train} & {v.numpy().tobytes() for v in made.held_out}
 
 
-# --- what is refused
+# --- refused runs
 
 
 @pytest.mark.parametrize("flags, words", [

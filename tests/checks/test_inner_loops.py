@@ -6,7 +6,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))
 import inner_loops  # noqa: E402
 
-# A loop of two rows within another, behind it the end of a chunk, and a function that is no micro-kernel.
+# A loop of two rows within an outer one, then the end of a chunk, and a function that is no micro-kernel.
 LISTING = """
 0000000000000000 <run_wide_2>:
    0:\tmov\tx3, #0x0                   \t// #0

@@ -1,5 +1,5 @@
-"""LINNET_INSTRUCTION_SETS=native: a build that holds only this machine's instruction sets computes with those that a full build
-chooses, and says what it lacks."""
+"""LINNET_INSTRUCTION_SETS=native: a build that holds only this machine's instruction sets computes with those that a
+full build chooses, and reports the missing ones."""
 
 import json
 import os

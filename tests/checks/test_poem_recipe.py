@@ -1,4 +1,4 @@
-"""weights/train/poem.py: poems as documents, what of them is predicted, those held out, and files that are no poems."""
+"""weights/train/poem.py: poems as documents, their predicted part, held-out poems, and files that are no poems."""
 
 import json
 import lzma
@@ -58,7 +58,7 @@ def test_a_file_that_holds_no_poems_is_refused_by_its_line(monkeypatch, tmp_path
 
 
 def test_poem_kinds(monkeypatch, tmp_path, capsys):
-    """Models of two kinds by one recipe; the figures are what the program says of what was exported."""
+    """Models of two kinds by one recipe; the figures are the program's for the exported models."""
     for name in ("train", "test"):
         with lzma.open(tmp_path / f"{name}.tsv.xz", "wt", encoding="utf-8") as file:
             file.write("\n".join(f"唐\t李白\t静夜思\t{words}" for words in WORDS) + "\n")
@@ -67,7 +67,7 @@ def test_poem_kinds(monkeypatch, tmp_path, capsys):
     program.chmod(0o755)
     runs = tmp_path / "runs"
     flags = ["--data", str(tmp_path), "--runs", str(runs), "--only", "linear", "mamba2", "--tokens", "4096", "--linnet", str(program)]
-    for trained in (2, 0):  # what is complete is not trained again
+    for trained in (2, 0):  # a complete model is not trained again
         monkeypatch.setattr(sys, "argv", ["poem_kinds.py", *flags])
         poem_kinds.main()
         out = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""weights/train/prepare.py: what it makes of sources as they are published, and that it takes no other for one."""
+"""weights/train/prepare.py: its results for sources as they are published, and that it refuses wrong sources."""
 
 import gzip
 import io

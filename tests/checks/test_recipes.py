@@ -71,7 +71,7 @@ def test_a_file_that_is_broken(monkeypatch, tmp_path, broken):
 
 
 class Recipe:
-    """One weight, whose loss is what the test says."""
+    """One weight, whose loss the test sets."""
     report, vocabulary, config = "figure", None, {}
 
     def __init__(self, losses):
@@ -242,7 +242,7 @@ def test_minutes_end_in_time(monkeypatch, tmp_path, every):
     run_recipe(tmp_path, [], "--minutes", "3", "--validate-every", every, make=lambda args: recipe)
     assert 175 <= clock.now - trainer.BEGUN <= 180, "the last figure is in time, too"
     assert bars[0].total == 180 and bars[0].unit == "s" and 170 <= bars[0].n <= 180
-    assert rates[:2] == [0, 0] and rates[2] < 0.02 and 0.98 < rates[-1] < 1  # what compiles is not the run
+    assert rates[:2] == [0, 0] and rates[2] < 0.02 and 0.98 < rates[-1] < 1  # the compiling process is not the run
     steps = recipe.steps
     run_recipe(tmp_path, [], "--minutes", "3", make=lambda args: recipe)
     assert recipe.steps == steps, "it is complete"
@@ -253,7 +253,7 @@ def trainer_bar(**options):
 
 
 def test_mnist_kinds(monkeypatch, tmp_path, capsys):
-    """Models of two kinds by one recipe; the figure is what the program says of what was exported."""
+    """Models of two kinds by one recipe; the figure is the program's for the exported models."""
     write_mnist(tmp_path, 5012)
     write_idx(tmp_path / "t10k-images-idx3-ubyte.gz", numpy.zeros((3, 28, 28)))
     program = tmp_path / "linnet"
@@ -262,7 +262,7 @@ def test_mnist_kinds(monkeypatch, tmp_path, capsys):
     runs = tmp_path / "runs"
     flags = ["--data", str(tmp_path), "--runs", str(runs), "--only", "lsh-4", "linear", "--tokens", "1568", "--batch-tokens", "1568",
              "--validate-on", "2", "--linnet", str(program)]
-    for trained in (2, 0):  # what is complete is not trained again
+    for trained in (2, 0):  # a complete model is not trained again
         monkeypatch.setattr(sys, "argv", ["mnist_kinds.py", *flags])
         mnist_kinds.main()
         out = capsys.readouterr()

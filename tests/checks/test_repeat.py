@@ -18,7 +18,7 @@ def test_it():
 
 
 def repeat(*arguments):
-    """The exit status, the last line, and what still runs in its process group."""
+    """The exit status, the last line, and the processes left in its process group."""
     with subprocess.Popen([TEST, "repeat", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, start_new_session=True) as process:
         output = process.communicate(timeout=600)[0]

@@ -1,4 +1,4 @@
-"""The table of rhymes comes out of the poems: planted groups are found, whatever else is in the file."""
+"""The table of rhymes comes out of the poems: planted groups are found among other lines."""
 
 import lzma
 import random

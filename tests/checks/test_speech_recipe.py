@@ -1,5 +1,6 @@
-"""weights/train/speech.py: features as the server's fixtures have them, attention both ways beside its equation, streams
-whose digits are those that were joined, a short run whose export has every tensor, and data that does not fit."""
+"""weights/train/speech.py: features equal the server's fixtures, bidirectional attention equals its equation, streams
+have the digits of their recordings, the export of a short run has every tensor, and data that does not fit is
+refused."""
 
 import importlib
 import itertools
@@ -39,7 +40,7 @@ def test_features_are_those_of_the_fixture(name):
     config = dict(zip(SETTINGS, settings))
     assert data.row_width(config) == width
     assert numpy.abs(data.features(samples.astype(numpy.float64), config) - want).max() < 1e-6
-    assert numpy.abs(data.features(samples, config) - want).max() < 1e-3  # what a model learns from
+    assert numpy.abs(data.features(samples, config) - want).max() < 1e-3  # the features that a model learns from
 
 
 def test_less_than_a_frame_is_refused():
@@ -220,14 +221,14 @@ def test_other_kinds_export_theirs(kind, tensors, monkeypatch, tmp_path):
 
 
 def test_speech_kinds(monkeypatch, tmp_path, capsys):
-    """Models of two kinds by one recipe; the figures are what the program says of what was exported."""
+    """Models of two kinds by one recipe; the figures are the program's for the exported models."""
     write_digits(tmp_path / "data")
     program = tmp_path / "linnet"
     program.write_text('#!/bin/sh\necho "$@" >>"$0.called"\necho \'{"parameters": 1234, "token_error_rate": 0.0625}\'\n')
     program.chmod(0o755)
     flags = ["--data", str(tmp_path / "data"), "--runs", str(tmp_path / "runs"), "--only", "bilstm", "lsh-4", "--tokens", "900",
              "--linnet", str(program), "--unseen", "bob", "--streams", "3", "--batch-tokens", "300", "--width", "16"]
-    for trained in (2, 0):  # what is complete is not trained again
+    for trained in (2, 0):  # a complete model is not trained again
         monkeypatch.setattr(sys, "argv", ["speech_kinds.py", *flags])
         speech_kinds.main()
         out = capsys.readouterr()

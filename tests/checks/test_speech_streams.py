@@ -1,4 +1,4 @@
-"""weights/train/speech_streams.py: sounds and a list of what they say, of the recordings that it was asked for."""
+"""weights/train/speech_streams.py: sounds and a list of their words, of the requested recordings."""
 
 import itertools
 import pathlib
@@ -31,7 +31,7 @@ def run(recordings, out, *flags):
 
 
 def read(out):
-    """Of every stream what it says, and speaker, digit and index of what was joined."""
+    """The words of every stream, and speaker, digit and index of its recordings."""
     for line in (out / "list.tsv").read_text().splitlines():
         name, text = line.split("\t")
         with wave.open(str(out / name)) as file:

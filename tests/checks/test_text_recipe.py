@@ -1,5 +1,5 @@
-"""weights/train/text.py: tokens and rows of a text, what a row may see, runs that are refused with one line, and runs that
-go on. That the server computes what was trained: tests/http/test_own_model.py."""
+"""weights/train/text.py: tokens and rows of a text, the rows that a row may read, runs that are refused with one line,
+and runs that continue. tests/http/test_own_model.py tests that the server computes the trained model."""
 
 import json
 import pathlib
@@ -95,7 +95,7 @@ def test_what_a_row_is_padded_with_changes_nothing(monkeypatch, tmp_path, file):
     assert count == rows[:, 1].sum() and abs(together.item() - alone) < 2e-2 * alone  # products in bf16
 
 
-# --- what is refused
+# --- refused runs
 
 
 @pytest.mark.parametrize("content, flags, words", [

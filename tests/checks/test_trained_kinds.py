@@ -1,6 +1,6 @@
-"""weights/train/mixers of Mamba-2 and RWKV-7: in chunks against their steps, and a mixer's parameters as the float64
-readings that the server is held to (tests/golden/kinds.py) understand them. That the server computes the same:
-tests/http/test_own_model.py."""
+"""weights/train/mixers of Mamba-2 and RWKV-7: chunks compared with steps, and a mixer's parameters as the float64
+readings of tests/golden/kinds.py expect them, which the server must equal too. tests/http/test_own_model.py tests that
+the server computes the trained model."""
 
 import pathlib
 import sys
@@ -92,7 +92,7 @@ def test_mamba2_as_the_server_reads_it(groups):
 
 
 def test_rwkv7_as_the_server_reads_it():
-    """Two mixers, one behind the other: the second takes values of the first."""
+    """Two mixers, one after the other: the second takes values of the first."""
     torch.manual_seed(1)
     c, x = {"head_dim": 4, "norm_eps": rwkv7.DEFAULTS["group_eps"] / 4}, torch.randn(1, 75, 12)
     names = {f"{part}.weight": f"{part}_proj.weight" for part in "rkv"} | {"out.weight": "o_proj.weight"}

@@ -1,6 +1,6 @@
-"""weights/train: recurrent kinds in chunks against their steps; a whole model of them, exported under the names of
-flash-linear-attention, against the float64 reading that the server is held to (tests/golden/kinds.py); compressed rows
-against their equation; linear attention with every feature map against its steps."""
+"""weights/train: recurrent kinds in chunks compared with their steps. A whole model of them, exported under the names
+of flash-linear-attention, compared with the float64 reading that the server must equal too (tests/golden/kinds.py).
+Compressed rows compared with their equation, and linear attention with every feature map compared with its steps."""
 
 import itertools
 import json
@@ -68,7 +68,7 @@ def make(own):
     config |= {"n_heads": 2, "d_model": 16, "d_ff": 24, "norm_eps": 1e-6, "attention": own}
     model = linear_transformer.LinearTransformer(config)
     with torch.no_grad():
-        for name, p in model.named_parameters():  # what begins as zeros says nothing
+        for name, p in model.named_parameters():  # weights that begin as zeros show nothing
             if p.ndim == 2:
                 p.copy_(torch.randn_like(p) * p.shape[1] ** -0.5)
             if not name.endswith(("A_log", "dt_bias")):
@@ -163,7 +163,7 @@ def test_layers_of_several_kinds(tmp_path):
 @pytest.mark.parametrize("visible", ["strict", "inclusive"])
 @pytest.mark.parametrize("null", ["learned", "first"])
 def test_compressed_rows_are_those_of_the_equation(visible, null):
-    """memory_compressed, all tokens at once, beside a loop over tokens, heads, rows and places."""
+    """memory_compressed, all tokens at once, compared with a loop over tokens, heads, rows and places."""
     torch.manual_seed(3)
     own = {"n_heads": 2, "d_key": 3, "d_value": 4, "factor": 3, "visible": visible, "null": null}
     mixer = memory_compressed.Mixer({"d_model": 5}, own).double()
@@ -191,7 +191,7 @@ def test_compressed_rows_are_those_of_the_equation(visible, null):
 @pytest.mark.parametrize("tokens", [5, linear.CHUNK + 1, 3 * linear.CHUNK])
 @pytest.mark.parametrize("feature_map", linear.FEATURE_MAPS)
 def test_every_feature_map_is_that_of_the_steps(feature_map, tokens):
-    """In chunks, beside the float64 reading that the server is held to (tests/golden/relu and so on)."""
+    """In chunks, compared with the float64 reading that the server must equal too (tests/golden/relu and so on)."""
     torch.manual_seed(4)
     own = {"n_heads": 2, "d_key": 6, "d_value": 5, "feature_map": feature_map, "eps": 1e-6}
     mixer = linear.Mixer({"d_model": 7}, own).double()
@@ -232,7 +232,7 @@ def test_a_model_without_its_classes_is_what_it_was_without_being_asked():
 @pytest.mark.skipif(not hasattr(torch, "compile"), reason="this PyTorch has no torch.compile")
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_one_layer_is_compiled_for_all(dynamic):
-    """The tables, and one layer for both directions of three shapes; what is computed stays as it was."""
+    """The tables, and one layer for both directions of three shapes; the results stay unchanged."""
     from torch._dynamo.testing import CompileCounter  # PyTorch 1 has none
 
     torch._dynamo.reset()

@@ -1,4 +1,4 @@
-"""What tests/golden/visible.py says a token sees, beside the sets that tests/mixers holds the program to."""
+"""The sets of tests/golden/visible.py, compared with the sets of tests/mixers that the program must have."""
 
 import json
 import sys

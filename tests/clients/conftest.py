@@ -1,5 +1,5 @@
-"""One server for all clients: a couplet's model, and small models with random weights, one of text that has a template for
-chats and one of speech. What it says makes no sense; that every client gets it whole does not depend on that."""
+"""One server for all clients: a couplet's model, and small models with random weights, one of text that has a template
+for chats and one of speech. Their words make no sense; that every client gets them whole does not depend on that."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What the server says to a plain request: what every client must bring to its user."""
+"""The server's answer to a plain request: every client must bring it to its user."""
 
 from client import call, complete_ok
 

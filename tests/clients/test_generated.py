@@ -1,5 +1,5 @@
-"""A client that `openapi-python-client` makes of /openapi.json: it is made of all but the pictures that are no JSON, and what
-it asks comes back in its own types."""
+"""A client that `openapi-python-client` makes of /openapi.json: it covers all routes but the pictures that are no JSON,
+and answers come back in its own types."""
 
 import importlib
 import io
@@ -20,7 +20,7 @@ GENERATE = Path(sys.executable).parent / "openapi-python-client"
 
 @pytest.fixture(scope="module")
 def made(server, tmp_path_factory):
-    """The folder of the client, and what its maker said."""
+    """The folder of the client, and the output of its maker."""
     path = tmp_path_factory.mktemp("generated")
     document = path / "openapi.json"
     document.write_text(json.dumps(call(server.port, "GET", "/openapi.json").json()))
@@ -40,7 +40,7 @@ def api(made, base, monkeypatch):
 
 
 def test_nothing_is_left_out(made):
-    """But the link's picture, which is no JSON: that its maker cannot read it is said once."""
+    """Except the link's picture, which is no JSON: the maker reports once that it cannot read it."""
     said_of = made[1]
     assert "Unable to process schema" not in said_of and "Failure to process" not in said_of, said_of
     assert said_of.count("WARNING parsing") == 1 and "WARNING parsing GET /link.png" in said_of, said_of

@@ -1,4 +1,5 @@
-"""`llm`, the command: a model of its own list of OpenAI's, asked whole and as a stream, and a conversation that goes on."""
+"""`llm`, the command: a model of its own list of OpenAI's, asked whole and as a stream, and a conversation that
+continues."""
 
 import os
 import subprocess

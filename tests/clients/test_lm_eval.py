@@ -1,10 +1,11 @@
 """lm-eval's `local-completions` on two small tasks: the log-likelihoods that it sums are, to the last bit it keeps, those of
 the model's own steps, one token after another.
 
-The tokens decide: it encodes context and continuation as one text, and cuts that where the context alone would end. A sum
-over two texts that are encoded apart, as those of /v1/score are, is another one wherever a token of the whole text lies across
-the border; `test_tokens_at_the_border` has such a text, and shows that the tokens are all of the difference. (A prompt of tokens is
-taken as it is, so no first token of the model's comes before it, as comes before a text.)"""
+The tokens decide: it encodes context and continuation as one text, and cuts that where the context alone would end. The
+sum over two texts that are encoded separately, as those of /v1/score are, differs wherever a token of the whole text
+lies across the border. `test_tokens_at_the_border` has such a text, and shows that the tokens are all of the
+difference. (A prompt of tokens is taken as it is, so no first token of the model's comes before it, as comes before a
+text.)"""
 
 import json
 import math
@@ -141,14 +142,14 @@ def test_tokens_at_the_border(port, tokenizer):
     assert sum(echoed(port, whole, 1)) != sum(echoed(port, parts, 1))
     reply = call(port, "POST", "/v1/score", {"model": TALK, "prompt": text[:i], "completion": text[i:]})
     assert reply.status == 200, reply.text
-    n = len(encode(text[i:]))  # that route encodes the completion by itself, as if it had been generated
+    n = len(encode(text[i:]))  # that route encodes the completion separately, as if it had been generated
     assert len(reply.json()["surprise"]) == n
     assert math.isclose(reply.json()["nats_per_token"], -sum(echoed(port, parts, len(parts) - n)) / n, rel_tol=1e-6)
 
 
 def test_an_answer_that_ends_at_once_keeps_its_token(port, tokenizer):
-    """lm-eval drops the one token that is made behind a prompt; an end that was not in the list would cost it the last of
-    the prompt's instead."""
+    """lm-eval drops the one token that is generated after a prompt; without an end token in the list it would drop the
+    prompt's last one instead."""
     ids = tokenizer.encode(DOCUMENTS[0], add_special_tokens=False).ids
     end = tokenizer.token_to_id("<|im_end|>")
     fields = {"model": TALK, "prompt": ids, "max_tokens": 1, "echo": True, "logprobs": 1, "seed": said.SEED}

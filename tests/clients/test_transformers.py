@@ -1,5 +1,5 @@
-"""A tokenizer that `transformers` saves, with its chat template as it writes it, in a file of its own: a chat is a completion of
-the tokens that its apply_chat_template makes of the same messages."""
+"""A tokenizer that `transformers` saves, with its chat template in a file of its own, as it writes it: a chat is a
+completion of the tokens that its apply_chat_template makes of the messages."""
 
 import json
 

@@ -82,7 +82,7 @@ bool carried_any_split_is_equal(device *dut, const carried *op, rng *r)
         return false;
     CHECK_OK(dut->k->state_export(dut->be, s, 0, one, pages_of(op)));
     CHECK_OK(dut->k->state_zero(dut->be, s, 0));
-    for (; at[0] < n; at[0] += some[0]) { /* beside others in slot 0, always its first tokens */
+    for (; at[0] < n; at[0] += some[0]) { /* next to others in slot 0, always its first tokens */
         some[0] = at[0] == 0 ? 1 : 1 + (int32_t)random_below(r, 70);
         some[0] = some[0] < n - at[0] ? some[0] : n - at[0];
         memcpy(piece, y + at[0] * n_y, (size_t)((some[0] + 2) * n_y) * sizeof *piece);

@@ -1,7 +1,7 @@
 /*
- * What the tests of operations that carry a state through a sequence have in common: a case beside
- * the oracle, and the laws of its splits. All of a state is NaN before its slot is zeroed, pages
- * are mapped in a crooked order: nothing that was not written may be seen.
+ * Shared by the tests of operations that carry a state through a sequence: a comparison with the
+ * oracle, and the laws of splitting a sequence. A state is all NaN before its slot is zeroed, and
+ * pages are mapped in a crooked order, so that a read of unwritten memory shows.
  */
 #ifndef LINNET_TESTS_CONFORMANCE_CARRIED_H
 #define LINNET_TESTS_CONFORMANCE_CARRIED_H
@@ -24,14 +24,15 @@ typedef struct carried {
 } carried;
 
 lx_states *carried_states(device *d, const carried *op, int32_t n_slots);
-/* One step of sequences with these lengths and slots, which are at these positions. y holds what is
-   there before, then what the operation leaves. */
+/* Runs one step of sequences of these lengths in these slots, which are at these positions. y holds
+   its former values before the step, and the operation's results after it. */
 bool carried_step(device *d, const carried *op, lx_states *s, int32_t n_seqs, const int32_t *length,
                   const int32_t *slot, const int32_t *position, const float *x, float *y);
 
-/* Three sequences beside the oracle's. */
+/* Compares three sequences with the oracle's. */
 bool carried_matches_oracle(device *dut, device *oracle, const carried *op, rng *r);
-/* One sequence whole, and in pieces beside others: the same bytes, state included. */
+/* Runs one sequence whole, and in pieces next to others: bytes of y and of the state must be
+   equal. */
 bool carried_any_split_is_equal(device *dut, const carried *op, rng *r);
 
 /* A step of one token in each of slots 0 and 1 is refused with this word in the error. */

@@ -11,7 +11,7 @@
 
 #include "kernels/kernels.h"
 
-#define GUARD 16 /* floats behind every array that must stay as they are */
+#define GUARD 16 /* guard floats after every array, which must stay unchanged */
 
 typedef enum owned_kind { OWN_ARRAY, OWN_MATRIX, OWN_TABLE, OWN_MASK, OWN_STATES } owned_kind;
 
@@ -34,7 +34,7 @@ typedef struct device {
     bool rounds; /* activations to bf16, before a product with bf16 weights */
     bool int8;   /* products of whole numbers (lx_precision) */
     product_kind kind;
-    bool only_runs; /* for a sanitizer: what takes long to compute otherwise is not compared */
+    bool only_runs; /* a sanitizer skips results that take long to compute otherwise */
     struct owned {
         owned_kind kind;
         void *object;
@@ -72,7 +72,7 @@ typedef struct rng {
 uint32_t random_below(rng *r, uint32_t n);
 float random_between(rng *r, float low, float high);
 
-/* What inputs look like. PEAKY: both signs, sizes spread evenly over 10^-low .. 10^high. */
+/* Distributions of inputs. PEAKY: both signs, sizes spread evenly over 10^-low .. 10^high. */
 typedef enum pattern { UNIFORM, PEAKY, PATTERNS } pattern;
 void fill(rng *r, float *x, int64_t n, pattern p, float low, float high);
 float *random_floats(rng *r, int64_t n, pattern p, float low, float high);
@@ -82,18 +82,18 @@ lx_host_tensor tensor_of(float *values, int64_t rows, int64_t cols, lx_dtype dty
 const char *dtype_name(lx_dtype dtype);
 
 /*
- * The largest |got - want| / scale, scale[i] saying what element i's rounding errors are measured
- * by; infinite when a value is not finite.
+ * The largest |got - want| / scale, where scale[i] measures the rounding errors of element i;
+ * infinite when a value is not finite.
  */
 double worst_error(const float *got, const float *want, const double *scale, int64_t n);
 bool same_bytes(const float *a, const float *b, int64_t n);
 
-/* FNV-1a: goes on from `hash`, which is NO_BYTES before the first. */
+/* FNV-1a, continued from `hash`, which is NO_BYTES at first. */
 #define NO_BYTES UINT64_C(0xcbf29ce484222325)
 uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t n);
 
 /*
- * What the first cpu back end of a kind of products gave in this run of the program.
+ * Hash of the results of the first cpu back end of a kind of products in this run.
  */
 typedef struct agreement {
     struct {
@@ -103,7 +103,7 @@ typedef struct agreement {
     } first[PRODUCT_KINDS];
 } agreement;
 
-/* Whether d, if a cpu, gives what the first of its kind gave. */
+/* Whether the results of d, if it is a cpu, have the hash of the first back end of its kind. */
 bool agrees(const device *d, agreement *a, uint64_t hash);
 
 /* Sequence i has length[i] rows and the slot slots[i] (NULL: i). Output rows: none are set. */
@@ -127,7 +127,7 @@ bool dev_read(device *d, const lx_array *a, float *to, int64_t n);
 /* end and sync */
 bool dev_finish(device *d);
 
-/* Whether the device lacks an operation (LX_OP_HOST in kernels/ops.def); then it is said. */
+/* Whether the device lacks an operation (LX_OP_HOST in kernels/ops.def); prints that. */
 #define IS_MISSING(d, operation) is_missing(d, (d)->k->operation != NULL, #operation)
 bool is_missing(const device *d, bool there, const char *operation);
 

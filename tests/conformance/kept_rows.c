@@ -5,7 +5,7 @@
 #include <string.h>
 
 const lx_rows_pattern kept_all[1] = {WINDOW(0, 1, 0)};
-/* Those that need every row, and those for which a ring is enough. */
+/* Patterns that need every row, and patterns for which a ring is enough. */
 static const lx_rows_pattern growing[] = {
     WINDOW(0, 1, 0),         WINDOW(0, 4, 0),        WINDOW(0, 3, 5),  STRIDED(7, false, true),
     STRIDED(33, true, true), STRIDED(1, true, true), FIXED(9, 2, 0),   FIXED(9, 2, 3),

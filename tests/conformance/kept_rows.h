@@ -1,7 +1,6 @@
 /*
- * What the tests of `attend_rows` share: cases, states and steps. Whatever is not a row that was
- * kept, in pages, rings and between layers, is NaN from the beginning on: nothing of it may be
- * seen.
+ * Cases, states and steps of the tests of `attend_rows`. Rows that were not kept, in pages, in
+ * rings and between layers, are NaN from the beginning, so that a read of them shows.
  */
 #ifndef LINNET_TESTS_CONFORMANCE_KEPT_ROWS_H
 #define LINNET_TESTS_CONFORMANCE_KEPT_ROWS_H

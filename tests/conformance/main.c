@@ -41,9 +41,8 @@ static bool is_asked(const options *o, const char *name)
     return (o->test == NULL || is_listed(o->test, name)) && !is_listed(o->but, name);
 }
 
-/* A sanitizer takes five times as long: it looks at memory with the most threads only, at the
-   reference back end only as the oracle of the others, of those only as that of the first, and not
-   at the frequencies of many thousand draws. */
+/* A sanitizer takes five times as long. So it runs only the largest number of threads, the
+   reference back end only as an oracle, and skips the frequencies of many thousand draws. */
 #ifdef LX_SANITIZE_ADDRESS
 enum { SANITIZED = 1 };
 #else
@@ -100,11 +99,11 @@ static bool open_device(device *d, const char *name, const lx_backend_options *o
 
 typedef enum group { PRODUCT, BESIDE, APART } group; /* see tests.def */
 
-/* The last group that differs from what other runs test: in int8 and with amxplain and
-   neonbf16plain the products alone, and only they divide their work by the number of threads in
-   more than one way, for the others three will do, and one with a single set of instructions; those
-   of cuda's own products; where cuda rounds by its library, the products and what writes their
-   inputs, and for a sanitizer where the cpu does: all else in them is avx512's. */
+/* The last group of tests in which these options differ from other runs. int8, amxplain and
+   neonbf16plain differ in their products only, which alone divide their work by the number of
+   threads in more than one way. For other operations three numbers of threads are enough. cuda with
+   its own products differs in these. cuda with its library's products also differs in the
+   operations that round the inputs of products, as does the cpu for a sanitizer. */
 static group last_group(const lx_backend_options *o, const char *name)
 {
     lx_isa isa = o->isa;

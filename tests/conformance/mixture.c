@@ -115,7 +115,7 @@ static long double below(const mixture *x, int32_t k, int32_t v, long double tem
     return sigmoid((-1 + (v + 0.5L) * step - mean) / (expl(log_scale) * temperature));
 }
 
-/* p [levels]: what is drawn at this temperature; at 1, what a log-probability is of. */
+/* p [levels]: probabilities at this temperature; log-probabilities are those at temperature 1. */
 void text_probabilities(const mixture *x, float temperature, double *p)
 {
     long double t = (long double)temperature, total = 0, weight[64];

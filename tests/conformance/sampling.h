@@ -1,4 +1,4 @@
-/* What the tests of `sample` share, and those of `sample_mixture`. */
+/* Shared by the tests of `sample` and `sample_mixture`. */
 #ifndef LINNET_TESTS_CONFORMANCE_SAMPLING_H
 #define LINNET_TESTS_CONFORMANCE_SAMPLING_H
 

@@ -204,7 +204,7 @@ lx_batch *single_rows(int32_t n)
 
 static const float guard_value = -12345.5f;
 
-/* A device that cannot make a small object ends the run: no test could go on. */
+/* A device that cannot make a small object ends the run, because no test could continue. */
 static void *own(device *d, owned_kind kind, lx_status st, void *object, const lx_error *err)
 {
     if (st != LX_OK || d->n_owned == (int)(sizeof d->owned / sizeof d->owned[0])) {

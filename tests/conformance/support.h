@@ -1,4 +1,4 @@
-/* What the runner alone needs of support.c. */
+/* Functions of support.c that only the runner needs. */
 #ifndef LINNET_TESTS_CONFORMANCE_SUPPORT_H
 #define LINNET_TESTS_CONFORMANCE_SUPPORT_H
 

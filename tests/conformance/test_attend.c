@@ -1,9 +1,10 @@
 /*
- * `attend_linear` against the oracle, and its laws: any split of a sequence into steps gives the
- * same bytes, neighbours do not matter, other slots and other layers of the slot are left alone.
+ * Compares `attend_linear` with the oracle, and checks its laws. Any split of a sequence into steps
+ * gives the same bytes. Neighbours do not matter. Other slots, and other layers of the slot, stay
+ * unchanged.
  *
- * y is an average of the values seen so far, so its error is measured by the largest of them; the
- * error of a state element by the sum of the absolute values added to it.
+ * y is an average of earlier values, so its error is measured by the largest of them. The error of
+ * a state element is measured by the sum of the absolute values added to it.
  */
 #include <math.h>
 #include <string.h>
@@ -221,7 +222,8 @@ static bool attend_matches_oracle(device *dut, device *oracle)
 
 /* --- laws: a shape each, whose feature map is the next one --- */
 
-/* One sequence in pieces that `next` chooses; y and the state must be what one step gives. */
+/* Runs one sequence in pieces that `next` chooses: y and the state must equal the results of one
+ * step. */
 static bool check_split(device *d, const attend_case *c, rng *r, int32_t longest, const float *y,
                         const float *state)
 {
@@ -337,8 +339,7 @@ static bool phi_is_accurate(device *dut, device *oracle)
     return true;
 }
 
-/* Whatever the map: a key that is no number makes its head's state none, and stays out of the
- * others. */
+/* For every map, a NaN key makes its head's state NaN and does not reach other heads. */
 static bool phi_of_no_number_is_none(device *dut, device *oracle)
 {
     (void)oracle;

@@ -1,7 +1,7 @@
 /*
- * `attend_both` against the oracle, and its laws: neighbours do not matter, nor what lay in the
- * slot, and other slots and other parts of the slot are left alone; a token's place in its
- * sequence is not seen.
+ * Compares `attend_both` with the oracle, and checks its laws. Neighbours and former contents of
+ * the slot do not matter. Other slots, and other parts of the slot, stay unchanged. The order of a
+ * sequence's tokens does not matter.
  *
  * y is an average of the sequence's values, so its error is measured by the largest of them; that
  * of a sum by the absolute values added to it.
@@ -66,7 +66,7 @@ static both_case make_case(rng *r, size_t i, pattern p)
 }
 
 /* A device may lack the operation. */
-/* Sequences first .. first + n - 1 of the case in slots 1, 2, ..; `before` lies in every slot. */
+/* Sequences first .. first + n - 1 of the case in slots 1, 2, ..; every slot holds `before`. */
 static bool attend(device *d, const both_case *c, int32_t first, int32_t n, float before, float *y,
                    float *state)
 {
@@ -163,7 +163,8 @@ static bool both_match_oracle(device *dut, device *oracle)
     return true;
 }
 
-/* Alone, in another slot and over other remains: the same bytes. Nothing beside is written. */
+/* Alone, in another slot and over other remains: the same bytes. The guard floats after the result
+ * stay unchanged. */
 static bool both_neighbours_do_not_matter(device *dut, device *oracle)
 {
     (void)oracle;
@@ -185,7 +186,7 @@ static bool both_neighbours_do_not_matter(device *dut, device *oracle)
             CHECK(same_bytes(own + n + OFFSET, sums + OFFSET, part_of(&c)), "sums of %d", s);
             for (int64_t k = 0; k < n; k++)
                 CHECK(state[k] == 7 && (sums[k] == 7 || (k >= OFFSET && k < n - BEHIND)),
-                      "float %lld beside the sums was written", (long long)k);
+                      "guard float %lld after the sums was written", (long long)k);
         }
         hash = hash_bytes(hash, y, (size_t)(rows_of(&c) * n_v) * sizeof *y);
         dev_release(dut);
@@ -193,7 +194,7 @@ static bool both_neighbours_do_not_matter(device *dut, device *oracle)
     return IS_MISSING(dut, attend_both) || agrees(dut, &seen, hash);
 }
 
-/* Small whole numbers add up exactly, so that what a token gets does not depend on its place. */
+/* Small whole numbers add up exactly, so a token's result does not depend on its place. */
 static bool both_see_no_order(device *dut, device *oracle)
 {
     (void)oracle;

@@ -1,6 +1,6 @@
 /*
- * `attend_compressed` against the oracle and against rows that are written down; by its laws
- * (carried.h); what is wrong is refused by its name.
+ * Compares `attend_compressed` with the oracle and with rows that are written down here, checks its
+ * laws (carried.h), and its errors for wrong arguments.
  */
 #include <math.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static lx_attend_compressed_args args_of(const compressed_case *c)
                                        .page_offset = 5};
 }
 
-/* Sums of a block are about as large as what they are made of. */
+/* The sum of a block is about as large as its terms. */
 static lx_array *taps_of(device *d, const compressed_case *c, rng *r, int32_t n)
 {
     int64_t all = (int64_t)c->heads * c->factor * n * n;
@@ -105,8 +105,8 @@ static bool compressed_rows_any_split_is_equal(device *dut, device *oracle)
     return true;
 }
 
-/* All queries 0, all taps 1, values 1 to 7: means of the first row, 1 or the learned 0, and of the
-   sums of those blocks of three that are seen. */
+/* All queries are 0, all taps 1, values 1 to 7. y is the mean of the first row, 1 or the learned 0,
+   and of the sums of the visible blocks of three. */
 static bool written_blocks_are_averaged(device *dut, device *oracle)
 {
     (void)oracle;
@@ -163,7 +163,7 @@ static bool broken_blocks_are_refused(device *dut, device *oracle)
     bad[2].args.scale = NAN;
     bad[3].args.qkv = good.y;
     bad[4].args.offset = 4;
-    bad[5].args.first = NULL; /* then the row lies in the slot */
+    bad[5].args.first = NULL; /* then the slot holds the row */
     bad[6].args.page_offset = 6;
     bad[7].args.taps_k = NULL;
     bad[8].args.bias_v = NULL;

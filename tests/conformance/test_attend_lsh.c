@@ -1,6 +1,6 @@
 /*
- * `attend_lsh` against the oracle, against buckets and sums that are written down, and by its laws
- * (carried.h); what is wrong is refused by its name.
+ * Compares `attend_lsh` with the oracle and with buckets and sums that are written down here,
+ * checks its laws (carried.h), and its errors for wrong arguments.
  */
 #include <math.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * visible rows.
  *
  * y is an average of the values seen so far; an error of a logit becomes a relative error of its
- * weight. So y's error is measured by the largest value times 1 + the products' absolute sum; that
- * of squares by the sum of what the largest of them could be.
+ * weight. So y's error is measured by the largest value times 1 + the products' absolute sum; the
+ * error of squares by the largest sum that they could have.
  */
 #include <math.h>
 #include <string.h>
@@ -107,8 +107,7 @@ static bool patterns_match_oracle(device *dut, device *oracle)
     return true;
 }
 
-/* So many rows that warps take turns more than once: all but one are kept in a step that sees
- * little. */
+/* Enough rows that warps take several turns: all but one are kept in a step that reads few. */
 static bool thousands_of_rows_match_oracle(device *dut, device *oracle)
 {
     enum { ROWS = 2500 };
@@ -157,7 +156,8 @@ static void share_inputs(const rows_case *c, float *all, float *few)
     }
 }
 
-/* Tokens in steps of so many; the rows lie in a state of as many heads as there are of keys. */
+/* Tokens in steps of this size; the rows lie in a state with as many heads as there are heads of
+   keys. */
 static bool shared_steps(device *dut, const rows_case *c, int32_t step, const float *few,
                          float *got)
 {
@@ -277,7 +277,7 @@ static bool squares_are_divided_as_published(device *dut, device *oracle)
     return true;
 }
 
-/* Two results in one array: of the first tokens their own, of the others what was there. */
+/* Two results in one array: the first tokens are computed, the others keep the former values. */
 static bool unseeing_tokens_leave_what_is_there(device *dut, device *oracle)
 {
     (void)oracle;
@@ -313,7 +313,7 @@ static bool unseeing_tokens_leave_what_is_there(device *dut, device *oracle)
 
 /* --- sets --- */
 
-/* What a token at position i sees, one bit a row. */
+/* The rows that a token at position i reads, one bit per row. */
 typedef struct printed {
     lx_rows_pattern pattern;
     int32_t i;
@@ -365,7 +365,7 @@ static const printed sets[] = {
     {SHIFTED(4, 2, false), 11, 0xf},
 };
 
-/* With logits of 0 and one-hot values a token's y says which rows it saw, each how often. */
+/* With logits of 0 and one-hot values, a token's y shows which rows it read, and how often each. */
 static bool printed_sets_are_seen(device *dut, device *oracle)
 {
     (void)oracle;

@@ -1,15 +1,15 @@
 /*
- * The laws of `attend_rows`: any split of a sequence into steps gives the same bytes, neighbours
- * and later tokens do not matter, pages show nothing of those who had them before, and what is
- * wrong is refused by its name.
+ * The laws of `attend_rows`. Any split of a sequence into steps gives the same bytes. Neighbours
+ * and later tokens do not matter. A page shows nothing of its former owners. Wrong arguments give
+ * an error that names them.
  */
 #include <math.h>
 #include <string.h>
 
 #include "kept_rows.h"
 
-/* The rows of a step that begins at `at`, of n: up to `longest`; with longest 1 single steps beside
-   the borders of pages, and what lies between them at once. */
+/* The number of rows of a step that begins at `at`, of n, up to `longest`. With longest 1, steps
+   near the borders of pages have one row, and one step takes all rows between them. */
 static int32_t piece_rows(int32_t at, int32_t n, int32_t longest, rng *r)
 {
     int32_t in_page = at % LX_PAGE_TOKENS, near = 2, some = 1;

@@ -1,6 +1,6 @@
 /*
- * `attend_whole` against the oracle, against chunks and sums that are written down, and by its laws
- * (whole.h); what is wrong is refused by its name.
+ * Compares `attend_whole` with the oracle and with chunks and sums that are written down here,
+ * checks its laws (whole.h), and its errors for wrong arguments.
  */
 #include <math.h>
 #include <string.h>
@@ -64,8 +64,8 @@ static void fill_rows(rng *r, const void *of, pattern p, float *x, int32_t rows)
     }
 }
 
-/* The largest |v| of a column, times 1 + what the absolute values of a logit's terms add up to at
-   most: |k_d| is at most 1 where keys are divided by their length. */
+/* The largest |v| of a column, times 1 + the largest possible sum of the absolute terms of a logit.
+   |k_d| is at most 1 where keys are divided by their length. */
 static void scales(const void *of, const float *x, int32_t rows, double *scale)
 {
     const attend_case *c = of;

@@ -1,7 +1,7 @@
 /*
- * Sequences that go on in another slot (lx_batch.branch): a step with branches leaves what a step
- * of the rows before them, copies of the states and a step of the rows behind them leave, bit for
- * bit. The branch's slot holds NaN before: nothing of it may be seen.
+ * Sequences that continue in another slot (lx_batch.branch). A step with branches must leave the
+ * bytes of three separate actions: a step of the rows before the branch, a copy of the state, and a
+ * step of the rows after the branch. The branch's slot is NaN before, so that a read of it shows.
  */
 #include <math.h>
 #include <string.h>
@@ -13,7 +13,8 @@
 
 enum { SEQS = 5, SLOTS = 2 * SEQS + 1, HEADS = 3 };
 
-/* Of each sequence: rows, and how many of them are its own; none behind them is no branch. */
+/* Rows of each sequence, and how many of them come before the branch; no rows after it mean no
+ * branch. */
 static const int32_t length[SEQS] = {5, 1, 3, 20, 4}, own[SEQS] = {2, 1, 3, 1, 3};
 static const int32_t slot[SEQS] = {3, 0, 9, 5, 1}, branch[SEQS] = {7, -1, -1, 2, 10};
 
@@ -133,7 +134,7 @@ static bool run(device *d, const branch_case *c, lx_states *s, const lx_batch *b
     return ok;
 }
 
-/* The sequences' slots have what is in `before`, one after the other, all others NaN. */
+/* Fills the sequences' slots with the states of `before`, in order, and all others with NaN. */
 static lx_states *states_of(device *d, const branch_case *c, const float *before)
 {
     lx_states *s = dev_states(d, c->floats, SLOTS);
@@ -147,7 +148,7 @@ static lx_states *states_of(device *d, const branch_case *c, const float *before
     return s;
 }
 
-/* The same in two steps, with copies between them. */
+/* Runs the steps before and after the branch separately, with copies between them. */
 static bool run_apart(device *d, const branch_case *c, lx_states *s, const float *x, float *y)
 {
     int32_t rest[SEQS], there[SEQS], n = 0, rows = 0;

@@ -1,6 +1,6 @@
 /*
- * `chunk_sums` against the oracle and against sums that are written down; by its laws (carried.h);
- * what is wrong is refused by its name.
+ * Compares `chunk_sums` with the oracle and with sums that are written down here, checks its laws
+ * (carried.h), and its errors for wrong arguments.
  */
 #include <math.h>
 #include <string.h>
@@ -71,7 +71,7 @@ static bool chunks_any_split_is_equal(device *dut, device *oracle)
     return true;
 }
 
-/* Sizes of 1, chunks of 2, q = k = 1, values 1 to 5: what lies in finished chunks, halved. */
+/* Sizes of 1, chunks of 2, q = k = 1, values 1 to 5: the sums of finished chunks, halved. */
 static bool written_chunks_are_summed(device *dut, device *oracle)
 {
     (void)oracle;
@@ -91,8 +91,8 @@ static bool written_chunks_are_summed(device *dut, device *oracle)
     return true;
 }
 
-/* As many sequences as fill the memory that a device has for where they begin, and behind them the
-   number of a slot that is larger than all tokens: no sum goes on there. */
+/* Enough sequences to fill the device's memory for their starts, then a slot number larger than the
+   number of tokens: no sum continues across sequences. */
 static bool chunks_end_with_their_sequences(device *dut, device *oracle)
 {
     enum { SEQS = 15, SLOTS = 40, TOKENS = SEQS + 1 };

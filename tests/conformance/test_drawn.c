@@ -1,7 +1,7 @@
 /*
- * Ids that stand for tokens drawn in the row's own slot (lx_drawn_id): which token of a step is
- * kept, where, and what an id gives when there is no such token. A table whose rows differ shows
- * which id was meant.
+ * Ids that stand for a deferred token of the row's own slot (lx_drawn_id): which token of a step is
+ * kept, where, and the value of an id without such a token. Each row of the embedding table
+ * differs, so y shows which id was used.
  */
 #include <math.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static lx_sampling forced(int32_t token, int32_t step)
     return (lx_sampling){.temperature = 1, .top_p = 1, .forced = token, .step = (uint32_t)step};
 }
 
-/* Samples these rows, all outputs; with or without keeping what comes of them. */
+/* Samples these rows, all outputs, and keeps their tokens or not. */
 static bool draw(device *d, const world *w, const lx_batch *b, const lx_sampling *how, bool mixture,
                  lx_array *logits, lx_states *states)
 {
@@ -99,7 +99,8 @@ static bool drawn_tokens_are_kept(device *dut, device *oracle)
     return check_kept(dut, false) && check_kept(dut, true);
 }
 
-/* Of a sequence with several outputs, the last one's; beside known ids, in longer sequences. */
+/* A sequence with several outputs keeps the last one's token; also next to known ids, and in longer
+ * sequences. */
 static bool the_last_output_is_kept(device *dut, device *oracle)
 {
     (void)oracle;
@@ -116,7 +117,7 @@ static bool the_last_output_is_kept(device *dut, device *oracle)
     return gives(dut, &w, b, ids, want);
 }
 
-/* Nothing drawn, or no place to keep it: id 0, or what was there before. */
+/* Without a token, or without room to keep it: id 0, or the former value. */
 static bool nothing_drawn_is_id_0(device *dut, device *oracle)
 {
     (void)oracle;
@@ -198,12 +199,12 @@ static bool steps_wait_for_room(device *dut, device *oracle)
     return true;
 }
 
-/* A step that is only prepared leaves everything as it is, and the next one is not disturbed. */
+/* A step that is only prepared changes nothing, and the next one is not disturbed. */
 static bool a_prepared_step_does_not_happen(device *dut, device *oracle)
 {
     (void)oracle;
     if (dut->k->prepare == NULL) {
-        CHECK(dut->k->step_size == NULL, "sizes of what is not prepared");
+        CHECK(dut->k->step_size == NULL, "sizes of an operation that was not prepared");
         return true;
     }
     world w = make_world(dut);

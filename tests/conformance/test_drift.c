@@ -1,7 +1,7 @@
 /*
- * 65,536 tokens of `recurrence` against the same in double: what a state in f32 forgets of its
- * exact value must not grow with the position. Decays are next to 1, corrections up to their limit
- * of 2, so that errors stay as long as they can.
+ * 65,536 tokens of `recurrence` compared with doubles: the error of a state in f32 must not grow
+ * with the position. Decays are next to 1, corrections up to their limit of 2, so that errors stay
+ * as long as they can.
  */
 #include <math.h>
 #include <string.h>

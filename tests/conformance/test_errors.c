@@ -1,6 +1,6 @@
 /*
- * What a caller can get wrong: each is an error that says what is wrong, nothing of the step runs,
- * no slot changes, and the next step works.
+ * Wrong arguments. For each, the error names the fault, nothing of the step runs, no slot changes,
+ * and the next step works.
  */
 #include <math.h>
 #include <string.h>
@@ -297,8 +297,8 @@ static lx_status norm_step(device *d, int32_t rows, lx_array *y, const lx_array 
     return st == LX_OK ? d->k->sync(d->be, step, NULL) : st;
 }
 
-/* A back end may leave out what the same arguments passed in the step before, but not what depends
-   on the batch. */
+/* A back end may skip checks of arguments that passed in the step before, but not checks that
+   depend on the batch. */
 static bool repeated_arguments_are_checked_with_their_batch(device *dut, device *oracle)
 {
     (void)oracle;
@@ -324,8 +324,8 @@ static lx_status linear_step(device *d, const world *o, const lx_matrix *w)
     return st == LX_OK ? d->k->sync(d->be, step, NULL) : st;
 }
 
-/* Nor when another matrix, with more rows than y has room for, lies where that of the step before
-   did. The C library keeps the first few freed blocks back, so there are many. */
+/* Also not when another matrix, with more rows than y has room for, lies at the former matrix's
+   place. The C library keeps the first few freed blocks back, so there are many. */
 static bool freed_objects_are_forgotten(device *dut, device *oracle)
 {
     (void)oracle;
@@ -354,7 +354,7 @@ static bool freed_objects_are_forgotten(device *dut, device *oracle)
     return true;
 }
 
-/* Of each processor those instruction sets that not every precision may ask for. */
+/* The instruction sets of each processor that not every precision may ask for. */
 static bool precisions_without_a_set_are_refused(device *dut, device *oracle)
 {
     (void)oracle;

@@ -2,9 +2,9 @@
  * `gate` and `head_norm` against the oracle: every function and norm, columns of wider rows, y in
  * place of x. A row has nothing to do with others, and every cpu gives the same bytes.
  *
- * The error of a gated element is measured by the absolute values that make it up, times one more
- * than what is given to exp, whose relative error that multiplies; a norm's by the largest |x| of
- * its head over the length it is divided by.
+ * The error of a gated element is measured by the sum of its absolute terms, times one more than
+ * the argument of exp, which multiplies that argument's relative error. A norm's error is measured
+ * by the largest |x| of its head over the length that divides it.
  */
 #include <math.h>
 #include <string.h>
@@ -138,7 +138,7 @@ static gate_case make_gate(rng *r, int32_t rows, int32_t d, int i)
     return c;
 }
 
-/* y [rows, d]. Columns beside those that are written must stay as they are. */
+/* y [rows, d]. Columns next to the written ones must stay unchanged. */
 static bool run_gate(device *d, const gate_case *c, float *y)
 {
     lx_gate_args a = c->a;
@@ -336,7 +336,7 @@ static bool head_norm_matches_oracle(device *dut, device *oracle)
     return agrees(&as_exact, &exact, hash);
 }
 
-/* A norm whose gate lies where the product behind it writes: threads may not mix the two up. */
+/* A norm whose gate lies where the next product writes: threads must keep the order. */
 static bool norm_is_done_before_its_gate_is_overwritten(device *dut, device *oracle)
 {
     enum { D = 512 };

@@ -57,7 +57,7 @@ static kept_case make_case(rng *r, int32_t taps, int32_t d, int32_t n_seqs, cons
     return c;
 }
 
-/* The outputs of `rows` rows, a mix after the other in each. */
+/* The outputs of `rows` rows: per row, all mixes in order. */
 static bool read_mixes(device *d, const kept_case *c, lx_array *const *y, int64_t rows, float *to)
 {
     float *one = floats(rows * c->d);
@@ -106,7 +106,7 @@ static bool kept_step(device *d, const kept_case *c, lx_states *states, int32_t 
     return ok;
 }
 
-/* Sequence i lies in slot i + 1; y and all slots' states come back. */
+/* Sequence i is in slot i + 1; y and all slots' states come back. */
 static bool kept_all(device *d, const kept_case *c, float *y, float *state)
 {
     lx_states *s = dev_states(d, c->floats, c->n_seqs + 2);
@@ -120,7 +120,8 @@ static bool kept_all(device *d, const kept_case *c, float *y, float *state)
     return true;
 }
 
-/* What an output's errors are measured by. SiLU changes by at most 1.1 of its argument's change. */
+/* The size that an output's errors are measured by. SiLU changes by at most 1.1 of its argument's
+ * change. */
 static void scale_sequence(const kept_case *c, int64_t row0, int32_t length, double *scale)
 {
     int32_t taps = c->taps > 0 ? c->taps : 2;
@@ -178,7 +179,7 @@ static bool kept_inputs_match_oracle(device *dut, device *oracle)
     return agrees(&as_exact, &exact, hash);
 }
 
-/* Sequence `which` alone and in pieces must give what it gave among the others. */
+/* Sequence `which`, alone and in pieces, must give the bytes that it gave next to the others. */
 static bool check_alone(device *d, const kept_case *c, int32_t which, int64_t row0, int32_t longest,
                         const float *y, const float *state)
 {

@@ -1,9 +1,9 @@
 /*
- * `linear` against the oracle: stored types, odd sizes, activations, residual, both kinds of rows,
- * and the law that a row's result does not depend on the rows beside it.
+ * Compares `linear` with the oracle: stored types, odd sizes, activations, residual, both kinds of
+ * rows. Its law: a row's result does not depend on neighbouring rows.
  *
- * An output's error is measured by the sum of the absolute values of all its terms, the quantity
- * its rounding errors are proportional to; so values of very different size are judged fairly.
+ * An output's error is measured by the sum of the absolute values of its terms, which its rounding
+ * errors are proportional to. So the limit is fair to large and small values.
  */
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static linear_data make_data(const linear_case *c, rng *r)
     return d;
 }
 
-/* What the rounding errors of an output are proportional to: |w| |x| + |b| + |residual|. */
+/* The rounding errors of an output are proportional to |w| |x| + |b| + |residual|. */
 static double *scales(const linear_case *c, const linear_data *d)
 {
     double *scale = take((size_t)(c->rows * c->outputs) * sizeof *scale);
@@ -103,7 +103,8 @@ static double activated(double x, lx_activation activation)
     return activation == LX_ACT_GELU ? 0.5 * x * erfc(-x * 0.70710678118654752440) : x;
 }
 
-/* `want` is what the rounded factors give in double, `scale` the sum of the terms' sizes. */
+/* `want` holds the products of the rounded factors in double, `scale` the sums of the absolute
+ * terms. */
 static void whole_products(const linear_case *c, const linear_data *d, float *want, double *scale)
 {
     enum { CHUNK = 256 };
@@ -252,7 +253,8 @@ static bool linear_of_large_matrices_matches_oracle(device *dut, device *oracle)
     return true;
 }
 
-/* Rows alone and in groups of any size give the bytes they give among 257, whatever lies beside. */
+/* Rows alone and in groups of any size give the bytes that they give among 257, with any
+ * neighbours. */
 static bool linear_rows_are_independent(device *dut, device *oracle)
 {
     (void)oracle;
@@ -281,7 +283,7 @@ static bool linear_rows_are_independent(device *dut, device *oracle)
             data.x[c.cols + k] = NAN;
         if (!run_linear(dut, &c, &data, w, 0, 2, false, some))
             return false;
-        CHECK(same_bytes(some, all, c.outputs), "a row differs beside one that is no number");
+        CHECK(same_bytes(some, all, c.outputs), "a row differs next to a NaN row");
         dev_release(dut);
     }
     return true;
@@ -380,9 +382,9 @@ static void same_nans(float *x, int64_t n)
         x[i] = isnan(x[i]) ? NAN : x[i];
 }
 
-/* Products and sums near the ends of f32's range, and in its midst: a row alone has the bytes that
-   it has among others, and every set of instructions those of its kind; neonbf16plain, too, where
-   no processor has neonbf16. */
+/* Products and sums near the ends of f32's range and in its middle. A row alone has the bytes that
+   it has among others, and all instruction sets of one kind give equal bytes; also neonbf16plain,
+   on a processor without neonbf16. */
 static bool linear_has_equal_bytes_of_extreme_values(device *dut, device *oracle)
 {
     (void)oracle;
@@ -458,7 +460,7 @@ static double gelu_allowed(double x, double want)
     return x > 0 ? 2e-7 * want : x > -5 ? 1.5e-6 * -want : 6e-8;
 }
 
-/* GELU by itself: of the biases of a matrix of zeros. */
+/* GELU alone: of the biases of a matrix of zeros. */
 static bool gelu_is_accurate(device *dut, device *oracle)
 {
     (void)oracle;

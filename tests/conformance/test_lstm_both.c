@@ -1,6 +1,6 @@
 /*
- * `lstm_both` against the oracle, against steps that are written down, and by its laws (whole.h);
- * what is wrong is refused by its name.
+ * Compares `lstm_both` with the oracle and with steps that are written down here, checks its laws
+ * (whole.h), and its errors for wrong arguments.
  */
 #include <math.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static void fill_rows(rng *r, const void *of, pattern p, float *x, int32_t rows)
     fill(r, x, 8 * (int64_t) * (const int32_t *)of * rows, p, 4, 1.3f);
 }
 
-/* An output is at most 1; what a gate gets may be as large as the largest input. */
+/* An output is at most 1; the argument of a gate may be as large as the largest input. */
 static void scales(const void *of, const float *x, int32_t rows, double *scale)
 {
     int64_t n = *(const int32_t *)of;
@@ -79,7 +79,8 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-/* One cell a way, two tokens, by hand: each way's first token knows nothing of the other one. */
+/* One cell per direction, two tokens, by hand: the first token of a direction does not depend on
+   the other token. */
 static bool written_steps_are_taken(device *dut, device *oracle)
 {
     (void)oracle;

@@ -1,7 +1,7 @@
 /*
- * `sample_mixture`: probabilities against the text, written out here as differences of logistics,
- * and against the oracle; levels that sum to 1; draws whose frequencies are the probabilities
- * (chi-square over a million); edge cases; and the same bits whatever surrounds a row.
+ * Compares `sample_mixture` with the text, written out here as differences of logistic functions,
+ * and with the oracle. The probabilities of levels sum to 1, frequencies of a million draws pass a
+ * chi-square test, and a row's bits do not depend on its neighbours.
  */
 #include <float.h>
 #include <math.h>
@@ -144,7 +144,7 @@ static bool mixture_matches_oracle(device *dut, device *oracle)
     return true;
 }
 
-/* A row gives the same alone, among others, and among others of other sequences. */
+/* A row gives equal bytes alone, among others, and among rows of other sequences. */
 static bool mixture_rows_are_independent(device *dut, device *oracle)
 {
     (void)oracle;
@@ -199,7 +199,7 @@ static bool mixture_has_equal_bytes_on_every_cpu(device *dut, device *oracle)
     return agrees(&exact, &seen, hash);
 }
 
-/* Cuts, mask and bans belong to `sample`: whatever is in them changes nothing. */
+/* Cuts, mask and bans belong to `sample`: their values change nothing here. */
 static bool cuts_and_bans_are_not_looked_at(device *dut, device *oracle)
 {
     (void)oracle;
@@ -245,7 +245,7 @@ static bool greedy_rounds_the_likeliest_mean(device *dut, device *oracle)
     return true;
 }
 
-/* A temperature near 0 draws what 0 takes; a huge one nothing but the ends. */
+/* A temperature near 0 draws the level of temperature 0; a huge one draws only the ends. */
 static bool extreme_temperatures(device *dut, device *oracle)
 {
     (void)oracle;
@@ -268,7 +268,7 @@ static bool extreme_temperatures(device *dut, device *oracle)
     return true;
 }
 
-/* A level that is forced has the log-probability of one that is drawn, at any temperature. */
+/* A forced level has the log-probability of a sampled one, at any temperature. */
 static bool forced_level_wins(device *dut, device *oracle)
 {
     (void)oracle;
@@ -291,7 +291,7 @@ static bool forced_level_wins(device *dut, device *oracle)
     return true;
 }
 
-/* The ends of the uniform numbers: 0 counts as 2^-24, 1/2 is the mean whatever the scale. */
+/* The ends of the uniform numbers: 0 counts as 2^-24, and 1/2 gives the mean for every scale. */
 static bool uniform_limits_are_kept(device *dut, device *oracle)
 {
     (void)oracle;
@@ -447,7 +447,7 @@ static bool level_frequencies_are_probabilities(device *dut, device *oracle)
     mixture narrow = random_mixture(&r, 17, DRAW_LEVELS, NARROW);
     mixture outside = random_mixture(&r, 10, DRAW_LEVELS, OUTSIDE);
     mixture two = random_mixture(&r, 1, 2, FLAT);
-    /* All of cpu give the same bits; those that take long to draw a million need not do it too. */
+    /* All cpu back ends give equal bits, so the slow ones need not draw a million. */
     bool cuda = strncmp(dut->label, "cuda", 4) == 0; /* perhaps on the CPU, by fibers */
     bool slow = dut->threads > 1 || strstr(dut->label, "plain") != NULL || cuda;
     uint32_t few = (cuda ? 10000u : 20000u) / DRAW_ROWS;

@@ -1,11 +1,11 @@
 /*
  * A small random model run as a server runs one: sequences of different lengths, prompts in chunks
- * beside single decode steps, in random schedules and slots. Every logit, every sample and every
- * final state must have the bytes the sequence gives alone; on the cpu back end also those it gives
- * with any other instruction set and number of threads, and beside another engine.
+ * beside single decode steps, in random schedules and slots. Every logit, sample and final state
+ * must have the bytes of the sequence alone. On the cpu back end they must also equal those of
+ * every other instruction set and number of threads, and those of a run next to another engine.
  *
- * One wide array serves as qkv, as hidden layer and as logits, so that rows of one shape overlap
- * rows of another: what the back end must notice when threads walk through a step by themselves.
+ * One wide array serves as qkv, as hidden layer and as logits, so that rows of different shapes
+ * overlap. The back end must notice that where threads walk through a step without waiting.
  */
 #include <math.h>
 #include <pthread.h>
@@ -134,7 +134,7 @@ static bool model_step(device *d, const model *m, const lx_batch *b, const int32
 
 /* --- sequences --- */
 
-/* A request, and what it gave alone. */
+/* A request, and its results when it ran alone. */
 typedef struct sequence {
     int32_t prompt, length; /* tokens given; tokens in all */
     int32_t token[LONGEST + 1];
@@ -225,7 +225,7 @@ static void add_to_turn(turn *t, rng *r, const sequence *s, int index, int32_t a
     t->slot[t->n_seqs] = slot;
     t->length[t->n_seqs++] = n;
     for (int32_t i = at; i < at + n; i++, t->n_rows++) {
-        /* what was drawn here is known, but may as well be looked up where it was drawn */
+        /* the host knows this token, but the device may as well read its own copy */
         bool drawn = i >= s->prompt && random_below(r, 2) == 0;
         t->ids[2 * t->n_rows] = drawn ? lx_drawn_id(i - 1) : s->token[i];
         t->ids[2 * t->n_rows + 1] = i;
@@ -298,7 +298,7 @@ static bool run_schedule(device *d, const model *m, const sequence *s, uint64_t 
     return true;
 }
 
-/* --- steps that are started before those before them are known --- */
+/* --- steps that start before the results of earlier steps are known --- */
 
 /* The whole prompts, then a row of every sequence that has not ended, all of them with deferred
  * tokens.
@@ -345,7 +345,7 @@ static bool check_samples(const turn *t, const sequence *s, int32_t step)
     return true;
 }
 
-/* Every step is started at once; the host looks at the results from `late` steps behind. */
+/* Starts every step at once; the host reads results `late` steps later. */
 static bool run_ahead(device *d, const model *m, const sequence *s, int32_t late)
 {
     turn *turns = take(LONGEST * sizeof *turns);

@@ -1,6 +1,6 @@
 /*
- * `recurrence` against the reference functions of flash-linear-attention, whose inputs and outputs
- * lie in tests/golden/operators (operators.py there makes them).
+ * `recurrence` compared with the reference functions of flash-linear-attention;
+ * tests/golden/operators has their inputs and outputs (operators.py there makes them).
  */
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static const fla_operator operators[] = {
     {.name = "rwkv6", .decay = LX_DECAY_CHANNEL, .read = LX_READ_BEFORE},
 };
 
-/* An array of a file: `width` numbers a row; 0 where the kind has none. */
+/* An array of a file: `width` numbers per row; 0 where the kind has no such array. */
 typedef struct array {
     float values[MOST_TOKENS * MOST];
     int width;

@@ -1,11 +1,11 @@
 /*
- * `recurrence` against the oracle for all its decays, corrections and reads, and its laws: any
- * split of a sequence gives the same bytes, neighbours do not matter, other slots and other parts
- * of the slot are left alone, every cpu gives the same bytes.
+ * Compares `recurrence` with the oracle for all its decays, corrections and reads, and checks its
+ * laws. Any split of a sequence gives the same bytes. Neighbours do not matter. Other slots, and
+ * other parts of the slot, stay unchanged. All cpu back ends give equal bytes.
  *
- * Without a correction an element's error is measured by the sum of the absolute values that make
- * it up. With one, terms cancel on purpose, and it is measured by a bound of its column's length:
- * keys have length 1 there, so a correction does not make a column longer.
+ * Without a correction, an element's error is measured by the sum of its absolute terms. With a
+ * correction, terms cancel on purpose, so its error is measured by a bound of its column's length.
+ * Keys have length 1 there, so that a correction does not make a column longer.
  */
 #include <math.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static int32_t length_of(const recur_case *c, int which)
 
 /* --- making cases --- */
 
-/* Lays the inputs out behind one another, with gaps; q and k may be shared by heads. */
+/* Lays the inputs out one after the other, with gaps; heads may share q and k. */
 static void lay_out(rng *r, recur_case *c)
 {
     for (int i = 0; i < INPUTS; i++) {
@@ -87,7 +87,7 @@ static void lay_out(rng *r, recur_case *c)
         c->width[i] += (int32_t)random_below(r, 4) + 1;
         c->rows[i] = floats((int64_t)total_rows(c) * c->width[i]);
         for (int64_t k = 0; k < (int64_t)total_rows(c) * c->width[i]; k++)
-            c->rows[i][k] = NAN; /* what no head reads */
+            c->rows[i][k] = NAN; /* no head reads these */
     }
 }
 
@@ -253,8 +253,8 @@ static double length_squared(const float *x, int32_t n)
 }
 
 /*
- * One token of one head: s [K, V] becomes what errors of the state are measured by, y [V] the same
- * of the output.
+ * One token of one head: s [K, V] becomes the size that the state's errors are measured by, and y
+ * [V] that of the output's errors.
  */
 static void scale_token(const recur_case *c, int64_t row, int32_t h, double *s, double *y)
 {
@@ -351,7 +351,7 @@ static bool recurrence_matches_oracle(device *dut, device *oracle)
 
 /* --- laws --- */
 
-/* One sequence in random pieces; y and the state must be what one step gives. */
+/* Runs one sequence in random pieces: y and the state must equal the results of one step. */
 static bool check_split(device *d, const recur_case *c, rng *r, int32_t longest, const float *y,
                         const float *state)
 {

@@ -1,7 +1,7 @@
 /*
- * `recurrence` as the kinds of the literature use it, against each kind's own equation as its
- * authors print it: a sum over all earlier tokens where they have one, else matrices written out
- * with [V, K] states. Nothing here is shared with the operation or its oracle.
+ * Compares `recurrence`, as the kinds of the literature use it, with each kind's own equation as
+ * its authors print it. That is a sum over all earlier tokens where the paper has one, else
+ * matrices written out with [V, K] states. Nothing here is shared with the operation or its oracle.
  */
 #include <math.h>
 #include <string.h>
@@ -92,8 +92,8 @@ static void rwkv6(const numbers *x, int h, double y[T][M])
     }
 }
 
-/* Mamba-2 (Dao and Gu 2024): y_n = sum_m C_n^T B_m exp(sum_{m<j<=n} A dt_j) dt_m x_m + D x_n, two
-   heads a group; w_head is exp(A dt) */
+/* Mamba-2 (Dao and Gu 2024): y_n = sum_m C_n^T B_m exp(sum_{m<j<=n} A dt_j) dt_m x_m + D x_n, with
+   two heads per group; w_head is exp(A dt) */
 static void mamba2(const numbers *x, int h, double y[T][M])
 {
     for (int n = 0; n < T; n++) {
@@ -219,7 +219,7 @@ static const kind kinds[] = {
     {"rwkv7", rwkv7, .decay = LX_DECAY_CHANNEL, .correction = LX_CORRECT_PAIR, .shared = 1},
 };
 
-/* --- the same by the operation --- */
+/* --- these kinds by the operation --- */
 
 static void to_length_one(float *x)
 {
@@ -260,7 +260,7 @@ static numbers *make_numbers(rng *r, const kind *k)
     return x;
 }
 
-/* An array of [T, H * each], a head behind the other. */
+/* An array of [T, H * each], the heads in order. */
 static lx_head_columns plain(device *d, const void *values, int each, int shared)
 {
     return (lx_head_columns){dev_array(d, values, (int64_t)T * H * each), H * each, 0, each,

@@ -1,6 +1,6 @@
 /*
- * `rotary` against the oracle, the oracle against angles in double at near and far positions; a row
- * by itself gives the same bytes; columns that do not turn stay as they are.
+ * Compares `rotary` with the oracle, and the oracle with angles in double at near and far
+ * positions. A row alone gives the same bytes, and columns without rotation stay unchanged.
  */
 #include <math.h>
 #include <string.h>

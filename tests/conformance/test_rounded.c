@@ -1,7 +1,7 @@
 /*
  * Values between operations. A back end may keep one that products alone read as they read it,
- * rounded: in arrays of rows_new, which hold nothing when the step is over. Whatever reads it, and
- * whatever is written there before and afterwards, results are those of arrays that keep all.
+ * rounded: in arrays of rows_new, which hold nothing when the step is over. For any reader, and any
+ * writes before and after, results equal those of arrays that keep all values.
  */
 #include <stddef.h>
 
@@ -14,7 +14,7 @@ typedef struct rig {
     int32_t heads, dim, width; /* width = heads x dim */
     lx_array *in, *row;        /* [rows, 3 width], [rows, width] */
     lx_array *gamma;           /* [4 width], of any parameter */
-    lx_array *mid, *hidden;    /* what is looked at: [rows, width], [rows, 2 width] */
+    lx_array *mid, *hidden;    /* results that are compared: [rows, width], [rows, 2 width] */
     lx_array *out[RESULTS];    /* [rows, width] */
     lx_matrix *square, *other, *up, *down;
     lx_states *states;
@@ -50,7 +50,7 @@ static void gate_to_mid(const rig *r, bool half)
     r->d->k->gate(r->d->be, &a);
 }
 
-/* --- what writes --- */
+/* --- writers --- */
 
 static void norms(const rig *r)
 {
@@ -160,7 +160,7 @@ static void activates(const rig *r)
 static void (*const writers[])(const rig *r) = {
     norms, attends, attends_to_rows, recurs, gates, norms_heads, adds_bonus, convolves, activates};
 
-/* --- what reads, and what else is written there --- */
+/* --- readers, and further writers --- */
 
 static void one(const rig *r)
 {
@@ -278,7 +278,7 @@ static rig make_rig(device *d, int32_t heads, int32_t dim, int32_t rows, bool ke
     return g;
 }
 
-/* Two steps, so that the second finds what the first has left. */
+/* Two steps, so that the second meets the remains of the first. */
 static bool run(const rig *g, const lx_batch *b, void (*write)(const rig *r),
                 void (*read)(const rig *r), float *results)
 {

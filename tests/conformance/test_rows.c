@@ -120,7 +120,7 @@ static bool run_norm_and_product(device *dev, const norm_case *c, const lx_matri
     return dev_finish(dev) && dev_read(dev, mid, normed, n) && dev_read(dev, out, y, n);
 }
 
-/* A back end may put a norm and the product behind it together; the result must not show it. */
+/* A back end may fuse a norm with the product after it; the result must not change. */
 static bool norm_feeds_a_product(device *dut, device *oracle)
 {
     enum { D = 256, MOST = 6 };

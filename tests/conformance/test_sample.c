@@ -173,7 +173,7 @@ static bool sample_matches_oracle(device *dut, device *oracle)
     return true;
 }
 
-/* A row alone gives what it gives among others. */
+/* A row alone gives the bytes that it gives among others. */
 static bool sample_rows_are_independent(device *dut, device *oracle)
 {
     (void)oracle;
@@ -197,7 +197,7 @@ static bool sample_rows_are_independent(device *dut, device *oracle)
 
 /* --- biases and the top ids --- */
 
-/* A bias decides, and only what is sampled: bans win over it, log-probabilities are without it. */
+/* A bias changes the sampled token only: a ban beats it, and log-probabilities leave it out. */
 static bool biases_decide(device *dut, device *oracle)
 {
     (void)oracle;
@@ -443,8 +443,8 @@ static bool zeros_of_both_signs_are_equals(device *dut, device *oracle)
 }
 
 /*
- * Sums that hit a limit exactly: top_p is reached by the id that makes the sum equal to it, a draw
- * goes to the id that makes the sum greater than u.
+ * Sums that meet a limit exactly: the id at which the sum equals top_p is kept, and a draw takes
+ * the id at which the sum becomes greater than u.
  */
 static bool exact_limits_are_kept(device *dut, device *oracle)
 {

@@ -178,7 +178,7 @@ static bool the_likeliest_may_be_untypical(device *dut, device *oracle)
     return true;
 }
 
-/* Sums that reach what is drawn and do not exceed it, with equal weights: an id is not taken then.
+/* Sums that equal the drawn number, with equal weights: that id is not taken.
  */
 static bool edges_belong_to_the_next_id(device *dut, device *oracle)
 {
@@ -207,8 +207,8 @@ static bool edges_belong_to_the_next_id(device *dut, device *oracle)
     return true;
 }
 
-/* A row that wants nothing beside a token gives the bytes that it gives with a list of top ids,
-   which a back end may go another way for. */
+/* A row that asks for a token only gives the bytes that it gives with a list of top ids, for which
+   a back end may use another algorithm. */
 static bool a_list_changes_no_draw(device *dut, device *oracle)
 {
     enum { MOST = 513, DRAWN = 24 };

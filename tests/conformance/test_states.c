@@ -1,7 +1,7 @@
 /*
  * Slot states: zero at first, zeroed slots equal fresh ones, copies and export/import round trips
- * are exact, and no call touches another slot. Pages: a slot has those that are mapped, content
- * stays with the page, and what is not there is refused.
+ * are exact, and no call touches another slot. Pages: a slot has its mapped pages, contents stay
+ * with the page, and a page that is not mapped is refused.
  */
 #include <string.h>
 
@@ -27,7 +27,7 @@ static lx_states *filled(device *d)
     return s;
 }
 
-/* Slot i must hold what slot is[i] was filled with; is[i] = -1: zeros. */
+/* Slot i must hold the values that slot is[i] was filled with; is[i] = -1: zeros. */
 static bool check_slots(device *d, const lx_states *s, const int32_t *is)
 {
     for (int32_t i = 0; i < SLOTS; i++) {
@@ -113,7 +113,7 @@ static bool pages_are_the_slots_that_have_them(device *dut, device *oracle)
         if (!check_state(dut, s, 0, n, x, FLOATS + n * PAGE))
             return false;
     }
-    /* Slot 2 takes over the second page of slot 0; the fixed part stays behind. */
+    /* Slot 2 takes over the second page of slot 0, without the fixed part. */
     CHECK_OK(map(dut, s, 0, 1, -1));
     CHECK_OK(map(dut, s, 2, 0, 1));
     memcpy(moved + FLOATS, x + FLOATS + PAGE, PAGE * sizeof *x);
@@ -180,9 +180,9 @@ static bool missing_pages_are_refused(device *dut, device *oracle)
     CHECK(s != NULL, "mapping or import failed");
     CHECK(map(dut, s, 3, 0, 2) == LX_ERR_INVALID, "a slot that is not there");
     CHECK(map(dut, s, 0, -1, 2) == LX_ERR_INVALID, "a place before the first");
-    CHECK(map(dut, s, 0, MOST, 2) == LX_ERR_INVALID, "a place behind the last");
+    CHECK(map(dut, s, 0, MOST, 2) == LX_ERR_INVALID, "a place after the last");
     CHECK(k->state_map(be, s, 0, 0, -1, two) == LX_ERR_INVALID, "fewer than none");
-    CHECK(k->state_map(be, s, 0, 0, 2, two) == LX_ERR_INVALID, "a page behind the last");
+    CHECK(k->state_map(be, s, 0, 0, 2, two) == LX_ERR_INVALID, "a page after the last");
     CHECK(k->state_map(be, s, 0, 0, 1, below) == LX_ERR_INVALID, "a page before the first");
     CHECK(map(dut, fixed, 0, 0, 0) == LX_ERR_INVALID, "a page of states without pages");
     CHECK(k->state_export(be, s, 2, other, 1) == LX_ERR_INVALID, "export of no page");
@@ -231,7 +231,7 @@ static bool zeroed_slot_equals_fresh(device *dut, device *oracle)
     return true;
 }
 
-/* A sequence goes on in a fork, and in a slot of another `states` it was carried to. */
+/* A sequence continues in a fork, and in a slot of another `states` that received it. */
 static bool sequences_go_on_elsewhere(device *dut, device *oracle)
 {
     (void)oracle;

@@ -1,6 +1,6 @@
 /*
- * Steps beside others: what one leaves alone when a larger one was there before, and what becomes
- * of its results when a larger one is started before they are fetched.
+ * Steps of different sizes: memory that a step leaves alone when a larger one ran before it, and
+ * its results when a larger step starts before they are fetched.
  */
 #include <string.h>
 
@@ -23,7 +23,8 @@ static lx_batch *rows_of(int32_t n)
 }
 
 /* After steps of all six, steps of five leave the slot and the result of the sixth as they were.
-   The result is another one by then, for to attend once more to what was kept gives the same. */
+   The sixth sequence would have another result by then, because reading the kept rows once more
+   gives the same result. */
 static bool leaves_the_sixth(device *d, void (*run)(device *d, const void *args), const void *args,
                              lx_states *states, int64_t n_state, int32_t n_pages, lx_array *y,
                              int64_t width)
@@ -106,7 +107,7 @@ static bool rows_to_spare_keep_no_row(device *dut, device *oracle)
     return true;
 }
 
-/* --- a larger step behind one that was not fetched --- */
+/* --- a larger step after one whose results were not fetched --- */
 
 enum { MANY = 420, IDS = 1300, LAST = IDS - 1 };
 
@@ -116,7 +117,7 @@ typedef struct drawing {
     int32_t banned; /* by every row */
 } drawing;
 
-/* Rows without a choice, so that only what is kept of them costs anything. */
+/* Rows without a choice, so that only the kept values of them cost anything. */
 static drawing *make_drawing(int32_t token)
 {
     drawing *w = take(sizeof *w);
@@ -130,7 +131,7 @@ static drawing *make_drawing(int32_t token)
                                   .n_top = i == 0 ? 2 : LX_MAX_TOP,
                                   .top = w->top[i]};
     }
-    w->how[0].forced = -1; /* greedy: of what is not banned */
+    w->how[0].forced = -1; /* greedy among the allowed ids */
     return w;
 }
 

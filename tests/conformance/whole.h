@@ -1,6 +1,6 @@
 /*
- * What the tests of operations that see whole sequences have in common: a case beside the oracle,
- * and the law that neighbours do not matter. y is NaN before the operation writes it.
+ * Shared by the tests of operations that read whole sequences: a comparison with the oracle, and
+ * the law that neighbours do not matter. y is NaN before the operation writes it.
  */
 #ifndef LINNET_TESTS_CONFORMANCE_WHOLE_H
 #define LINNET_TESTS_CONFORMANCE_WHOLE_H
@@ -16,7 +16,7 @@ typedef struct whole {
     void (*fill)(rng *r, const void *c, pattern p, float *x, int32_t rows);
     /* Queues the operation between begin and end. x: [rows, x_width], y: [rows, y_width]. */
     void (*queue)(device *d, const void *c, const lx_array *x, lx_array *y, int32_t rows);
-    /* Of a sequence: what every element of y is measured by. */
+    /* For a sequence: the size that the error of every element of y is measured by. */
     void (*scales)(const void *c, const float *x, int32_t rows, double *scale);
     double bound; /* of an error by that */
 } whole;
@@ -25,7 +25,7 @@ typedef struct whole {
 bool whole_run(device *d, const whole *op, int32_t n_seqs, const int32_t *length, const float *x,
                float *y);
 
-/* Sequences of many lengths, in every pattern, beside the oracle's. */
+/* Compares sequences of many lengths, in every pattern, with the oracle's. */
 bool whole_matches_oracle(device *dut, device *oracle, const whole *op, rng *r);
 /* Each of them alone: the same bytes; they go into *hash. */
 bool whole_is_equal_alone(device *dut, const whole *op, rng *r, uint64_t *hash);

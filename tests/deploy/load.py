@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Streaming load that loses nothing: asks URL with many workers until SIGTERM, then lets what runs end
-and says how it went. Exit status 1 if a request was refused, cut, or answered otherwise than the same
-request was before: the same seed has the same bytes from every replica.
+"""Streaming load that loses nothing: sends requests to URL from many workers until SIGTERM, then lets running ones end
+and prints the result. Exit status 1 if a request was refused, cut, or answered otherwise than the same request was
+before: the same seed has the same bytes from every replica.
 
     tests/deploy/load.py URL [WORKERS]"""
 
@@ -28,7 +28,7 @@ class Load:
         self.stop = threading.Event()
         self.leaving = threading.Event()
         self.lock = threading.Lock()
-        self.known = {}  # what was asked: what came back the first time
+        self.known = {}  # request: its first answer
         self.answered = 0
         self.faults = []
         self.threads = [threading.Thread(target=self.work, args=(i,)) for i in range(workers)]

@@ -1,7 +1,7 @@
-"""Checks Kubernetes manifests without a cluster: every key exists, every value has its type, nothing
-that is required is missing. What is right is taken from the official Python client, whose classes are
-generated from Kubernetes' own OpenAPI description: `openapi_types` says the type of every field,
-`attribute_map` its name in YAML, and the constructor refuses what lacks a required field.
+"""Checks Kubernetes manifests without a cluster: every key exists, every value has its type, nothing that is required
+is missing. The source of truth is the official Python client, whose classes are generated from Kubernetes' own OpenAPI
+description. `openapi_types` has the type of every field, `attribute_map` its name in YAML, and the constructor refuses
+an object without a required field.
 
     python3 tests/deploy/manifests.py FILE...      prints the faults of each document"""
 
@@ -11,12 +11,13 @@ import sys
 import yaml
 from kubernetes import client
 
-# Fields that the description calls plain objects or strings and that have a form all the same.
+# Fields that the description calls plain objects or strings, but that have a form.
 QUANTITY = re.compile(r"\d+(\.\d+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
 SCALARS = {"str": str, "bool": bool, "int": int, "float": (int, float)}
 
 
-# What the operator of Prometheus adds to Kubernetes, as far as deploy/ uses it: https://prometheus-operator.dev/docs/api-reference.
+# The objects that the operator of Prometheus adds to Kubernetes, as far as deploy/ uses it:
+# https://prometheus-operator.dev/docs/api-reference.
 OWN = {}
 
 

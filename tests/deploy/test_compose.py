@@ -63,7 +63,7 @@ def test_there_is_time_to_drain():
     drain = int(common["environment"]["LINNET_DRAIN_TIMEOUT"])
     grace = int(common["stop_grace_period"].rstrip("s"))
     assert grace > drain
-    # HAProxy carries those streams: it leaves softly, and not before them.
+    # HAProxy carries those streams: it stops softly, and not before them.
     haproxy = SERVICES["haproxy"]
     assert haproxy["stop_signal"] == "SIGUSR1"
     assert int(haproxy["stop_grace_period"].rstrip("s")) >= grace

@@ -52,7 +52,7 @@ def test_files_of_the_base_are_right(path):
 
 
 def own_resources():
-    """What overlays add to the base: whole documents, right without being rendered."""
+    """Documents that overlays add to the base: whole ones, right without being rendered."""
     for path in sorted(DEPLOY.glob("k8s/overlays/*/kustomization.yaml")):
         for name in yaml.safe_load(path.read_text())["resources"]:
             if name.endswith(".yaml"):
@@ -190,7 +190,8 @@ def test_the_monitor_selects_the_service_and_names_the_job(documents):
 
 
 def test_redis_and_its_password_go_together(documents, rendered):
-    """Without the one there is no file of the other, which the server would refuse, nor a Secret that a pod waits for."""
+    """Without the option there is neither its file, which the server would refuse, nor a Secret that a pod waits
+    for."""
     _, spec = pod_of(documents, "Deployment", "linnet")
     names = {e["name"]: e["value"] for e in spec["containers"][0]["env"]}
     has_redis = ("StatefulSet", "linnet-redis") in documents

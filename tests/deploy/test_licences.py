@@ -1,4 +1,4 @@
-"""docs/licences.md names everything of others that the tree builds, tests, trains or is served with, and every data set."""
+"""docs/licences.md names all foreign code that the tree builds, tests, trains or is served with, and every data set."""
 
 import ast
 import re

@@ -85,7 +85,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 
 def bash(*words, cwd=None):
-    """What bash offers for the last word."""
+    """The words that bash offers for the last one."""
     result = subprocess.run(["bash", "--norc", "-c", ASK, "ask", MANUAL / "linnet.bash", "linnet", *words], cwd=cwd,
                             capture_output=True, text=True, timeout=60)
     assert result.returncode == 0 and result.stderr == "", result.stderr
@@ -136,7 +136,7 @@ def test_bash_offers_files_and_folders(tmp_path):
 
 @pytest.fixture
 def zsh():
-    """An interactive zsh with the completions of the build: a function from what is typed to what stands there then."""
+    """An interactive zsh with the completions of the build: a function from the typed keys to the resulting line."""
     master, slave = pty.openpty()
     shell = subprocess.Popen([tool("zsh"), "-f", "-i"], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
                              env={**environment(), "TERM": "dumb", "PS1": "", "LC_ALL": "C.UTF-8", "HOME": "/nonexistent"})

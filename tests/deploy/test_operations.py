@@ -1,4 +1,4 @@
-"""docs/operations.md: its tables are what the program says, and nothing that deploy/ sets is unknown."""
+"""docs/operations.md: its tables equal the program's output, and the program knows every option that deploy/ sets."""
 
 import functools
 import json
@@ -34,7 +34,7 @@ def variables():
 
 
 def documents_of_kubernetes():
-    """Those of files, and those that overlays change others with."""
+    """Objects of files, and those by which overlays change others."""
     for path in sorted(DEPLOY.glob("k8s/**/*.yaml")):
         for document in yaml.safe_load_all(path.read_text()):
             if document:
@@ -59,7 +59,7 @@ def test_variables_that_are_set_are_options(variables):
 
 
 def test_the_longest_answer_fits_into_the_drain():
-    """compose and Kubernetes leave --timeout as it is: nothing that runs is cut, then."""
+    """compose and Kubernetes keep the default of --timeout, so no running answer is cut."""
     default = re.search(r"`LINNET_TIMEOUT` \| `(\d+)`", run("serve", "--help=markdown").stdout)
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["x-linnet"]["environment"]
     deployment = yaml.safe_load((DEPLOY / "k8s/base/deployment.yaml").read_text())
@@ -103,7 +103,7 @@ def tracked(*patterns):
 
 
 def flags_named_behind_commands(text):
-    """[(command, flag)] of what is written as `linnet COMMAND --flag ...`, over lines that go on."""
+    """[(command, flag)] of every `linnet COMMAND --flag ...` in the text, over continued lines."""
     text = text.replace("\\\n", " ")
     for command, rest in re.findall(rf"\blinnet ({'|'.join(COMMANDS)})\b([^\n`#|]*)", text):
         yield from ((command, flag) for flag in re.findall(r"(?<!\S)--(?:no-)?([a-z][\w-]+)", rest))

@@ -1,5 +1,5 @@
-"""deploy/debian: the unit and the configuration name options that exist, and the unit closes what it can. The package
-itself is built and installed by tests/package.sh."""
+"""deploy/debian: the unit and the configuration name options that exist, and the unit sets every restriction that it
+can. The package itself is built and installed by tests/package.sh."""
 
 import re
 import shutil

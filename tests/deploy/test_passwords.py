@@ -1,5 +1,5 @@
-"""Redis in compose and in Kubernetes: started by the very commands of deploy/, it asks for a password that no list of
-processes shows, and Linnet has it from the file that deploy/ names."""
+"""Redis in compose and in Kubernetes. Started by the very commands of deploy/, it asks for a password that no list of
+processes shows, and Linnet reads it from the file that deploy/ names."""
 
 import os
 import re

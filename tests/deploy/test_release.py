@@ -1,4 +1,4 @@
-"""What a release is made of: one version, and an installation that works by itself."""
+"""The parts of a release: one version, and an installation that works by itself."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""scripts/sbom: what it says of a package and of an image is what is in them, and its checker finds faults."""
+"""scripts/sbom: its lists equal the contents of a package and of an image, and its checker finds faults."""
 
 import copy
 import hashlib

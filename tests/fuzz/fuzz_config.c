@@ -1,4 +1,4 @@
-/* config.json, our own or Hugging Face's: what is accepted is within the limits of
+/* config.json, Linnet's own or Hugging Face's: an accepted config is within the limits of
    docs/weights-format.md. */
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /*
- * What a client sends, in two cuts: as a whole and in pieces. Both come out alike, and what comes
- * out is plain: a request that is handed on has CR LF at every line's end and no control character,
- * and a second pass changes nothing.
+ * A client's bytes, as a whole and in pieces. Both give the same result. A request that passes has
+ * CR LF at the end of every line and no control character, and a second pass changes nothing.
  */
 #include <stdlib.h>
 #include <string.h>

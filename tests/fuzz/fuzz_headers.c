@@ -11,7 +11,7 @@
 
 enum { MAX_BODY = 65536 };
 
-/* What is counted here once more, in the simplest way. */
+/* The header fields, counted once more in the simplest way. */
 typedef struct seen {
     int n_lengths, n_encodings, n_hosts, n_lines;
     bool odd; /* a name that is no word, or a control character */

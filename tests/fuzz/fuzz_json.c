@@ -1,6 +1,6 @@
 /*
- * JSON bodies: the first byte chooses the route, the rest is the body. What is accepted lies within
- * the ranges that the readers promise; what is refused names a field.
+ * JSON bodies: the first byte chooses the route, the rest is the body. Accepted values lie within
+ * the ranges that the readers promise; an error names a field.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static void check_prompts(const lx_completion_params *p)
     MUST(p->n_prompts >= 1 && p->n_prompts <= LX_MAX_PROMPTS);
     for (int32_t i = 0; i < p->n_prompts; i++) {
         const lx_prompt *one = &p->prompts[i];
-        if (p->state != NULL) { /* one that stands for the state's */
+        if (p->state != NULL) { /* one in place of the state's */
             MUST(p->n_prompts == 1 && one->text == NULL && one->ids == NULL && p->state[0] != '\0');
             continue;
         }
@@ -145,7 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     if (n == 0)
         return 0;
-    char *body = malloc(n); /* of the exact size and without a NUL behind, n - 1 is used */
+    char *body = malloc(n); /* of the exact size and without a NUL after it; n - 1 bytes are used */
     MUST(body != NULL);
     memcpy(body, data + 1, n - 1);
     check_scan(body, n - 1);

@@ -1,6 +1,6 @@
 /*
- * Forms: the first line is the content type, the rest the body. Parts of an accepted one lie in the
- * body, one behind the other; what is asked of a sound is within its limits.
+ * Forms: the first line is the content type, the rest the body. The parts of an accepted form lie
+ * in the body, one after the other, and a sound's fields are within their limits.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static void check_parts(const lx_multipart *m, const char *body, size_t n)
     }
 }
 
-/* What a route makes of the same form. */
+/* The request that a route makes of the form. */
 static void check_request(const char *type, const char *body, size_t n)
 {
     lx_transcription_params p;

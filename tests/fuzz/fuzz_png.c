@@ -1,4 +1,4 @@
-/* PNG: what is read is written and read again, unchanged. */
+/* PNG: a picture that was read can be written and read again, unchanged. */
 #include <stdlib.h>
 #include <string.h>
 

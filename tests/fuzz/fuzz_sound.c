@@ -1,4 +1,5 @@
-/* Sound files: what is read has its limits, is the same twice, and gives finite features. */
+/* Sound files: an accepted sound is within its limits, reads the same twice, and gives finite
+   features. */
 #include <math.h>
 #include <string.h>
 

@@ -1,8 +1,7 @@
 /*
- * States as bytes. The size and the CRC are made right first, since nothing else would ever get
- * past them; what is accepted then has sizes that fit, and is written again as the same bytes, or
- * in the newest version.
- * Nothing at all is accepted with a key.
+ * States as bytes. The size and the CRC are set right first, because no other input would get past
+ * them. An accepted state has sizes that fit, and is written again as the same bytes or in the
+ * newest version. With a key, no input is accepted.
  */
 #include <stdlib.h>
 #include <string.h>

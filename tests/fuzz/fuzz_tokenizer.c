@@ -1,5 +1,5 @@
 /*
- * Files of tokenizers, and text for what was accepted: up to the first NUL the file, then the text.
+ * Files of tokenizers, and text for an accepted one: the file up to the first NUL, then the text.
  * Ids are in range, token by token gives the same characters as all at once, and every token has a
  * text or none.
  */

@@ -139,7 +139,7 @@ def tokenizer_file(letters: list[str], merges: list[list[str]], **fields) -> dic
 
 
 def tokenizers() -> dict[str, bytes]:
-    """A file of each family; what follows the first NUL is the text that is encoded."""
+    """A file of each family; the text after the first NUL is encoded."""
     replace = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
     split = {"type": "Split", "pattern": {"Regex": r"(?i:'s)|[^\r\n\p{L}]?\p{L}+|\p{N}{1,3}|\s+(?!\S)|\s+"},
              "behavior": "Isolated", "invert": False}
@@ -159,7 +159,7 @@ def tokenizers() -> dict[str, bytes]:
     files["fallback"]["model"] |= {"byte_fallback": True}
     seeds = {name: json.dumps(file).encode() + b"\0 ab <s> b's 12\xc3\xa9" for name, file in files.items()}
     seeds["metaspace"] = json.dumps(files["metaspace"]).encode() + b"\0 ab <s> ba  b"
-    # A name of the file is said in an error.
+    # An error quotes a name of the file.
     seeds["bad-name"] = seeds["metaspace"].replace(b'"<s>": {"id": "<s>", "ids": [400]', b'"<s\x7f>": {"id": "<s>", "ids": 400')
     seeds["bad-name"] = seeds["bad-name"].replace(b'[{"SpecialToken": {"id": "<s>"}}', b'[{"SpecialToken": {"id": "<s\x7f>"}}')
     world = "".join(f"{b + 1} {bytes([b])!r} 1\n" for b in range(256)) + "300 'ab' 2\n301 'a\\u00e9' 3\n"
@@ -262,7 +262,7 @@ def heads() -> dict[str, bytes]:
 
 
 def clients() -> dict[str, bytes]:
-    """What comes on a connection; the first byte also says in which pieces."""
+    """The bytes of a connection; the first byte also chooses the pieces."""
     post = b"POST /x HTTP/1.1\r\nHost: h\r\n"
     chunked = post + b"Transfer-Encoding: chunked\r\n\r\n"
     return {

@@ -33,7 +33,7 @@ def crc(data: bytes, polynomial: int, bits: int) -> int:
 
 
 def flac(n: int = SAMPLES, claimed: int = SAMPLES, wrong: bool = False) -> bytes:
-    """Blocks of 192 samples of 16 bits, each stored as it is; the rate stands in the head alone."""
+    """Blocks of 192 samples of 16 bits, each stored unpacked; only the header has the rate."""
     info = struct.pack(">HH", 192, 192) + bytes(6) + struct.pack(">Q", RATE << 44 | 15 << 36 | claimed) + bytes(16)
     out = b"fLaC\x80" + len(info).to_bytes(3, "big") + info
     for number, first in enumerate(range(0, n, 192)):

@@ -1,6 +1,6 @@
 /*
- * Fuzzing of what reads bytes from outside: requests' heads, JSON bodies, forms, PNG pictures,
- * sounds, and the files of a model folder. A subject takes any bytes; whatever it accepts must be
+ * Fuzzing of readers of bytes from outside: requests' heads, JSON bodies, forms, PNG pictures,
+ * sounds, and the files of a model folder. A subject takes any bytes; an accepted input must be
  * consistent, otherwise it traps.
  *
  * Built by clang with libFuzzer (preset `fuzz`) it is a fuzzer, see tests/fuzz/run; in every other
@@ -26,10 +26,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 /* A path under which the bytes can be read, until the next call. */
 const char *subject_file(const uint8_t *data, size_t n);
 
-/* An error must say what it is, in one line. */
+/* Checks that the error has a text of one line. */
 void subject_check_text(lx_status got, const lx_error *err);
 
-/* Likewise, and its status must blame the bytes. */
+/* Checks that the error has a text of one line, and that its status blames the bytes. */
 void subject_check_error(lx_status got, const lx_error *err);
 
 #endif

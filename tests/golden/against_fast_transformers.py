@@ -3,9 +3,9 @@
     python3 tests/golden/against_fast_transformers.py
 
 For every kind that weights/convert/fast_transformers.py takes a model around TransformerEncoderBuilder's encoder, and
-where the library has one its recurrent twin, scores a picture; so does the program (build/linnet, or LINNET). Wants torch
-and pytorch-fast-transformers, and says so where they are not there. Prints the largest difference in bits of a value;
-more than 1e-3 is an error.
+where the library has one its recurrent twin, scores a picture; so does the program (build/linnet, or LINNET). Needs
+torch and pytorch-fast-transformers, and reports their absence. Prints the largest difference in bits of a value; more
+than 1e-3 is an error.
 """
 
 import importlib.util

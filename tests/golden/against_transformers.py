@@ -35,7 +35,7 @@ def compare(name, config, tensors, reading):
 
 
 def compare_lightning():
-    """One layer: their models of this kind have experts behind it."""
+    """One layer, because models of this kind in transformers have experts after it."""
     worst = 0.0
     for layer in range(3):
         config = transformers.MiniMaxConfig(hidden_size=16, num_attention_heads=3, head_dim=6, num_hidden_layers=3, block_size=7,

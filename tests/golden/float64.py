@@ -1,8 +1,8 @@
 """The model in float64, computed independently of the C program.
 
-Follows the recurrent form of every kind of attention token by token, the linear one after the paper
-(Katharopoulos et al. 2020, eq. 16-20), the others by the sets of tokens that docs/weights-format.md says; only
-PyTorch's basic operations are used and nothing of weights/train.
+Follows the recurrent form of every kind of attention token by token, with the basic operations of PyTorch only, and
+without weights/train. The linear kind follows the paper (Katharopoulos et al. 2020, eq. 16-20), the others the sets of
+tokens of docs/weights-format.md.
 """
 
 import json

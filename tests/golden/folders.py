@@ -1,8 +1,8 @@
-"""Small models of recurrent kinds as flash-linear-attention and transformers write them: config.json, and what tensors
-it asks for. For float64 readings (kinds.py) and for tests over HTTP, which fill them with any numbers."""
+"""Small models of recurrent kinds as flash-linear-attention and transformers write them: config.json, and its tensors.
+For float64 readings (kinds.py) and for tests over HTTP, which fill them with any numbers."""
 
 def tensor(shape, mean=0.0, scale=None, dtype="F32"):
-    """By default spread so that a product keeps the size of what it is given."""
+    """The default spread keeps the size of a product that of its input."""
     return {"shape": shape, "mean": mean, "scale": scale if scale is not None else (3 / shape[-1]) ** 0.5, "dtype": dtype}
 
 
@@ -24,7 +24,7 @@ ATTN = {"layers": [1], "num_heads": 4, "num_kv_heads": 2, "qkv_bias": False, "wi
 
 
 def fla_tensors(c, mixer):
-    """mixer: a layer's tensors behind attn."""
+    """mixer: a layer's tensors after attn."""
     d, hidden = c["hidden_size"], c["intermediate_size"]
     out = {"model.embeddings.weight": tensor([c["vocab_size"], d], 0, 0.5)}
     for i in range(c["num_hidden_layers"]):
@@ -302,5 +302,5 @@ def qwen_tensors(c):
 
 
 def in_bf16(tensors):
-    """But for what trainers keep in f32."""
+    """Except the tensors that trainers keep in f32."""
     return {name: t if name.endswith(("A_log", "dt_bias")) else t | {"dtype": "BF16"} for name, t in tensors.items()}

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/hearing: small random models of speech, and what each says of random rows, in float64.
+"""Makes tests/golden/hearing: small random speech models, and their log-probabilities for random rows, in float64.
 
     python3 tests/golden/generate_hearing.py tests/golden/hearing
 
-A folder for each of KINDS holds the model and hears.bin, little-endian: "LXGOLH1\\0", int32 inputs, floats of a row, ids; then
-for each input int32 rows, the rows and their log-probabilities as float32.
+Each of KINDS has a folder with the model and hears.bin, little-endian: "LXGOLH1\\0", int32 inputs, floats per row, ids.
+Then for each input: int32 rows, the rows, and their log-probabilities as float32.
 """
 
 import json

@@ -5,9 +5,9 @@
     python3 tests/golden/generate_images.py --tiny tests/golden/mixture
     for map in relu relu2 exp; do python3 tests/golden/generate_images.py tests/golden/$map tests/golden/$map; done
 
---tiny first writes a small random model with a mixture head, some of its components very narrow,
-into the folder. images.bin, little-endian: "LXGOLI1\0", int32 images, values of each N, its first or all; then for
-each image N uint8 values and N float32 log-probabilities in nats.
+--tiny first writes a small random model with a mixture head, some of its components very narrow, into the folder.
+images.bin, little-endian: "LXGOLI1\0", int32 images, values per image N, its first or all. Then for each image: N uint8
+values and N float32 log-probabilities in nats.
 """
 
 import json

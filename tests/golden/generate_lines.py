@@ -6,9 +6,9 @@ copies, or beginnings and poems.
     python3 tests/golden/generate_lines.py tests/golden/copy weights/copy/*/
     python3 tests/golden/generate_lines.py tests/golden/poem weights/poem
 
-MODEL.bin, little-endian: "LXGOLD1\\0", int32 pairs, vocabulary size V, inputs I, logits a row K; then
-for each pair: int32 rows, rows x I input ids, and for each row K float32 logits of the ids
-(row * 7919 + k * 104729) mod V, float32 log-sum-exp, float32 largest logit, int32 its id.
+MODEL.bin, little-endian: "LXGOLD1\\0", int32 pairs, vocabulary size V, inputs I, logits per row K. Then for each pair:
+int32 rows and rows x I input ids. Then for each row: K float32 logits of the ids (row * 7919 + k * 104729) mod V,
+float32 log-sum-exp, float32 largest logit, int32 its id.
 """
 
 import json

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Chat templates in Jinja, rendered by Python's jinja2 with the settings of Hugging Face's transformers: what
-tests/unit/model/test_jinja.c expects.
+"""Chat templates in Jinja, rendered by Python's jinja2 with the settings of Hugging Face's transformers, for
+tests/unit/model/test_jinja.c.
 
     python3 tests/golden/jinja.py            writes tests/golden/jinja/cases.json (needs the package jinja2)
     python3 tests/golden/jinja.py FOLDER     renders each *.jinja of a folder with every conversation below, and
-                                             writes the same kind of file to standard output: for templates that
-                                             are not part of this repository
+                                             writes such a file to standard output, for templates
+                                             outside this repository
 """
 
 import datetime

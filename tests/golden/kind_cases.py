@@ -1,8 +1,8 @@
-"""Cases for kinds.py: small models, and what is refused of their configs.
+"""Cases for kinds.py: small models, and configs that must be refused.
 
-`python3 tests/golden/kind_cases.py` writes tests/golden/kinds/NAME.json: a config.json, tensors by shape and spread, whose
-values both sides take from the same generator, tokens, and some of the logits. test_golden_kinds holds the C program
-to them.
+`python3 tests/golden/kind_cases.py` writes tests/golden/kinds/NAME.json: a config.json, tensors by shape and spread,
+tokens, and some of the logits. Both sides take the tensors' values from one generator. test_golden_kinds compares the C
+program with these files.
 """
 
 import json
@@ -116,7 +116,7 @@ def cases():
     yield from other_cases()
 
 
-# What is refused of a case's config, and what is said then.
+# Changes to a case's config that must be refused, and the error of each.
 REFUSED = {
     "gated_deltanet": [
         ({"model_type": "gated_deltanet2"}, "model_type gated_deltanet2 is not supported: those that are"),

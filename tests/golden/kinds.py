@@ -1,5 +1,5 @@
 """Models of recurrent kinds in float64, read from Hugging Face folders independently of the C program: only their
-equations, one token after the other, and numpy. The C program is held to them by the cases of kind_cases.py.
+equations, token by token, in numpy. The cases of kind_cases.py compare the C program with them.
 """
 
 import numpy
@@ -59,15 +59,15 @@ def l2(x):
 
 
 def convolved(rows, weight):
-    """rows: all inputs up to now, [t, channels]; weight [channels, 1, taps]. What it makes of the last."""
+    """rows: all inputs up to now, [t, channels]; weight [channels, 1, taps]. Returns the last output."""
     taps = weight.shape[-1]
     padded = numpy.concatenate([numpy.zeros((taps, rows.shape[1])), rows])[-taps:]
     return (padded * weight[:, 0].T).sum(0)
 
 
 class Rows:
-    """What a layer remembers: every row it was given, by name. `layer` and `model`, all tensors, are what it is of,
-    `position` is how many tokens came before."""
+    """A layer's memory: every row that it was given, by name. `layer` and `model` hold all tensors, `position` is the
+    number of earlier tokens."""
 
     def __init__(self, layer=0, model=None):
         self.rows, self.states, self.layer, self.model, self.position = {}, {}, layer, model, 0
@@ -193,7 +193,7 @@ def layer_norm(x, weight, bias, eps):
 
 
 def before(memory, name, x):
-    """The row before x, which is remembered."""
+    """Returns the row before x, and keeps x."""
     rows = memory.append(name, x)
     return rows[-2] if len(rows) > 1 else numpy.zeros_like(x)
 
@@ -249,7 +249,7 @@ def low_rank(w, name, x, middle=lambda x: x):
 
 
 def rwkv7_mixer(w, c, memory, x, first):
-    """first: v of layer 0, None there. What comes out, and v."""
+    """first: v of layer 0, None there. The output, and v."""
     size, delta = c["head_dim"], before(memory, "x", x) - x
     mixed = {name: x + delta * w[f"x_{name}"].reshape(-1) for name in "rwkvag"}
     r, k, v = (w[f"{name}_proj.weight"] @ mixed[name] for name in "rkv")
@@ -292,7 +292,7 @@ def rwkv7(w, c, ids):
 
 
 def softmax_layer(w, c, memory, x):
-    """What `attn` makes of a layer."""
+    """The mixer that `attn` names for a layer."""
     own = c["attn"]
     heads, shared = own["num_heads"], own["num_heads"] // (own.get("num_kv_heads") or own["num_heads"])
     q, k, v = ((w[f"{part}_proj.weight"] @ x + w.get(f"{part}_proj.bias", 0)).reshape(-1, len(x) // heads) for part in "qkv")
@@ -336,7 +336,7 @@ def fla_model(mixer):
 
 
 def lightning_mixer(w, c, layer, state, x):
-    """x: all rows. The state is there for a layer's heads, [K, V] each, and changes."""
+    """x: all rows. The state of a layer's heads, [K, V] each, which changes."""
     heads, size = c["n_heads"], c["d_key"]
     steep = 1 - layer / (c["n_layers"] - 1 + 1e-5) + 1e-5
     out = []

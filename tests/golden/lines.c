@@ -1,7 +1,7 @@
 /*
  * Logits of pairs of lines, couplets, sequences and their copies, or beginnings and poems, against
- * MODEL.bin, every row of every pair. Also checked: the input rows that the task makes are the ones
- * of the fixture.
+ * MODEL.bin, every row of every pair. The input rows that the task makes must also equal the
+ * fixture's.
  */
 #include <math.h>
 #include <stdio.h>

@@ -17,7 +17,7 @@
 
 static int passed, failed;
 static const char *only, *only_isa; /* back end, instruction set; NULL: all */
-static bool slow;                   /* the one that runs */
+static bool slow;                   /* the running test */
 
 void golden_count(bool ok, const char *fmt, ...)
 {

@@ -1,11 +1,11 @@
-"""Makes operators/KIND.txt: what the reference functions of flash-linear-attention give for random inputs of one head.
+"""Makes operators/KIND.txt: results of the reference functions of flash-linear-attention for random inputs of one head.
 
     python3 tests/golden/operators.py FOLDER
 
-FOLDER is that of the package, or an unpacked wheel of fla-core: its files are loaded one by one, so that nothing but torch
-and einops is wanted. The conformance test operators_equal_those_of_fla holds the back ends to them. A file: tokens, K
-and V; then numbers, a line a token: q, k, v, w (what the state is multiplied by, 1 or K of them), a, b, beta, u, y; an array that
-the kind has not is an empty line.
+FOLDER is that of the package, or an unpacked wheel of fla-core. Its files are loaded one by one, which needs only torch
+and einops. The conformance test operators_equal_those_of_fla compares the back ends with them. A file holds tokens, K
+and V; then one line of numbers per token: q, k, v, w (the factors of the state, 1 or K), a, b, beta, u, y. A line is
+empty where the kind has no such array.
 """
 
 import importlib.util

@@ -1,5 +1,5 @@
 """Which tokens token i sees in a head, by kinds of softmax attention (docs/weights-format.md): SEES[kind](own, head, i)
-with the object of config.json that names the kind. What lies before 0 or behind i is not there."""
+with the object of config.json that names the kind. Positions before 0 or after i do not exist."""
 
 
 def in_turn(values, head):

@@ -1,5 +1,5 @@
-"""Models that see their whole input, in float64: every row from all rows, by the equations of docs/weights-format.md, with
-PyTorch's basic operations and nothing of weights/train.
+"""Models that read their whole input, in float64: every row from all rows, by the equations of model/mixers/, with
+PyTorch's basic operations and without weights/train.
 """
 
 import torch

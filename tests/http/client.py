@@ -1,7 +1,7 @@
 """Small HTTP clients for the tests: one blocking, one for a thousand connections, one for raw bytes.
 
-They are written on sockets on purpose. A library would repair, pool, retry or hide exactly what is
-to be seen here: the order of bytes, the moment a connection closes, a header that is there twice.
+They are written on sockets on purpose. A library would repair, pool, retry or hide exactly the facts that these tests
+check: the order of bytes, the moment a connection closes, a repeated header.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ def parse_head(head):
 
 
 def parse_replies(data):
-    """All complete answers in `data`, and what is left over. For answers to anything but HEAD."""
+    """All complete answers in `data`, and the rest of the bytes. For answers to anything but HEAD."""
     replies = []
     while data:
         head, mark, rest = data.partition(b"\r\n\r\n")
@@ -139,7 +139,7 @@ def exchange(port, data, timeout=PATIENCE):
         try:
             sock.sendall(data)
         except OSError:
-            pass  # refused while sending: the answer may be there all the same
+            pass  # refused while sending: the answer may have arrived nevertheless
         return read_all(sock, timeout)
 
 

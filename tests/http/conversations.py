@@ -1,4 +1,4 @@
-"""An answer in turns: each turn goes on from the state that the turn before has left."""
+"""An answer in turns: each turn continues from the state of the turn before."""
 
 from dataclasses import dataclass, field
 
@@ -32,7 +32,7 @@ def state_of(answer):
 
 @dataclass
 class Conversation:
-    """What a client holds of an answer that is made in turns."""
+    """The client's side of an answer that is made in turns."""
 
     prompt: str
     seed: int

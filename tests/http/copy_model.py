@@ -1,5 +1,5 @@
-"""Small models of the copy task with random weights, written as model folders. What they write is no copy; what is
-tested does not depend on that."""
+"""Small models of the copy task with random weights, written as model folders. Their answers are no copies; no test
+depends on that."""
 
 import json
 

@@ -52,7 +52,8 @@ def tokenizer_of_all():
 
 
 def write(folder, config, tensors_of, seed=1, shards=0):
-    """tensors_of: of folders.py, what the config asks for; in so many shards, or in one file. Returns the tokenizer."""
+    """tensors_of: of folders.py, the tensors that the config asks for; in so many shards, or in one file. Returns the
+    tokenizer."""
     folder.mkdir(parents=True)
     tokenizer = tokenizer_of_all()
     own = {"vocab_size": tokenizer.get_vocab_size() + 6, "eos_token_id": 3, "bos_token_id": 2}

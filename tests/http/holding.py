@@ -1,7 +1,6 @@
-"""A request that outlasts any look at the server: so many samples that a few slots need a long time for
-them, some ten seconds on the fastest machine. A test that needs a slot to be taken or a queue to stand sends
-it, looks for as long as it takes, and leaves: the test depends on no machine's speed, and the work is
-never done."""
+"""A request that outlasts any look at the server: so many samples that a few slots need a long time for them, some ten
+seconds on the fastest machine. A test sends it when it needs a taken slot or a standing queue, looks for as long as
+that takes, and leaves. So the test depends on no machine's speed, and the work is never done."""
 
 import client
 import lines
@@ -9,10 +8,10 @@ from server import wait_until
 
 FLAGS = ("--max-n", "4096")  # of a server that takes it
 LONG = lines.of_length(32)
-DRAIN = ("--drain-timeout", "600")  # time enough for what has to be finished
+DRAIN = ("--drain-timeout", "600")  # enough time for all work that must finish
 ENDLESS = {"prompt": LONG, "n": 4096}
 TOKENS = 4096 * 32
-# The same of pictures, for a server with these flags.
+# Pictures that outlast any look, for a server with these flags.
 IMAGE_FLAGS = ("--max-images", "40000")
 ENDLESS_IMAGES = {"n": 40_000}
 

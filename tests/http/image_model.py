@@ -1,6 +1,6 @@
 """Small image models with random weights, written as model folders: real forward passes in no time.
 
-Their pictures make no sense; what is tested does not depend on that.
+Their pictures make no sense; no test depends on that.
 """
 
 import json
@@ -75,7 +75,7 @@ def product(name, rows, columns):
 
 
 def compressed_shapes(layer, own, keys, values):
-    """Of `memory_compressed` what it has beside others."""
+    """The extra parameters of `memory_compressed`."""
     result, heads = {}, own["n_heads"]
     for name, all_heads in (("k", keys), ("v", values)):
         rows, n = own["factor"] * all_heads, all_heads // heads

@@ -1,4 +1,4 @@
-"""Requests to the images routes and what comes back, for several test files."""
+"""Requests to the images routes and their answers, for several test files."""
 
 import base64
 import json
@@ -66,7 +66,7 @@ def states_of_every_value(port, size, **fields):
 
 
 def picture_from(port, state, **fields):
-    """The file that an image ends as which goes on from a state."""
+    """The final file of an image that continues from a state."""
     (data,) = files(generate_ok(port, **fields, state=state))
     return data
 
@@ -107,7 +107,7 @@ def pictures(answer):
 
 
 def content(answer):
-    """All of an answer that the request decides: not the time, and not what was cached."""
+    """All fields of an answer that the request decides: not the time, and not the cached tokens."""
     usage = {k: v for k, v in answer["usage"].items() if k != "input_tokens_details"}
     return {k: v for k, v in answer.items() if k not in ("created", "timings")} | {"usage": usage}
 
@@ -118,7 +118,7 @@ def name_of(parameter):
 
 
 def a_picture(width=WIDTH, height=HEIGHT, channels=1):
-    """Values that are all different from what a model would guess."""
+    """Values that all differ from a model's likely guesses."""
     return bytes((i * 37 + i // 7 * 11) % 256 for i in range(width * height * channels))
 
 
@@ -167,7 +167,7 @@ def completed(events):
 
 
 def told_values(events, start):
-    """The values of each sample, put together; each event must go on where the last one ended."""
+    """The values of each sample, put together; each event must begin where the last one ended."""
     told = {}
     for event in of_kind(events, "values"):
         have = told.setdefault(event["index"], [])

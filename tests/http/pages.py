@@ -16,7 +16,7 @@ def commands(page):
 
 
 def environment(place):
-    """`linnet` and `python3` are those under test; what CHECK_LINNET names is given to a Python script as --linnet."""
+    """`linnet` and `python3` are those under test; a Python script gets the program of CHECK_LINNET as --linnet."""
     tools = place / "tools"
     if not tools.exists():
         tools.mkdir()

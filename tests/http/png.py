@@ -1,4 +1,4 @@
-"""PNG files in a few lines, so that what the server reads and writes is judged by other code."""
+"""PNG files in a few lines, so that other code judges the server's reading and writing."""
 
 import struct
 import zlib

@@ -1,6 +1,6 @@
-"""A small model of poems with random weights, as flash-linear-attention writes its own, with the tokenizer that
-weights/train/poem.py writes: characters, and bytes for what is none of them. What it says makes no sense; the forms that
-it keeps do not depend on that."""
+"""A small model of poems with random weights, as flash-linear-attention writes its own, with the tokenizer of
+weights/train/poem.py: characters, and bytes for the rest. Its words make no sense; the forms that it keeps do not
+depend on that."""
 
 import json
 import random

@@ -42,7 +42,8 @@ def run(*args, timeout=180, **options):
 
 
 def run_on_terminal(name, *args):
-    """Exit status, what the program writes to `stdout` or `stderr` where that is a terminal, and what to the other."""
+    """Exit status, the program's output to `stdout` or `stderr` where that is a terminal, and its output to the second
+    of them."""
     reader, writer = pty.openpty()
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, name: writer}
     with subprocess.Popen([LINNET, *map(str, args)], env=environment(), **streams) as process:
@@ -154,7 +155,7 @@ class Server:
         finally:
             self.kill()
 
-    # --- what the server says of itself ---
+    # --- the server's own figures ---
 
     def metrics(self, begin=""):
         """{(name, ((label, value), ...)): number}, from /metrics; of the names that begin so."""

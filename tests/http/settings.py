@@ -1,4 +1,4 @@
-"""What is tested: the program, the model it serves."""
+"""The program under test, and the model that it serves."""
 
 import os
 from pathlib import Path

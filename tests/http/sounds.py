@@ -20,7 +20,7 @@ MODEL = "ears"
 
 
 def babble(seconds, seed=1, rate=8000):
-    """Tones that change ten times a second, with noise: [n] of -1 .. 1."""
+    """Tones that change ten times per second, with noise: [n] of -1 .. 1."""
     rng, samples = random.Random(seed), []
     for _ in range(math.ceil(seconds * 10)):
         tones = [(rng.uniform(100, rate / 2.5), rng.uniform(0, 0.3)) for _ in range(3)]
@@ -34,7 +34,7 @@ def babble(seconds, seed=1, rate=8000):
 
 
 def wav(samples, rate=8000, channels=1, claims=None):
-    """16 bits; `claims`: what its head says of the bytes of its samples."""
+    """16 bits; `claims`: the number of bytes of samples by its header."""
     data = b"".join(struct.pack("<h", round(x * 32767)) * channels for x in samples)
     form = struct.pack("<HHIIHH", 1, channels, rate, 2 * channels * rate, 2 * channels, 16)
     size = len(data) if claims is None else claims

@@ -1,4 +1,4 @@
-"""A program on a terminal of its own: what is typed, and what stands there then."""
+"""A program on a terminal of its own: typed keys, and the resulting screen."""
 
 import os
 import pty
@@ -15,7 +15,7 @@ from settings import LINNET
 
 
 def take_terminal():
-    """In the new process. What runs the tests in the background may have taught it to ignore ^C."""
+    """In the new process. The runner of the tests may have made it ignore ^C."""
     os.close(os.open(os.ttyname(0), os.O_RDWR))
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -30,7 +30,7 @@ class Terminal:
                                         env={**environment(), "TERM": "dumb", "LC_ALL": locale})
         os.close(slave)
         self.raw = b""
-        self.seen = 0  # of raw, in what the last call of `until` gave back
+        self.seen = 0  # of raw, in the result of the last call of `until`
 
     def __enter__(self):
         return self
@@ -51,7 +51,7 @@ class Terminal:
         return part
 
     def until(self, pattern, timeout=60):
-        """What comes until the pattern is there, it too; after what the call before gave back."""
+        """The output up to the pattern and with it; starts after the result of the call before."""
         end = time.monotonic() + timeout
         while not (found := re.search(pattern.encode(), self.raw[self.seen:], re.DOTALL)):
             assert self._read(end), f"it ended: {self.raw[self.seen:]}"
@@ -75,6 +75,6 @@ class Terminal:
         """Its exit status, when it has ended by itself."""
         end = time.monotonic() + timeout
         while True:
-            if not self._read(end):  # all that it wrote
+            if not self._read(end):  # to the end of its output
                 break
         return self.process.wait(timeout)

@@ -1,8 +1,10 @@
-"""docs/adding-a-kind.md, tried literally: in a copy of the tree the files that the page shows, and no others, make kinds that
-the build finds and that keep the laws of kinds. The first, a pattern of rows, is served, kept, forked, looked into and
-trained; the second, a recurrence, is served from Linnet's own folder and from one of another program.
+"""docs/adding-a-kind.md, tried literally: in a copy of the tree the files that the page shows, and no others, make
+kinds that the build finds and that keep the laws of kinds. The first, a pattern of rows, is served, kept, forked,
+inspected and trained. The second, a recurrence, is served from Linnet's own folder and from a folder of another
+program. The first, a pattern of rows, is served, kept, forked, looked into and trained; the second, a recurrence, is
+served from Linnet's own folder and from one of another program.
 
-Only what includes the list of kinds is compiled again; the rest is of the build under test.
+Only files that include the list of kinds are compiled again; the rest is of the build under test.
 """
 
 import base64

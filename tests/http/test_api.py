@@ -1,4 +1,4 @@
-"""What a completion, a stream and the small routes look like to a client."""
+"""A completion, a stream and the small routes, as a client sees them."""
 
 import json
 

@@ -63,7 +63,7 @@ FRAMES = {
 
 @pytest.mark.parametrize("data", FRAMES.values(), ids=FRAMES.keys())
 def test_bad_frame_is_refused_and_nothing_is_smuggled(port, data):
-    """At most one answer, a refusal in the envelope, then closed: what follows is no second request."""
+    """At most one answer, a refusal in the envelope, then closed: later bytes are no second request."""
     replies, rest = client.parse_replies(client.exchange(port, data, 10))
     assert len(replies) <= 1 and not rest
     for reply in replies:
@@ -193,7 +193,7 @@ def test_body_that_stops_and_closes_is_forgotten(server):
 def rests(server):
     """Half a second in which the server has hardly worked."""
     before = server.cpu_seconds()
-    time.sleep(0.5)  # check-tests: what is measured is this span
+    time.sleep(0.5)  # check-tests: the test measures this span
     return server.cpu_seconds() - before < 0.1
 
 
@@ -228,7 +228,7 @@ def test_ten_thousand_idle_connections():
 
 
 def test_more_connections_than_allowed():
-    """With its limit reached the server serves again as soon as the others have gone."""
+    """At its limit of connections the server serves again as soon as clients have gone."""
     with Server("--max-connections", "64") as server:
         sockets = [client.connect(server.port) for _ in range(200)]
         wait_until(lambda: server.open_files() > 64, 60, "as many connections as are allowed")

@@ -206,7 +206,7 @@ def bad_masks():
 def test_bad_mask(image_port, name, data):
     check_refused(edit(image_port, FULL, data), "mask")
     check_refused(edit_json(image_port, FULL, data), "mask")
-    check_refused(edit(image_port, data), "mask")  # as what the image says of itself
+    check_refused(edit(image_port, data), "mask")  # as by the image's own description
 
 
 def test_a_mask_wants_a_whole_image(image_port):
@@ -315,14 +315,14 @@ def test_bad_scores(image_port):
 
 
 def test_lengths_that_lie(image_port):
-    """A chunk whose length points far behind the file."""
+    """A chunk whose length points far past the end of the file."""
     for size in (2**31 - 1, 2**32 - 1, 10**6):
         data = FULL[:33] + struct.pack(">I", size) + FULL[37:]
         check_refused(edit(image_port, data), "image")
 
 
 def test_data_behind_the_picture_is_not_expanded(image_server):
-    """60 MB of zeros in 60 kB behind the last row: refused in the time of a small picture."""
+    """60 MB of zeros in 60 kB after the last row: refused in the time of a small picture."""
     def cost(picture, status):
         before = image_server.cpu_seconds()
         for _ in range(20):

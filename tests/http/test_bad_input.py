@@ -1,4 +1,4 @@
-"""Whatever a client sends: a 4xx that names the field, and a server that is as well as before.
+"""Bad input of clients: each gets a 4xx that names the field, and the server stays as well as before.
 
 The `server` fixture checks after every test that the server is alive, idle and answers.
 """

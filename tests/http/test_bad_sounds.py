@@ -149,7 +149,7 @@ def test_bad_file(speech_port, name):
 
 
 def test_an_hour(speech_server):
-    """Refused by its length, by what its head says or by what is found, in no more than what the longest sound takes."""
+    """Refused by its length, its header or its samples, in no more time than the longest sound takes."""
     sound = an_hour()
     before, start = speech_server.resident_bytes(), time.monotonic()
     for _ in range(5):
@@ -159,7 +159,8 @@ def test_an_hour(speech_server):
 
 
 def test_claims_of_a_head(speech_server):
-    """Samples that are not there are not believed: the file is cut, or what it has is heard."""
+    """A header's number of missing samples is not believed: the file is refused as truncated, or its existing samples
+    are transcribed."""
     before = speech_server.resident_bytes()
     for claims in (0xFFFFFFF0, 1 << 30, 0):
         assert transcribe(speech_server.port, wav(babble(0.5), claims=claims)).status in (200, 400)

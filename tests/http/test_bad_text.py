@@ -1,5 +1,5 @@
-"""What models of text refuse, on every route that takes a text: each a clear 4xx that names its field, beside a stream that
-does not notice, and nothing is kept of it."""
+"""Requests that models of text refuse, on every route that takes a text. Each gets a clear 4xx that names its field, a
+running stream does not notice, and the server keeps no data of the request."""
 
 import concurrent.futures
 import json
@@ -144,7 +144,7 @@ def test_sampling_out_of_range(port, route, field, value):
 
 @pytest.mark.parametrize("route, model", [(chat, "bytes"), (response, "bytes"), (response, "words")])  # which has no template
 def test_a_stop_across_the_border_of_tokens(port, route, model):
-    """Its characters are of several tokens, and its last one may be a part of a token that goes on."""
+    """Its characters have several tokens, and its last one may be a part of a token that continues."""
     path, body = route("hello")
     limit = "max_output_tokens" if route is response else "max_tokens"
 

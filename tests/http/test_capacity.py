@@ -1,4 +1,4 @@
-"""What the server says of its room and health: /v1/capacity, probes of idle models."""
+"""The server's room and health: /v1/capacity, probes of idle models."""
 
 import pytest
 

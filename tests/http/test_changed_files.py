@@ -1,5 +1,5 @@
-"""Files of a model that someone shortens, overwrites and completes in place, as `cp new/model.safetensors live/` does: at
-the start, while reloads read them, and while they are served. The process goes on, and says what is wrong."""
+"""Files of a model that someone shortens, overwrites and completes in place, as `cp new/model.safetensors live/` does:
+at the start, while reloads read them, and while they are served. The process continues, and names the fault."""
 
 import itertools
 import shutil
@@ -171,7 +171,7 @@ def test_a_tokenizer_that_is_cut_off_is_refused(server, models):
 
 
 def test_faults_name_the_model_and_no_folder(tmp_path):
-    """Whatever the folders are named: of several folders, one below the other, and with a base."""
+    """With any names of folders: several folders, one below another, and a folder with a base."""
     models, base = tmp_path / "models", tmp_path / "mnist"
     shutil.copytree(ROOT / "weights" / "mnist", base)
     shutil.copytree(ROOT / "weights" / "demo" / "strip", models / "a")

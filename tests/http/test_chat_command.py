@@ -1,5 +1,5 @@
-"""`linnet chat` and `linnet generate --interactive`: what they say is what the API says; lines with a history; ^C ends an
-answer; nothing that a model writes controls the terminal."""
+"""`linnet chat` and `linnet generate --interactive`: their texts equal the API's; lines with a history; ^C ends an
+answer; no text of a model controls the terminal."""
 
 import json
 import re
@@ -106,7 +106,7 @@ def test_a_couplet_is_no_talk():
 
 
 def test_on_a_terminal(models, port):
-    """The answer is what it would be anywhere; the line before comes back with ^P, as with the arrow key."""
+    """The answer equals the API's; the line before comes back with ^P, as with the arrow key."""
     said = visible(served(port, [("user", "hello")], model="rwkv")).replace("\n", "\r\n")
     with Terminal("chat", "--model", models / "rwkv", *SEED, *TEN) as terminal:
         terminal.until("> ")
@@ -231,7 +231,7 @@ def test_an_answer_ends_before_its_stop(models):
 
 
 def test_nothing_of_a_text_controls_the_terminal(models):
-    """A model that writes an escape code, a bell and a C1 control: as it is where no one looks, else made visible."""
+    """A model that writes an escape code, a bell and a C1 control: unchanged in a pipe, made visible on a terminal."""
     for seed in range(1000):
         args = ("--model", models / "plain", "--seed", seed, "--temperature", 3, "--max-tokens", 200, "\x1b[2J\x07")
         text = says(*args)

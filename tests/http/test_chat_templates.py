@@ -1,4 +1,4 @@
-"""Chats of models of text: by the template that their folder names, as completions of what it makes of the messages."""
+"""Chats of models of text: rendered by the template of their folder, they equal completions of the rendered prompt."""
 
 import json
 
@@ -18,10 +18,10 @@ MESSAGES = [
     {"role": "user", "content": [{"type": "text", "text": "more\nof it"}]},
 ]
 RWKV = "System: Be kind.\n\nUser: hello 春\n\nAssistant: Hi!\n\nUser: more\nof it\n\nAssistant:"
-# ChatML in Jinja, put together from what it says of each message and of the answer.
+# ChatML in Jinja, put together from its texts for each message and for the answer.
 EACH = "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
 CHATML = EACH + "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-# Llama 3's, in the same way: it trims what is said, and begins with the model's own first token.
+# Llama 3's template, in the same way: it trims each message, and begins with the model's own first token.
 LLAMA3_TOKENS = ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
 SAID = ("{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}"
         "{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}")
@@ -131,8 +131,8 @@ def test_llama3(port, models, model):
 
 
 def test_the_next_turn_computes_nothing_of_the_turns_before(port, models):
-    """But the last token of the one before; and says what it would say if it had computed all. Digits are the same tokens
-    when they are read again."""
+    """All but the last token of the turn before come from the cache, and the answer equals one computed in full. Digits
+    are the same tokens when they are read again."""
     messages, before = [{"role": "user", "content": "hello 春"}], 0
     digits = {str(models[1].token_to_id(str(d))): 100 for d in range(10)}
     with Server("--models", models[0], "--prefix-cache-mb", "0") as none:
@@ -202,7 +202,7 @@ def test_the_template_refuses_a_chat(port):
 
 
 def test_generation_config_ends_answers(port):
-    """Its tokens end an answer besides those of config.json."""
+    """Its end tokens end an answer, in addition to those of config.json."""
     for end in ("7", "8"):
         reply = chat(port, model="own", messages=[{"role": "user", "content": "a"}], logit_bias={end: 100}, temperature=0)
         assert reply.json()["choices"][0]["finish_reason"] == "stop", reply.text

@@ -1,4 +1,4 @@
-"""Pictures of what is asked for: a class by its number or by its name in the prompt, kept by states, on the command line."""
+"""Pictures of a chosen class: by its number or by its name in the prompt, kept by states, on the command line."""
 
 import base64
 

@@ -168,7 +168,7 @@ def test_a_full_disk_is_noticed(model):
 
 
 def terminal_words(*args):
-    """What the program writes to stderr when that is a terminal."""
+    """The program's output to stderr when that is a terminal."""
     status, words, _ = run_on_terminal("stderr", *args)
     assert status == 0, words
     return words

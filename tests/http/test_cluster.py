@@ -1,5 +1,5 @@
-"""Two servers behind deploy/haproxy.cfg with one Redis: 200 conversations whose turns land on either
-server while one of them is killed. No turn that was acknowledged is lost."""
+"""Two servers behind deploy/haproxy.cfg with one Redis: 200 conversations whose turns land on either server while one
+of them is killed. No acknowledged turn is lost."""
 
 import asyncio
 import signal
@@ -32,7 +32,7 @@ class Progress:
 
 
 async def talk_to_the_end(talk, port, progress):
-    """A turn that fails is said again, from the last acknowledged state."""
+    """A failed turn is repeated from the last acknowledged state."""
     tries = 0
     while not talk.done:
         try:

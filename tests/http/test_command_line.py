@@ -114,7 +114,7 @@ def test_generate_wants_one_prompt():
     flags = ("generate", "--model", MODEL_DIR)
     assert "twice" in words_of_failure(run(*flags, UPPER, "--prompt", UPPER), 2)
     assert run(*flags, "--prompt", UPPER, "--seed", 1).stdout.splitlines() == generate(UPPER, "--seed", 1)
-    assert run(*flags, "--prompt", "-", input=UPPER).stdout == "-\n"  # a hyphen, answered by itself
+    assert run(*flags, "--prompt", "-", input=UPPER).stdout == "-\n"  # a hyphen, without an argument
     words_of_failure(run(*flags, "-", input=""), 2)
     assert "67108864 bytes" in words_of_failure(run(*flags, "-", input="a" * (64 << 20) + "ab"), 2)
     folder = os.open(MODEL_DIR, os.O_RDONLY)

@@ -17,7 +17,7 @@ START_TIMEOUT = 30.0
 
 
 def refused(*args, status, **options):
-    """The one line with which the program ends."""
+    """The line with which the program ends."""
     result = run(*args, **options)
     assert (result.returncode, result.stdout) == (status, ""), result
     lines = result.stderr.splitlines()
@@ -75,7 +75,7 @@ def test_arguments_and_variables_win_over_the_file(config):
     ("#" * (1 << 17), ["linnet.conf", "65536"]),
 ])
 def test_a_broken_file_names_line_and_key(config, text, words):
-    status = 1 if "65536" in words else 2  # too much of it is no wrong value
+    status = 1 if "65536" in words else 2  # too large a value is still a valid one
     line = refused("serve", "--config", config(text), "--port", "0", status=status)
     assert all(word in line for word in words), line
 
@@ -120,7 +120,7 @@ def test_a_folder_here_comes_before_a_name(tmp_path):
 
 
 def test_an_installed_program_finds_its_models(tmp_path):
-    """The places of `cmake --install`: bin/ and share/ beside each other, wherever they lie."""
+    """The places of `cmake --install`: bin/ and share/ in one folder, wherever that is."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "share/linnet/models").mkdir(parents=True)
     program = shutil.copy(LINNET, tmp_path / "bin")

@@ -1,5 +1,5 @@
-"""A server in the memory of a container: what it may need is shared out of the limit, and no load of requests that
-are allowed makes the kernel end it."""
+"""A server in the memory of a container: its possible needs are shared out of the limit, and no load of allowed
+requests makes the kernel end it."""
 
 import random
 import re
@@ -37,7 +37,7 @@ def start(container, *flags):
 
 
 def check_plan(server):
-    """What the parts come to, and the whole, in MiB."""
+    """The sum of the parts, and the whole, in MiB."""
     found = PLAN.search(server.log)
     assert found, server.log
     return int(found.group(1)), int(found.group(2))

@@ -1,5 +1,5 @@
-"""Models of the copy task: tokens in and out, what is refused, states, what eval counts beside what the server says to
-the same sequences; and the shipped models, which copy."""
+"""Models of the copy task: tokens in and out, refused requests, and states. eval's counts are compared with the
+server's answers to the same sequences. The shipped models copy."""
 
 import concurrent.futures
 import json
@@ -64,7 +64,7 @@ def philox(key, *counter):
 
 
 def sequence(seed, index, length, alphabet=len(SYMBOLS)):
-    """Those that eval draws, as docs/weights-format.md says."""
+    """The sequences that eval draws, by docs/weights-format.md."""
     return [(philox(seed, i, index, 0, 0) >> 8) * alphabet >> 24 for i in range(length)]
 
 

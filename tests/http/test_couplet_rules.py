@@ -1,4 +1,4 @@
-"""The judge itself: it must accept proper couplets and name what is wrong with the others."""
+"""The judge itself: it must accept proper couplets and name the faults of the others."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""The sockets of clients that are gone are closed soon, whatever they left behind and however many idle
-connections are older than theirs: descriptors come back to what they were, the others are served."""
+"""The server soon closes the sockets of clients that are gone, with any unread bytes and any number of older idle
+connections. The number of descriptors comes back to its start, and the other clients are served."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ FLAGS = ("--connection-timeout", "3600", "--http-threads", "1", *holding.FLAGS)
 
 @pytest.fixture
 def crowded():
-    """A server with idle connections older than all that come later, and its descriptors with them."""
+    """A server with idle connections that are older than all later ones, and its descriptors with them."""
     with Server("--slots", "4", "--queue", "64", *FLAGS) as server, contextlib.ExitStack() as stack:
         for _ in range(OLDER):
             sock = stack.enter_context(client.connect(server.port))
@@ -69,7 +69,7 @@ def end_stream(server):
 
 
 def refuse_next(server):
-    """A malformed request behind a whole answer."""
+    """A malformed request after a whole answer."""
     sock = send(server.port, {"prompt": LONG}, more=b"GET / HTTP/1.1\r\nnonsense\r\n\r\n")
     assert b" 200 " in sock.recv(65536)
     return sock
@@ -113,7 +113,7 @@ STREAMS, ABORTS = 100, 200
 
 
 async def abort_streams(port, count):
-    """One after the other: a stream begins and its client goes without a word."""
+    """In sequence: a stream begins and its client goes without a word."""
     for _ in range(count):
         connection = await Connection(port).__aenter__()
         await connection.send("POST", "/v1/completions",
@@ -135,7 +135,7 @@ async def abort_beside(port):
 
 
 def test_aborts_beside_streams():
-    """The others are all served; tests/bench/aborts.py does the same with a thousand, for minutes."""
+    """All other clients are served; tests/bench/aborts.py runs this with a thousand, for minutes."""
     with Server("--slots", "16", "--queue", "1000", *FLAGS) as server:
         idle = [client.connect(server.port) for _ in range(OLDER)]
         for sock in idle:

@@ -1,5 +1,5 @@
-"""Behind the proxies of Debian 12: whatever a client sends, the proxy and the server see the same requests.
-A request hidden in another's body, or behind its end, is not answered, on no connection."""
+"""Behind the proxies of Debian 12: for any bytes of a client, the proxy and the server see the same requests. A request
+hidden in another request's body, or after its end, gets no answer, on no connection."""
 
 import contextlib
 import itertools
@@ -110,7 +110,7 @@ marks = itertools.count()
 
 
 def read_now(sock):
-    sock.settimeout(0.01)  # check-tests: one look at what is there
+    sock.settimeout(0.01)  # check-tests: one look at the arrived bytes
     with contextlib.suppress(OSError):
         return sock.recv(65536)
     return b""
@@ -137,7 +137,7 @@ def test_no_request_is_hidden(proxy, server, data):
             assert reply.headers["x-request-id"] == mark
 
         def agree():
-            """What the server answered has come to who asked, and nothing else."""
+            """The server's answer has reached the client that asked, and no other bytes have."""
             nonlocal received
             received += read_now(sock)
             return server.log[since:].count(" /hidden ") == received.count(b"HTTP/1.1 404")

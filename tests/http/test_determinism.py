@@ -17,7 +17,7 @@ SEED = 20240607
 
 
 def content(answer):
-    """All of an answer that the request decides: everything but id, times, speed and what was cached."""
+    """All fields of an answer that the request decides: not id, times, speed and cached tokens."""
     kept = {k: v for k, v in answer.items() if k not in ("id", "created", "timings")}
     return kept | {"usage": {k: v for k, v in answer["usage"].items() if k != "prompt_tokens_details"}}
 
@@ -38,7 +38,7 @@ def company(count):
 
 
 def ask_in_company(port, others):
-    """One request in the middle of many, all at once; its answer, and those of the others."""
+    """One request in the middle of many, all at once; its answer, and the other answers."""
     asked = {"prompt": UPPER, "seed": SEED, "n": N}
     requests = [*others[: len(others) // 2], asked, *others[len(others) // 2 :]]
     replies = asyncio.run(client.answer_all(port, requests, len(requests)))

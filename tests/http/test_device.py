@@ -1,4 +1,4 @@
-"""Which device computes: --device, its one log line, and what a lost device does to the server.
+"""The device that computes: --device, its one log line, and the server's reaction to a lost device.
 
 The cuda back end here is the one of tests/simt: the product's own kernels, run on the CPU."""
 
@@ -85,7 +85,7 @@ def test_a_device_is_refused_in_one_line(command, monkeypatch):
     {"kind": "softmax_recompute"},
 ], ids=lambda attention: attention["kind"])
 def test_a_kind_that_the_device_lacks_is_served_by_the_cpu(fake_gpu, tmp_path, device, attention):
-    """The device keeps the other models, and the log says in one line what the CPU has."""
+    """The device keeps the other models, and the log names in one line the models on the CPU."""
     beside = attention if attention["kind"] == "softmax_recompute" else image_model.LINEAR  # which is of all layers
     image_model.write(tmp_path / "mixed", 6, 5, attention=[beside, attention])
     image_model.write(tmp_path / "plain", 6, 5)
@@ -110,7 +110,7 @@ def test_lost_device_fails_requests_and_readiness_but_not_the_process(fake_gpu):
     with Server("--device", "cuda", "--slots", 2) as s:
         client.complete_ok(s.port, **COUPLET)
         fake_gpu.touch()
-        for _ in range(2):  # the one that finds it, and one that is refused
+        for _ in range(2):  # the request that finds the loss, and one that is refused
             bad = client.complete(s.port, **COUPLET)
             assert bad.status in (500, 503), bad.text
             assert bad.json()["error"]["message"]

@@ -57,7 +57,7 @@ def settled(value):
 
 
 def state_bytes(port, answer):
-    """What its states hold, but for where and when they were made."""
+    """The contents of its states, without the place and the time of their making."""
     found = [s["id"] for s in answer.get("states") or []]
     return [call(port, "GET", f"/v1/states/{i}", headers={"Accept": "application/octet-stream"}).body for i in found]
 

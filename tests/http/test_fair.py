@@ -1,5 +1,5 @@
-"""No client is held up by another's large request: slots are shared by requests, and by keys with their weights;
-a large request that missed steps has the same bytes; what a key may ask for is counted."""
+"""No client is held up by another client's large request. Slots are shared by requests, and by keys with their weights.
+A large request that missed steps gives the same bytes. The limits of a key are counted."""
 
 import contextlib
 import threading

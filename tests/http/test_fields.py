@@ -1,4 +1,4 @@
-"""Fields of requests: what each route reads, refuses and warns about, and that nothing else happens to a field."""
+"""Fields of requests: each route reads a field, refuses it or warns about it, and never ignores it."""
 
 import gzip
 import json
@@ -275,7 +275,7 @@ def test_many_ids_are_read(port):
 
 @pytest.mark.parametrize("name", ["min_tokens", "min_new_tokens"])
 def test_an_answer_has_at_least_so_many_tokens(port, name):
-    """The end is not drawn before, whatever its bias; nor does a stop string count."""
+    """The end is not drawn before, with any bias; nor does a stop string count."""
     fields = {"model": "ends", "prompt": "abc", "max_tokens": 12, "temperature": 0, "logit_bias": {str(text_model.END): 100}}
     assert complete_ok(port, **fields)["usage"]["completion_tokens"] == 1
     for least in (1, 5, 12):

@@ -1,4 +1,4 @@
-"""All shipped models in one server: ready soon, and no more memory than weights, states and 32 MiB a model."""
+"""All shipped models in one server: ready soon, with no more memory than weights, states and 32 MiB per model."""
 
 import json
 import time
@@ -10,10 +10,10 @@ import client
 from server import Server, run
 from settings import ROOT
 
-SLOTS, SLACK = 16, 32 << 20  # bytes a model: activations, tokenizer, its share of the program
+SLOTS, SLACK = 16, 32 << 20  # bytes per model: activations, tokenizer, its share of the program
 PATIENCE = 120.0  # seconds for one answer
-# What it takes on an idle machine is in docs/benchmarks.md; this only finds a start that does work it
-# should not, on machines of any speed.
+# docs/benchmarks.md has the time on an idle machine; this limit only finds a start that does needless work, on machines
+# of any speed.
 READY_SECONDS = 20
 
 WEIGHTS = ROOT / "weights"

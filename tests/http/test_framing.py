@@ -1,5 +1,5 @@
-"""Where a request begins and ends: what two parsers could read in two ways is refused, whole and in single
-bytes, plain and within TLS; what is legal is read; nothing is left without an answer."""
+"""The borders of requests: bytes that two parsers could read in two ways are refused, whole and in single bytes, plain
+and within TLS. Legal requests are read, and each request gets an answer."""
 
 import contextlib
 import json
@@ -87,7 +87,7 @@ def connect(request):
 
 
 def send(sock, data, single):
-    with contextlib.suppress(OSError):  # refused while sending: the answer is there all the same
+    with contextlib.suppress(OSError):  # refused while sending: the answer has arrived nevertheless
         if not single:
             return sock.sendall(data)
         for i in range(len(data)):
@@ -119,7 +119,7 @@ def test_served(connect, data, count, single):
 
 
 def test_refused_behind_answers(connect):
-    """In their order: what was sent before is answered, what comes after is not read."""
+    """In order: the requests before it get answers, the bytes after it are not read."""
     data = POST + LENGTH + b"\r\n\r\n" + JSON + GET + b"A: b\r\n c\r\n\r\n" + SMUGGLED
     replies, rest = answers(connect, data, False, 2)
     assert [reply.status for reply in replies] == [200, 400] and not rest

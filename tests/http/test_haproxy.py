@@ -1,5 +1,5 @@
-"""deploy/haproxy.cfg: streams come through at once, a client that leaves is noticed behind it, a server that is
-gone or drains costs no request that it had not begun to work on, and no request is worked on twice."""
+"""deploy/haproxy.cfg: streams come through at once, and the server notices a client that leaves the proxy. A server
+that is gone or drains costs no request that it had not begun to work on, and no request is worked on twice."""
 
 import contextlib
 import json

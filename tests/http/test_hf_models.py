@@ -1,5 +1,5 @@
 """Folders of flash-linear-attention and transformers, made on the spot, served as texts: answers, streams, and states
-that go on byte for byte, in a copy and in another process."""
+that continue byte for byte, in a copy and in another process."""
 
 import base64
 import concurrent.futures
@@ -98,7 +98,7 @@ def softmax_layers(config):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_states_are_inspected(server, kind):
-    """Every field of every head lies in the state, as its numbers are there."""
+    """The state holds every field of every head with the right numbers."""
     state = complete_ok(server.port, model=kind, max_tokens=3, return_state=True, **FIELDS)["states"][0]["id"]
     blob, names = blob_of(server.port, state), set()
     look = inspect_ok(server.port, state, 0, 0)
@@ -127,7 +127,7 @@ def inspect_ok(port, state, layer, head):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_prompt_in_pieces_is_a_prompt(server, kind):
-    """Log-probabilities of a text are those of its tokens, one after the other."""
+    """Log-probabilities of a text are those of its tokens, in order."""
     choice = complete_ok(server.port, model=kind, max_tokens=20, logprobs=1, **FIELDS)["choices"][0]
     with Server("--prefix-every", "3", model_dir=server.args[server.args.index("--models") + 1] / kind) as small:
         again = complete_ok(small.port, model=kind, max_tokens=20, logprobs=1, **FIELDS)["choices"][0]

@@ -1,5 +1,5 @@
-"""Connections without a request fill no table: the oldest of them go when new clients come, requests under way go on, and a
-server with hardly any descriptors neither spins nor refuses to answer."""
+"""Connections without a request fill no table: the oldest go when new clients come, running requests continue, and a
+server with few descriptors neither spins nor refuses to answer."""
 
 import contextlib
 import resource
@@ -50,7 +50,7 @@ def test_the_oldest_idle_connections_give_way(silent):
         assert client.call(server.port, "GET", "/livez").status == 200
         assert time.monotonic() - start < SOON
         assert not is_open(idle[0]) and is_open(idle[-1])
-        assert server.slots_used() == 4 and stream.recv(100)  # what is older but has a request stays
+        assert server.slots_used() == 4 and stream.recv(100)  # an older connection with a request stays
         assert 100 < server.metric("linnet_http_connections") < 256
 
 

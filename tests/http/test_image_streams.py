@@ -140,7 +140,7 @@ def read_late(sock, ready):
 
 @pytest.mark.heavy
 def test_a_slow_reader_gets_everything_in_fewer_events(image_server):
-    """Values wait as values, not as events: what was not read in time comes in larger pieces."""
+    """Values wait as values, not as events: values that were not read in time come in larger pieces."""
     n, port = 800, image_server.port
     fields = {"n": n, "seed": SEED, "stream": True, "stream_unit": "pixel"}
     body = client.encode_request(
@@ -184,7 +184,7 @@ def test_a_picture_larger_than_a_piece_of_the_stream(tmp_path):
 
 
 def test_values_come_while_the_picture_is_made(image_models):
-    """The first event is there long before the last pixel."""
+    """The first event arrives long before the last pixel."""
     with Server("--models", image_models, "--slots", "1", *holding.IMAGE_FLAGS) as server:
         fields = {**holding.ENDLESS_IMAGES, "stream": True, "stream_unit": "row"}
         with images.connect_and_send(server.port, fields) as sock:

@@ -183,7 +183,7 @@ def test_alone_and_among_a_hundred_couplets_and_images(image_port):
     replies = asyncio.run(ask_all(image_port, [*others[:50], asked, *others[50:]]))
     assert all(reply.status == 200 for reply in replies), {r.status for r in replies}
     assert content(replies[50].json()) == alone
-    for i in (2, 3, 51, 97):  # and some of the others
+    for i in (2, 3, 51, 97):  # and a few more
         path, body = others[i]
         (again,) = asyncio.run(ask_all(image_port, [(path, body)]))
         beside = replies[i if i < 50 else i + 1].json()

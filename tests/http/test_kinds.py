@@ -1,6 +1,6 @@
-"""Models of every kind of state, one that never grows, rows in a ring, rows in pages, on one server: what goes on
-from a state is what would have come without a stop, alone and among others, here, in a copy, elsewhere, and after
-the server was killed; and what grows is counted in bytes."""
+"""Models of every kind of state on one server: a state that never grows, rows in a ring, rows in pages. An answer that
+continues from a state equals the answer without a stop, alone and among others, here, in a copy, on another server, and
+after the server was killed. Growing states are counted in bytes."""
 
 import base64
 import concurrent.futures
@@ -143,8 +143,8 @@ def test_what_grows_is_counted_in_bytes(tmp_path):
 
 @pytest.mark.heavy
 def test_many_streams_that_grow_beside_others(tmp_path, monkeypatch):
-    """256 pictures at a time that take 13 pages of 16 KiB each, which is all that there are, 16 of a kind that does not
-    grow and one more that has to wait. Nothing is lost, and memory stays where it was planned to be."""
+    """256 pictures at a time that take 13 pages of 16 KiB each, which is the whole pool, 16 of a kind that does not
+    grow, and one more that has to wait. No page is lost, and memory stays within its plan."""
     for name, value in {"D_MODEL": 16, "D_FF": 32, "HEADS": 2}.items():
         monkeypatch.setattr(image_model, name, value)
     image_model.write(tmp_path / "softmax", 28, 28, attention={"kind": "softmax"})

@@ -1,7 +1,8 @@
-"""A folder of random weights as trainers write them, in shards: it is read tensor by tensor and packed. From its start on the
-server takes the memory of weights, states, at most 64 MiB and what huge pages round up. With LARGE_FOLDER_MB=3000 it is one of 3 GB, of which the
-start is timed, too: less than 2 s with the files in the page cache, on an idle machine. The best of some starts counts, as a
-virtual machine's host may take seconds for pages that it gives for the first time."""
+"""A folder of random weights as trainers write them, in shards: it is read tensor by tensor and packed. From its start
+on the server takes the memory of weights and states, at most 64 MiB, and the rounding to huge pages. With
+LARGE_FOLDER_MB=3000 it is one of 3 GB, of which the start is timed, too: less than 2 s with the files in the page
+cache, on an idle machine. The best of some starts counts, as a virtual machine's host may take seconds for pages that
+it gives for the first time."""
 
 import json
 import os
@@ -49,7 +50,7 @@ def data_of(t, numbers):
 
 
 def write_shard(path, tensors, numbers):
-    """One tensor after the other, so that one is in memory at a time."""
+    """The tensors in sequence, so that memory holds one at a time."""
     head, at = {}, 0
     for name, t in tensors.items():
         end = at + bytes_of({name: t})

@@ -1,5 +1,5 @@
-"""States as large as those of models that people train, 68 MB a request, of a narrow model: what is kept of them is
-counted in bytes, they are forked, survive their server and are shared by prompts, byte for byte."""
+"""States as large as those of models that people train, 68 MB per request, of a narrow model. Kept states are counted
+in bytes. They can be forked, survive their server, and are shared by prompts, byte for byte."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def model(tmp_path_factory):
 def whole(model):
     with Server(*FLAGS, "--prefix-cache-mb", "0", model_dir=model) as server:
         assert call(server.port, "GET", "/v1/models/wide").json()["meta"]["state_bytes"] == STATE_BYTES
-        assert "prefix-cache-mb" not in server.log  # what is not asked for is not missed
+        assert "prefix-cache-mb" not in server.log  # an option that was not set causes no message
         return text(complete_ok(server.port, prompt=PROMPT, **FIELDS))
 
 

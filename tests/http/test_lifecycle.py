@@ -16,13 +16,13 @@ from settings import MODEL_DIR
 
 pytestmark = [pytest.mark.quick, pytest.mark.asan]
 
-# Seconds for what is done at once, on a machine of any speed: less than any time the server waits
-# for a request (30 for clients, more for connections).
+# Seconds for immediate work, on a machine of any speed: less than any time that the server waits for a request (30 for
+# clients, more for connections).
 AT_ONCE = 20
 
 
 def open_stream(port, **fields):
-    """A stream that has begun: the socket and what has arrived of it."""
+    """A stream that has begun: the socket and the bytes that have arrived."""
     sock = client.connect(port)
     body = {"model": client.MODEL, "prompt": LONG, **fields, "stream": True}
     sock.sendall(client.encode_request("POST", "/v1/completions", body, port=port))

@@ -1,4 +1,4 @@
-"""The picture of a link (/link.png): what the page shows for it, as the API answers it, drawn by the server."""
+"""The picture of a link (/link.png): the page's view of it, answered by the API, drawn by the server."""
 
 import concurrent.futures
 import re
@@ -187,7 +187,7 @@ def test_keys():
 
 
 def refused(path):
-    """What the program says of a font, in one line, and that it does not start."""
+    """The program's one-line error about a font; it does not start."""
     ended = run("serve", "--port", 0, "--models", ROOT / "weights", "--font", path)
     assert ended.returncode != 0
     said = [line for line in ended.stderr.splitlines() if "--font" in line]

@@ -1,5 +1,4 @@
-"""A log that is not read stops nothing: requests are answered, SIGTERM ends the server, and what
-was lost is counted."""
+"""A log without a reader stops nothing: requests get answers, SIGTERM ends the server, and lost lines are counted."""
 
 import fcntl
 import os

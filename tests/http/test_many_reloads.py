@@ -1,5 +1,5 @@
-"""Reloads that come at once, or before the requests on older weights have ended: at most two versions of a model are in
-memory, and afterwards as much memory is in use as before."""
+"""Reloads that come at once, or before requests on older weights have ended: at most two versions of a model are in
+memory, and in the end memory use is back at its start."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

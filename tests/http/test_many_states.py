@@ -1,5 +1,5 @@
-"""Ten thousand states at once: the memory is what was computed, and none is mixed up with another. New
-weights refuse the states of the old ones."""
+"""Ten thousand states at once: memory use is as computed, and no state is mixed up with another. New weights refuse the
+states of the old ones."""
 
 import random
 

@@ -1,5 +1,5 @@
-"""What requests cost in memory: reserved before work from a budget, or refused with the bytes; all of it
-given back however a request ends."""
+"""The memory of requests: reserved before work from a budget, or refused with the bytes; all of it given back however a
+request ends."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -81,7 +81,7 @@ def test_what_does_not_fit_now_is_refused_for_now():
         assert 0 < used < 64 * MIB
         refused = complete(server.port, **many_states(1, 1000)).error["message"]
         each = int(re.search(r"need (\d+) bytes", refused).group(1)) / 1000
-        n = int((64 * MIB - used / 2) / each)  # fits alone, but not beside what is held
+        n = int((64 * MIB - used / 2) / each)  # fits alone, but not next to the held bytes
         reply = complete(server.port, **many_states(1, n))
         assert reply.status == 429 and int(reply.headers["retry-after"]) >= 1, reply.text
         assert reply.error["param"] == "return_state" and "bytes" in reply.error["message"]
@@ -126,7 +126,7 @@ def test_images(image_server):
 
 @pytest.mark.heavy  # a build with sanitizers has memory of its own
 def test_peak_of_many_large_requests(tmp_path):
-    """Whatever they ask for at once: no more than weights, states, the budget and 64 MiB."""
+    """For any requests at once: no more than weights, states, the budget and 64 MiB."""
     budget, slots = 256 * MIB, 16
     (tmp_path / "mnist").symlink_to(WEIGHTS / "mnist")
     with Server("--models", tmp_path, "--answer-memory", str(budget // MIB), "--slots", str(slots),
@@ -157,7 +157,7 @@ def test_peak_of_many_large_requests(tmp_path):
         wait_given_back(server)
 
 
-@pytest.mark.heavy  # likewise
+@pytest.mark.heavy  # slow with a sanitizer
 def test_peak_of_a_large_response(tmp_path):
     """A stream of a response has all of its text, and the log-probabilities, in its last events again."""
     budget = 48 * MIB
@@ -205,8 +205,7 @@ def reply_of(sock, patience=client.PATIENCE):
 
 @pytest.fixture
 def filled():
-    """A server of which a client holds all that it may of the budget for bodies, since it never finishes them, and its
-    sockets."""
+    """A server of which a client holds its whole budget for bodies, since it never finishes them, and its sockets."""
     with Server("--body-memory", str(BODY_MEMORY), "--max-upload", str(WHOLE), "--slots", "2") as server:
         sockets = [unfinished(server.port, sent=WHOLE - 1) for _ in range(BODY_MEMORY // 2 - 1)]
         wait_until(lambda: server.metric(BODIES) >= len(sockets) * WHOLE, 60, "bodies reserved")

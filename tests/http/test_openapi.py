@@ -84,11 +84,11 @@ def test_methods_of_paths_that_are_not_there(port):
         assert reply.body == b"" if method == "HEAD" else reply.error["code"] == "not_found"
 
 
-# --- what generators of clients need
+# --- needs of generators of clients
 
 
 def nested(schema, path):
-    """(path, schema) of all that stands within a schema, where it has no name of its own."""
+    """(path, schema) of every unnamed schema within a schema."""
     for key, value in schema.items():
         inner = (value.items() if key == "properties" else enumerate(value) if key in ("oneOf", "anyOf", "allOf")
                  else [("[]", value)] if key in ("items", "additionalProperties") and isinstance(value, dict) else [])
@@ -146,7 +146,7 @@ def check_examples(document, port):
 
 
 def fitted(document):
-    """The document with what only this server knows: its model, and lines that it answers."""
+    """The document with this server's own values: its model, and lines that it answers."""
     schemas = document["components"]["schemas"]
     for name in ("CompletionRequest", "ChatRequest"):
         schemas[name]["properties"]["model"]["enum"] = [MODEL]

@@ -89,7 +89,7 @@ def test_ten_thousand_requests_against_a_queue_of_64():
             statuses += asyncio.run(ask_many(server, 2000))
             server.wait_idle()
             grown.append(server.resident_bytes() - before)
-        assert min(grown) < 1 << 20, grown  # what is lost is lost in every round; an arena of a thread comes once
+        assert min(grown) < 1 << 20, grown  # a leak shows in every round; an arena of a thread comes once
         assert len(statuses) == 10000 and set(statuses) == {200, 429}
         assert server.requests("ok") == statuses.count(200)
         assert server.requests("busy") == statuses.count(429)
@@ -219,7 +219,7 @@ def test_files_are_closed_after_clients_left(small):
     for i in range(50):
         sock = send(small.port, {"prompt": LONG, "n": 2}, stream=i % 2 == 0)
         if i % 3:
-            sock.settimeout(0.01)  # check-tests: it leaves, whatever has come by then
+            sock.settimeout(0.01)  # check-tests: the client leaves after any number of bytes
             try:
                 sock.recv(64)
             except TimeoutError:
@@ -245,7 +245,7 @@ def test_no_memory_is_lost_when_clients_come_and_go(small):
         before = small.resident_bytes()
         round_of(500)
         grown.append(small.resident_bytes() - before)
-    assert min(grown) < 1 << 20, grown  # what is lost is lost in every round; an arena of a thread comes once
+    assert min(grown) < 1 << 20, grown  # a leak shows in every round; an arena of a thread comes once
 
 
 # --- time ----------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def test_deadline_passes_while_generating(small):
 
 
 def test_deadline_passes_beside_another(small):
-    """Refused while the other goes on: it did not wait for its end."""
+    """Refused while the other runs: it did not wait for its end."""
     running = holding.hold(small, stream=True)
     reply = client.complete(small.port, timeout_ms=100, **ENDLESS)
     assert reply.status == 504, reply.text

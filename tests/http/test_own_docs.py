@@ -1,5 +1,5 @@
-"""docs/your-own-model.md, tried literally, but for the port, and for the minutes of training, of which a test has fewer
-(TUTORIAL_MINUTES). Without PyTorch what trains, and what needs its result, is skipped."""
+"""docs/your-own-model.md, tried literally, except for the port, and for the minutes of training, of which a test has
+fewer (TUTORIAL_MINUTES). Without PyTorch, the training, and the steps that need its result, are skipped."""
 
 import importlib.metadata
 import importlib.util
@@ -51,7 +51,7 @@ def known_to_pip(package):
 
 
 def test_one_command_installs_what_the_recipes_want(place):
-    """The file that it names has every package that a recipe imports; where they are there, pip needs nothing else."""
+    """The requirements file has every package that a recipe imports; if they are installed, pip needs nothing else."""
     (line,) = (line for line in commands(PAGE) if "pip install" in line)
     assert line == "python3 -m pip install -r weights/train/requirements.txt"
     wanted = {re.match(r"\w+", line)[0] for line in (ROOT / "weights/train/requirements.txt").read_text().splitlines()}
@@ -83,6 +83,6 @@ def test_the_commands_do_what_the_page_says(place):
     assert all((place / name).read_bytes()[1:4] == b"PNG" for name in ("digits.png", "seven.png", "runs/digits/curve.png"))
     with server_of(serve, place) as server:
         for line, key, count in ((paint, "data", 4), (write, "choices", 1)):
-            assert "http://127.0.0.1:8080/v1/" in line  # check-tests: what the page says, and another is used
+            assert "http://127.0.0.1:8080/v1/" in line  # check-tests: the page's port; the test uses another port
             done = run(line.replace("8080", str(server.port)), place)
             assert done.returncode == 0 and len(json.loads(done.stdout)[key]) == count, (line, done.stdout, done.stderr)

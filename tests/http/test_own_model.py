@@ -1,4 +1,4 @@
-"""Models that weights/train makes of a few lines: the server computes what PyTorch does with the same weights. Without
+"""Models that weights/train makes of a few lines: the server's results equal PyTorch's with equal weights. Without
 PyTorch these are skipped."""
 
 import base64
@@ -57,7 +57,7 @@ def trained(monkeypatch, arguments, kind, parse):
 
 
 def surprises(recipe, prompt, rest):
-    """How many tokens the prompt has, and the nats of each of those behind it."""
+    """The number of tokens of the prompt, and the nats of each token after it."""
     known = recipe.tokenizer
     ids = ([known.end] if known.end is not None else []) + known.encode(prompt)
     first, ids = len(ids), ids + known.encode(rest)

@@ -1,5 +1,5 @@
-"""Whose states: a key sees, counts and fills its own only, in memory and in Redis; what acts on the
-whole server wants a key with that right."""
+"""Owners of states: a key sees, counts and fills its own only, in memory and in Redis. Acts on the whole server need a
+key with that right."""
 
 import base64
 import contextlib

@@ -1,5 +1,5 @@
-"""Models of images with fewer values than 256: what goes out are values of the palette, what comes in is taken as the nearest of
-them, by every route and command."""
+"""Models of images with fewer values than 256: every route and command sends values of the palette, and takes a
+received value as the nearest of them."""
 
 import json
 import struct

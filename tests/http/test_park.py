@@ -39,7 +39,7 @@ def send(port, body):
 
 
 def first_token(sock):
-    """What has come of a stream, its first token included: it runs, and waits in no queue."""
+    """The bytes of a stream up to its first token: it runs, and waits in no queue."""
     data = b""
     while b"data: " not in data:
         part = sock.recv(65536)
@@ -49,7 +49,7 @@ def first_token(sock):
 
 
 def send_behind_another(server, stream):
-    """(the other, REQUESTS of them): all wait or take turns on a server with one slot, after as many answers."""
+    """(the long request, REQUESTS of them): all wait or take turns on a server with one slot, after as many answers."""
     busy = holding.hold(server)
     socks = [send(server.port, body_of(seed, stream=stream)) for seed in range(REQUESTS)]
     wait_until(lambda: server.metric("linnet_queue_length") + server.requests("ok") >= 2 * REQUESTS, 60,
@@ -187,7 +187,8 @@ def test_without_its_store_a_request_runs_to_its_end():
 
 
 def test_a_store_that_takes_no_state_is_told():
-    """It answers, so requests are suspended, but it is full: those that wait get an error, and may be sent elsewhere."""
+    """It answers, so requests are suspended, but it is full: waiting requests get an error, and may be sent to another
+    server."""
     with Redis("--maxmemory", "1", "--maxmemory-policy", "noeviction") as full:
         with Server(*ONE_SLOT, "--state-store", full.url) as server:
             busy = holding.hold(server)

@@ -1,4 +1,4 @@
-"""suspend, and park as it was first called, of images and chats: the same as test_park.py shows of completions."""
+"""suspend, and its first name park, for images and chats; test_park.py tests completions."""
 
 import base64
 import signal
@@ -40,7 +40,7 @@ def large(tmp_path_factory):
 
 
 def begin(port, body):
-    """(socket, what came): a stream of which an event is there."""
+    """(socket, bytes): a stream that has sent an event."""
     sock = images.connect_and_send(port, body)
     data = b""
     while b"event: " not in data:
@@ -62,7 +62,7 @@ def read_reply(sock, data=b""):
 
 
 def values_of(events):
-    """(where the told values begin, the values); each event goes on where the last one ended."""
+    """(place of the first sent value, the values); each event begins where the last one ended."""
     told = images.of_kind(events, "values")
     start = told[0]["start"] if told else None
     return start, images.told_values(events, start).get(0, b"") if told else b""

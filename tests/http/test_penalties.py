@@ -1,4 +1,4 @@
-"""Penalties and cuts of models of text: what they do to an answer is what biases would do."""
+"""Penalties and cuts of models of text: they change an answer as biases would."""
 
 import pytest
 
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.asan
 
 
 def penalized(tokens, frequency, presence):
-    """What a client would have to send as logit_bias for the same."""
+    """The equal logit_bias of a client."""
     return {str(t): -frequency * tokens.count(t) - presence for t in set(tokens)}
 
 

@@ -1,5 +1,5 @@
-"""Poems by their form and acrostic: every one keeps them, whole, streamed, by samples and from a state; what cannot be
-kept is refused by its field; a model's folder says that it is one of poems."""
+"""Poems by their form and acrostic. Every poem keeps them: whole, streamed, by samples and from a state. Requests that
+cannot be kept are refused by their field. A model's folder says that it is a model of poems."""
 
 import concurrent.futures
 import json
@@ -59,7 +59,7 @@ def only(answer):
     return choice
 
 
-# Poems that no model was trained on: one of the small models' words, and what the shipped model has said.
+# Poems that no model was trained on: one of the small models' words, and lines of the shipped model.
 GOLDEN = [tuple(line.split("\t")) for line in (ROOT / "tests/golden/poem/pairs.tsv").read_text(encoding="utf-8").splitlines()]
 HELD_BACK = [(model, PROMPT, "春江花月，山水人天。上疑是霜，低头望明。") for model in ("poem", "plain")] + [
     ("shipped", title, poem) for title, poem in GOLDEN[:2]]
@@ -67,7 +67,7 @@ HELD_BACK = [(model, PROMPT, "春江花月，山水人天。上疑是霜，低�
 
 @pytest.mark.parametrize("model, title, poem", HELD_BACK)
 def test_the_score_of_a_poem_that_was_not_made_here_is_what_its_steps_say(port, model, title, poem):
-    """To the bit: each token's log-probability, forced in a step of its own behind all that stands before it."""
+    """To the bit: each token's log-probability, forced in a step of its own after all earlier tokens."""
     scored = call(port, "POST", "/v1/score", {"model": model, "prompt": title, "completion": poem})
     assert scored.status == 200, scored.text
 
@@ -133,7 +133,7 @@ def rhymes(text, form, table=poem_model.RHYMES):
 
 
 def test_even_lines_rhyme(port):
-    """Beside others that do not have to, streamed, drawn several at once, from a state at every character."""
+    """Next to requests without rules, streamed, several samples at once, from a state at every character."""
     def one(i):
         form = FORMS[i % 4]
         fields = {"model": "poem", "prompt": PROMPT, "form": form, "seed": i, "temperature": 1.5 * (i % 3), "rhyme": i % 5 > 0}
@@ -155,8 +155,9 @@ def test_even_lines_rhyme(port):
 
 
 def test_poems_are_suspended_at_a_shutdown_and_rhyme_on(tmp_path):
-    """Wherever the signal finds them, behind another request for the only slot: the next server writes the same poems. It is the
-    model that is shipped, for which eight poems are work for a while."""
+    """Wherever the signal finds them, waiting for the only slot: the next server writes the same poems. The model is
+    the shipped one, for which eight poems are work for a while. It is the model that is shipped, for which eight poems
+    are work for a while."""
     (tmp_path / "poem").symlink_to(ROOT / "weights/poem")
     table = (ROOT / "weights/poem/rhymes.txt").read_text(encoding="utf-8").split()
     wishes = [{"model": "poem", "prompt": PROMPT, "form": "7x8", "rhyme": True, "seed": seed} for seed in range(8)]

@@ -1,4 +1,4 @@
-"""Prompts share the states of what they begin with alike: what is counted, and the same bytes."""
+"""Prompts share the states of their common beginning: the counted tokens, and equal bytes."""
 
 import itertools
 
@@ -88,7 +88,7 @@ def test_no_key_learns_what_another_has_sent(key_file):
         assert asks(server, "/v1/completions", prompt="海上明月") == [0, 5, 5, 5, 5, 5]
 
 
-# --- pictures: the first rows of one, as a drawing is completed again and again ----------------------
+# --- pictures: the first rows of a picture, as a drawing is completed again and again ------------------
 
 
 def rows_of(values, n):

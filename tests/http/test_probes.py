@@ -1,4 +1,4 @@
-"""Probes and metrics are answered in time, whatever work other clients ask for: an orchestrator that hears nothing for a
+"""Probes and metrics are answered in time, with any work of other clients: an orchestrator that hears nothing for a
 second kills the server."""
 
 import concurrent.futures
@@ -12,7 +12,7 @@ from server import Server, wait_until
 from test_chat_templates import with_template
 
 CLIENTS, LIMIT = 100, 1.0  # seconds, as probes of Kubernetes and HAProxy have it
-TEXT = "a b, " * 209_000  # 1 MiB with what is around it
+TEXT = "a b, " * 209_000  # 1 MiB with its frame
 WORK = {
     "/tokenize": {"content": TEXT},
     "/v1/chat/completions": {"messages": [{"role": "user", "content": TEXT}], "max_tokens": 1},
@@ -51,7 +51,8 @@ def test_probes_do_not_wait_behind_work(server, path):
                 times.append(time.monotonic() - start)
         # A text may be longer than a prompt may be, and a busy machine may not come to it within --timeout.
         assert {w.result().status for w in work} <= {200, 400, 503}
-    # On a machine with 20 other processes a client itself may wait for a second; probes that wait behind the work all do.
+    # On a machine with 20 other processes a client itself may wait for a second; probes that wait for the work are all
+    # late.
     late = sum(seconds > LIMIT for seconds in times)
     print(path, len(times), late, max(times))
     assert late <= max(1, len(times) // 20), sorted(times)[-20:]

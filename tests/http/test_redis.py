@@ -93,12 +93,12 @@ def test_fork_on_one_continue_on_the_other(pair):
     ids = [state["id"] for state in fork.json()["data"]]
     assert len(set(ids)) == 3 and talk.state not in ids
     rests = []
-    for i in ids:  # each is a sample of its own, the same on either server
+    for i in ids:  # each is a sample of its own, equal on either server
         one, other = (text_of(complete_ok(server.port, state=i)) for server in pair)
         assert one == other
         rests.append(one)
     assert len(set(rests)) == 3
-    whole_text = whole(a.port, UPPER, 7)  # and the one that was forked is as it was
+    whole_text = whole(a.port, UPPER, 7)  # and the forked state is unchanged
     assert talk.text + text_of(complete_ok(b.port, state=talk.state)) == whole_text
 
 
@@ -118,7 +118,7 @@ def test_states_outlive_the_server(shared_redis, how):
     with server_with(shared_redis) as first:
         expected = whole(first.port, UPPER, 9)
         states = states_of_every_boundary(first.port, UPPER, 9)
-        # and one that is running when the end comes: no client has its id, nothing is left of it
+        # and one that is running at the end: no client has its id, and no trace is left
         with client.connect(first.port) as sock:
             body = {"model": client.MODEL, "prompt": UPPER, "n": 64, "stream": True}
             sock.sendall(client.encode_request("POST", "/v1/completions", body, port=first.port))
@@ -136,7 +136,7 @@ def test_states_outlive_the_server(shared_redis, how):
     (signal.SIGTERM, SMALL, PIXELS),
 ])
 def test_images_go_on_at_every_value(shared_redis, image_models, how, model, size):
-    """In a second server beside the first, and in one that is started when the first has ended."""
+    """In a second server next to the first, and in a server that starts when the first has ended."""
     store = "--slots", "4", "--state-store", shared_redis.url
 
     def check(server):
@@ -168,7 +168,7 @@ def test_time_to_live_is_redis_own(shared_redis):
 
 
 def test_damaged_value_is_refused(pair, shared_redis):
-    """What others put there is trusted no more than an upload."""
+    """A state that another program put there is trusted no more than an upload."""
     a, _ = pair
     talk = Conversation(UPPER, 2, 4)
     talk.turn(a.port)
@@ -201,7 +201,7 @@ def test_password_and_database():
 
 
 def shown_to_others(server):
-    """What ps and /proc show of the process."""
+    """The process in ps and /proc."""
     return b"".join(Path(f"/proc/{server.pid}/{name}").read_bytes() for name in ("cmdline", "environ"))
 
 
@@ -248,7 +248,7 @@ def test_bad_password_files(tmp_path, url, text):
 
 
 def check_outage(server, state):
-    """State routes say 503 with the reason, everything else goes on as if nothing were."""
+    """State routes answer 503 with the reason, all others work as before."""
     for method, path, body in [
         ("GET", f"/v1/states/{state}", None),
         ("DELETE", f"/v1/states/{state}", None),

@@ -40,7 +40,7 @@ def other_weights(data):
 
 
 def replace(path, data):
-    """As one does it: written beside, then renamed."""
+    """As operators do it: written under a new name, then renamed."""
     beside = path.with_suffix(".new")
     beside.write_bytes(data)
     os.replace(beside, path)

@@ -1,5 +1,5 @@
-"""POST /v1/responses, asked by the official Python client where that can ask it: the text is the one that the other
-routes give, told as responses are; what is not done here is refused by its field's name."""
+"""POST /v1/responses, asked by the official Python client where that can ask it. The text equals that of the other
+routes, in the form of responses. A feature that does not exist here is refused by its field's name."""
 
 import pytest
 
@@ -96,7 +96,7 @@ def test_an_answer_is_as_long_as_it_likes(api):
 
 
 def check_stream(events, whole):
-    """All events in their order, numbered, and that they say what the whole answer says."""
+    """All events in order, numbered; their contents equal the whole answer's."""
     types = [e.type for e in events]
     deltas = [e for e in events if e.type == "response.output_text.delta"]
     assert types == ["response.created", "response.in_progress", "response.output_item.added",
@@ -139,7 +139,7 @@ def test_the_clients_own_stream(api):
 
 
 def test_a_long_stream_for_a_slow_reader(api, port):
-    """The last events are larger than what is made for a reader at a time."""
+    """The last events are larger than the pieces in which a reader gets them."""
     instructions = "be kind " * 20_000
     fields = {"model": MODEL, "instructions": instructions, "input": UPPER, "extra_body": SEED}
     whole = api.responses.create(**fields)

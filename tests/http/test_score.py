@@ -1,4 +1,4 @@
-"""Scores of given pictures and lines: they agree with what is generated and with eval."""
+"""Scores of given pictures and lines: they agree with generation and with eval."""
 
 import base64
 import json

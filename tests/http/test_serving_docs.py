@@ -1,5 +1,5 @@
-"""docs/serving-your-model.md, tried literally: its commands in a folder where a model was made on the spot. And the tools
-it names: what they refuse, and that a comparison can fail."""
+"""docs/serving-your-model.md, tried literally: its commands in a folder where a model was made on the spot. Also the
+tools that it names: their errors, and that a comparison can fail."""
 
 import importlib.util
 import json
@@ -174,7 +174,7 @@ def test_what_is_no_model_is_refused(place):
 
 
 def test_a_config_without_what_is_usual(tmp_path):
-    """As older trainers wrote them: both sides take the same values for what is not there."""
+    """As older trainers wrote them: both sides take the same default for a missing key."""
     usual = {"attn", "allow_neg_eigval", "use_gate", "use_short_conv", "conv_size", "num_v_heads", "tie_word_embeddings", "norm_eps"}
     folder = tmp_path / "short"
     hf_model.write(folder, folders.GATED, folders.delta_tensors)

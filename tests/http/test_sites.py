@@ -67,7 +67,7 @@ def test_any_host():
 
 
 def test_keys_are_protection_enough():
-    """A foreign page has none. With a list the list counts all the same."""
+    """A foreign page has none. With a list, the list decides."""
     with Server("--api-key", "k") as server:
         assert status(server.port, FOREIGN, headers={"Authorization": "Bearer k"}) == 200
         assert status(server.port, FOREIGN) == 401

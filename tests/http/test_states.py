@@ -1,5 +1,5 @@
-"""States as objects: what goes on from one is, byte for byte, what would have come without a stop;
-they are described, fetched, sent, copied, looked into and removed; nothing else gets through."""
+"""States as objects. An answer that continues from a state equals, byte for byte, the answer without a stop. States are
+described, fetched, sent, copied, inspected and removed; no other blob is accepted."""
 
 import base64
 import contextlib
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.quick, pytest.mark.asan]
 
 LINE = "海上明月共潮生"
 OCTETS = "application/octet-stream"
-MADE_BY, N_FLOATS = 88, 32  # where they lie in a blob, see docs/state-format.md
+MADE_BY, N_FLOATS = 88, 32  # their offsets in a blob, see docs/state-format.md
 
 
 def post(port, path, status, **fields):
@@ -303,7 +303,7 @@ def test_time_and_limits(start_server):
     assert begun(server.port, 1)[1] and begun(server.port, 1)[1]
 
 
-# --- what is refused -----------------------------------------------------------------------------
+# --- refused states ----------------------------------------------------------------------------
 
 
 def test_a_damaged_blob(port):

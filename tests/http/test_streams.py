@@ -33,7 +33,7 @@ CLIENTS = 1000
 LEAVING = 200
 LONG = lines.of_length(32)
 
-# ThreadSanitizer keeps four bytes and more beside each one of the program.
+# ThreadSanitizer keeps four bytes and more for each byte of the program.
 SHADOW = 6 if b"__tsan_init" in LINNET.read_bytes() else 1
 
 
@@ -42,7 +42,7 @@ def state_bytes(server):
 
 
 def memory_bound(server, slots, clients):
-    """A state for every slot, spare ones too (docs/adr/0020), what a connection holds, and some to spare."""
+    """A state for every slot, spare ones too (docs/adr/0020), the memory of a connection, and some to spare."""
     total = slots + min(max(slots, 64), 256)
     return SHADOW * (total * state_bytes(server) + clients * 48 * 1024 + (16 << 20))
 
@@ -71,7 +71,7 @@ async def stream_all(port, requests):
 
 
 def texts_alone(port, requests):
-    """The same requests, one after the other on an idle server."""
+    """These requests, in sequence on an idle server."""
     replies = asyncio.run(client.answer_all(port, requests, in_flight=1))
     return [reply.json()["choices"][0]["text"] for reply in replies]
 
@@ -224,7 +224,7 @@ class SlowReaders:
         self.thread = threading.Thread(target=self.read)
 
     def read(self):
-        while not self.stopping.wait(1.0):  # check-tests: one byte a second is what is tested
+        while not self.stopping.wait(1.0):  # check-tests: the test sends one byte per second
             for i, sock in enumerate(self.sockets):
                 self.received[i] += sock.recv(1)
             self.rounds += 1
@@ -265,7 +265,7 @@ def test_slow_readers_slow_nobody():
             wait_until(lambda: server.metric("linnet_generated_tokens_total") == generated + 8 * 8 * 32, 60, "all made")
             server.wait_idle()
             beside = min(timed() for _ in range(3))
-            used = min(cpu_in_rounds(server, slow) for _ in range(3))  # what they cost, they cost in each
+            used = min(cpu_in_rounds(server, slow) for _ in range(3))  # a real cost shows in each round
         assert beside < 5 * usual + 5, f"{usual:.2f} s alone, {beside:.2f} s beside slow readers"
         assert used < 0.2, "slow readers keep the server busy"
         for received in slow.received:
@@ -273,7 +273,7 @@ def test_slow_readers_slow_nobody():
 
 
 def test_slow_reader_gets_everything():
-    """What the client had not read while it slept is still there when it wakes."""
+    """The bytes that a sleeping client had not read are still there when it wakes."""
     fields = {"prompt": LONG, "n": 8, "seed": 5}
     with Server("--slots", "16") as server:
         sock = slow_socket(server.port, fields)

@@ -1,5 +1,5 @@
-"""Folders that change another one's config.json and share its weights; strips of pictures, one below the other in one
-sequence; streams of a part that end with a state; several folders of models."""
+"""Folders that change the config.json of a base folder and share its weights; strips of pictures, one below another in
+one sequence; streams of a part that end with a state; several folders of models."""
 
 import json
 
@@ -93,7 +93,7 @@ def test_a_strip_in_streams_with_states_is_the_uninterrupted_one(server, piece):
 
 @pytest.mark.parametrize("model, grows", [("strip", False), ("rows", True)])
 def test_the_memory_of_a_state_is_told(server, model, grows):
-    """One size for ever, or a page more every 64 rows; /v1/states says the same."""
+    """One size for ever, or one more page every 64 rows; /v1/states gives the same sizes."""
     found = []
     for count in (1, 64, 65, 200):
         (state,) = generate(server, model=model, seed=1, max_tokens=count, return_state=True)["states"]

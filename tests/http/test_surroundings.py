@@ -1,5 +1,5 @@
-"""What surrounds the program when it starts: closed descriptors, and control characters in arguments, environment, configuration
-and paths, none of which a terminal or a log may obey."""
+"""The program's surroundings at its start: closed descriptors, and control characters in arguments, environment,
+configuration and paths, none of which a terminal or a log may obey."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ def output(*args, **variables):
 
 
 def links(pid):
-    """What the descriptors of a process are."""
+    """The files of a process's descriptors."""
     found = {}
     for fd in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(FileNotFoundError):  # closed since it was listed

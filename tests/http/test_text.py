@@ -1,5 +1,5 @@
-"""Models of text: what an answer says and why it ends, as one piece and as a stream, with tokens that are parts of
-characters. What the text must be is known from the tokens themselves, which a saved state holds."""
+"""Models of text: an answer's text and its reason to end, as one piece and as a stream, with tokens that are parts of
+characters. The right text is known from the tokens themselves, which a saved state holds."""
 
 import concurrent.futures
 import json
@@ -42,14 +42,14 @@ def port(server):
 
 
 def tokens_of(port, answer, index=0):
-    """Those that a saved state holds: docs/state-format.md."""
+    """The tokens of a saved state: docs/state-format.md."""
     blob = blob_of(port, answer["states"][index]["id"])
     n_tokens, n_request = struct.unpack_from("<II", blob, 76)
     return list(struct.unpack_from(f"<{n_tokens}i", blob, 192 + (n_request + 3) // 4 * 4))
 
 
 def expected(models, model, prompt, tokens):
-    """What the tokens say behind the prompt: nothing of the last character if that is not whole."""
+    """The text of the tokens after the prompt, without a last character that is not whole."""
     if model == "words":
         ids = models[1].encode(prompt).ids
         whole = models[1].decode(ids + [t for t in tokens if t != 3], skip_special_tokens=True)
@@ -276,7 +276,7 @@ def test_bytes_of_the_likeliest_tokens(port, model):
 
 @pytest.mark.parametrize("model", ["bytes", "words"])
 def test_an_echoed_prompt_has_the_scores_of_its_tokens(port, model):
-    """To the bit those that generating it token by token has."""
+    """Equal to the bit to those of generating it token by token."""
     fields = {"model": model, "logprobs": 3, "temperature": 0}
     first = [text_model.BEGIN] if model == "bytes" else []
     ids = first + call(port, "POST", "/tokenize", {"model": model, "content": PROMPT + "\nab"}).json()["tokens"]
@@ -396,7 +396,7 @@ def test_the_command_line_says_the_same(models, port):
 
 
 def test_standard_input_loses_one_newline(models, port):
-    """And --json says what the server does."""
+    """And --json prints the server's answer."""
     served = complete_ok(port, model="bytes", prompt="ab\n", seed=9, max_tokens=40, temperature=0.8)
     said = run("generate", "--model", models[0] / "bytes", "--json", "--seed", 9, "--max-tokens", 40, "-", input="ab\n\n")
     assert said.returncode == 0, said.stderr
@@ -446,7 +446,7 @@ def test_another_input_is_refused(tmp_path):
 
 @pytest.mark.parametrize("model", ["bytes", "rows"])
 def test_the_next_turn_starts_from_the_answer(models, model):
-    """Rows that are not computed again: all of the turns before, but for the answer's last token."""
+    """Rows that are not computed again: all rows of the turns before, except the answer's last token."""
     fields = {"model": model, "max_tokens": 20, "ignore_eos": True, "logprobs": 2, "return_state": True}
     said, cached, lengths = {}, {}, []
     for name, flags in (("none", ["--prefix-cache-mb", "0"]), ("kept", [])):
@@ -476,7 +476,7 @@ def test_a_prompt_that_parts_in_the_middle_starts_from_where_a_step_ended(tmp_pa
 
 
 def test_the_page_answers_with_couplets(port):
-    """Models of text beside the couplets', and before it by name, are not taken for it."""
+    """A model of text that is served with the couplets' model, and sorts before it by name, does not take its place."""
     form = b"upper=%E6%B5%B7%E4%B8%8A%E6%98%8E%E6%9C%88&n=2&temperature=0.8&seed=7"
     assert call(port, "GET", "/v1/models").json()["data"][0]["id"] == "bytes"
     reply = call(port, "POST", "/", form, {"Content-Type": "application/x-www-form-urlencoded"})

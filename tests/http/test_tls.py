@@ -104,7 +104,7 @@ def test_plain_requests_get_no_answer(tls):
                                   b"Transfer-Encoding: chunked\r\n\r\n",
                                   b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 20000 + b"\r\n\r\n"])
 def test_bad_requests_are_refused_within_tls(tls, head):
-    """Nothing unencrypted leaves: what arrives is a refusal, or the end."""
+    """Nothing unencrypted leaves: the client gets a refusal, or the end."""
     with tls.connect() as sock:
         received = b""
         try:
@@ -159,7 +159,7 @@ def test_streams_finish_on_sigterm(pair):
 
 @pytest.mark.tsan
 def test_renewed_on_sighup(tmp_path, pair):
-    """New connections get the new certificate, old ones go on, and a pair that does not fit changes nothing."""
+    """New connections get the new certificate, old ones continue, and a pair that does not fit changes nothing."""
     own = tmp_path / "own.pem", tmp_path / "own.key"
     other = make_pair(tmp_path, "other")
 

@@ -101,7 +101,7 @@ def test_a_megabyte_of_one_letter(name, unit, tmp_path):
     start = time.monotonic()
     ours = encode_all(path, [text])[0]
     assert time.monotonic() - start < 60, "quadratic"
-    # The library is slow on some of these; a stretch and what it makes of it is enough.
+    # The library is slow on some of these; a stretch and its tokens are enough.
     if name in ("gpt2", "llama") and unit in ("a", " ", "春"):
         assert ours == tokenizer.encode(text).ids
     assert decode_all(path, [ours], "--no-specials")[0] == tokenizer.decode(ours)
@@ -116,12 +116,12 @@ def test_nul_is_a_character(tmp_path):
 
 
 def test_byte_runs_that_are_no_text(tmp_path):
-    """Bytes from byte tokens: what is UTF-8 comes out, of the rest every longest beginning is one U+FFFD."""
+    """Bytes from byte tokens: UTF-8 comes out, and every longest beginning of the rest is one U+FFFD."""
     path = tmp_path / "tokenizer.json"
     made("llama").save(str(path))
     rng = random.Random(5)
     first = made("llama").token_to_id("<0x00>")
-    # NUL ends a text of the output, so none is in what is compared.
+    # NUL ends a text of the output, so the compared texts have none.
     runs = [bytes(rng.choices(range(1, 256), k=rng.randint(1, 12))) for _ in range(300)]
     runs = [b"x" + run for run in [*runs, *("é春😀".encode()[:k] for k in range(1, 10))]]
     decoded = decode_all(path, [[first + byte for byte in run] for run in runs])
@@ -170,7 +170,7 @@ def test_characters_of_a_model():
     assert tokenize("--model", MODEL_DIR, "--decode", b" ".join(ids).decode()) == "海上明月\n".encode()
 
 
-# --- what is refused -------------------------------------------------------------------------------
+# --- refused files ------------------------------------------------------------------------------
 
 def field(file, path, value):
     at = file

@@ -1,4 +1,4 @@
-"""POST /tokenize and /detokenize, beside the reference tokenizer and beside what a completion reads."""
+"""POST /tokenize and /detokenize, compared with the reference tokenizer and with the tokens that a completion reads."""
 
 import random
 

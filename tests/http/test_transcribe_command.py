@@ -173,7 +173,7 @@ def test_eval_counts_what_is_wrong(sounds, tmp_path):
 
 
 def test_eval_knows_how_likely_a_text_is(sounds, tmp_path):
-    """All texts of one token and of none are no more likely than all that there is."""
+    """All texts of one token and of none are together no more likely than 1."""
     likely = [math.exp(-evaluated(write_list(tmp_path / "list.tsv", [(sounds[0], c)]))["nll"]) for c in "abc"]
     assert 0 < sum(likely) < 1
     text = heard(sounds[0])[:-1]

@@ -136,7 +136,7 @@ def test_limits_of_a_key(slow_models, tmp_path):
 
 @pytest.mark.parametrize("kind", ["wav", "flac", "ogg-vorbis"])
 def test_a_key_pays_for_decoding(slow_models, tmp_path, kind):
-    """A file of many samples counts as many tokens, whatever its bytes; one of few as the longest sound."""
+    """A file of many samples counts as many tokens, with any number of bytes; one of few as the longest sound."""
     def of(rate, channels, seconds):
         samples = [0.0] * int(rate * seconds)
         return wav(samples, rate, channels) if kind == "wav" else sounds.encode(kind, samples, rate, channels)
@@ -161,7 +161,7 @@ def test_a_key_pays_for_decoding(slow_models, tmp_path, kind):
 
 
 def test_a_reload(slow_models, tmp_path):
-    """What had begun ends on the old weights; what comes later has the new ones."""
+    """Requests that had begun end on the old weights; later ones get the new weights."""
     folder = tmp_path / "models"
     shutil.copytree(slow_models, folder)
     with start(folder) as server:

@@ -1,4 +1,4 @@
-"""POST /v1/audio/transcriptions: every form of an answer says the same, alone and in company."""
+"""POST /v1/audio/transcriptions: every form of an answer has one text, alone and in company."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ def verbose(port, sound, **fields):
 
 
 def local(folder, path, *flags):
-    """What `linnet transcribe --json` says of a file."""
+    """The output of `linnet transcribe --json` for a file."""
     result = run("transcribe", path, "--model", folder / MODEL, "--json", *flags)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
@@ -187,7 +187,7 @@ def test_the_longest_sound(speech_port):
     assert transcribe(speech_port, wav(samples[: most + 1])).error["param"] == "file"
 
 
-# --- the same in company
+# --- in company
 
 
 def answers(server, files, in_flight):

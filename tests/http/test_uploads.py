@@ -119,8 +119,8 @@ def test_the_flag(long_models):
 
 
 def test_all_bodies_share_one_budget(long_models):
-    """Two clients' uploads that do not end take most of it; another client's upload is refused before it is read, and
-    that client's small request is answered."""
+    """Two clients' uploads that do not end take most of the budget. A third client's upload is refused before it is
+    read, and its small request is answered."""
     with Server("--models", long_models, "--body-memory", "25") as server:
         kind, body = form_of_size(UPLOAD)
         request = client.encode_request("POST", ROUTE, body, {"Content-Type": kind}, server.port)

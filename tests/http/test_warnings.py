@@ -1,4 +1,4 @@
-"""What an answer warns of: fields that change nothing, characters that are not read as they stand."""
+"""Warnings of an answer: fields without effect, characters that are not read as they stand."""
 
 import json
 
@@ -92,7 +92,7 @@ def test_a_misspelt_field_of_images_is_told(image_port, meant):
 
 
 def test_fields_of_images_are_told_once(image_port):
-    """In a stream with the finished picture, in an edit, beside another warning."""
+    """In a stream with the finished picture, in an edit, next to another warning."""
     ordinary = {"quality": "auto", "style": None, "background": "auto", "user": "me"}
     assert "warnings" not in generate_ok(image_port, max_tokens=1, **ordinary)
     assert params(generate_ok(image_port, max_tokens=1, quality="high", style="vivid", tools=[1])) == ["quality", "style", "tools"]

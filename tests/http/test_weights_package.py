@@ -1,5 +1,5 @@
-"""`pip install ./weights`: the commands it brings run the scripts of weights/, and its client does with states and images what
-the routes do."""
+"""`pip install ./weights`: its commands run the scripts of weights/, and its client handles states and images as the
+routes do."""
 
 import re
 import shutil
@@ -21,7 +21,7 @@ PROMPT = "海上明月"
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A virtual environment with the package and nothing else, made of a copy, since a build leaves files beside it."""
+    """A virtual environment with the package only, made of a copy, because a build leaves files in its source."""
     place = tmp_path_factory.mktemp("weights")
     (place / "weights").mkdir()
     for name in PARTS:
@@ -33,7 +33,7 @@ def place(tmp_path_factory):
     if "requirement setuptools" in done.stderr:
         pytest.skip("pip found no setuptools to build with: no package index is reached")
     assert done.returncode == 0, done.stderr
-    shutil.rmtree(place / "weights")  # what is installed needs it no more
+    shutil.rmtree(place / "weights")  # the installed package needs it no more
     return place
 
 
@@ -58,7 +58,7 @@ def package(place):
 def server(tmp_path_factory):
     models = tmp_path_factory.mktemp("models")
     (models / "mnist").symlink_to(ROOT / "weights" / "mnist")
-    with Server("--models", models) as server:  # beside the couplets
+    with Server("--models", models) as server:  # next to the couplets
         yield server
 
 

@@ -1,4 +1,4 @@
-"""What docs/why-linnet.md says that other servers of recurrent models get wrong, on models of three kinds made on the spot:
+"""The faults of other servers of recurrent models in docs/why-linnet.md, on models of three kinds made on the spot:
 each row of its table names a test here."""
 
 import concurrent.futures
@@ -42,7 +42,7 @@ def answer(server, kind, prompt=BEGINNING, **fields):
 
 
 def numbers(said):
-    """All that depends on the model: tokens, texts, log-probabilities."""
+    """All parts that depend on the model: tokens, texts, log-probabilities."""
     return [(choice["text"], choice["logprobs"]) for choice in said["choices"]]
 
 
@@ -77,7 +77,8 @@ def test_reading_gives_what_writing_gave(server, kind):
 
 @kinds
 def test_what_prompts_share_is_computed_once(server, folder, kind):
-    """Prompts that part in the middle, from the third one on; the answers are those without."""
+    """Prompts that part in the middle share their beginning from the third one on; the answers equal those without
+    sharing."""
     with Server("--models", folder) as other:
         ends = [f"{n} {n * n} and {n + 7} more" for n in range(5)]
         kept = [answer(other, kind, prompt=BEGINNING * 3 + end) for end in ends]

@@ -1,7 +1,7 @@
 """Small models of text with random weights, written as model folders: bytes, or byte-level BPE, as tokens.
 
-What they say makes no sense; what is tested does not depend on that. The byte model's tokens are mostly parts of
-characters, so that its answers are the hard case for the code that puts them together.
+Their words make no sense; no test depends on that. The byte model's tokens are mostly parts of characters, so that its
+answers are the hard case for the code that puts them together.
 """
 
 import json
@@ -11,7 +11,7 @@ import vocabularies
 
 CONTEXT = 300
 END = 10  # of bytes: the line feed
-BEGIN = 256  # behind the bytes
+BEGIN = 256  # after the bytes
 
 
 def config(size, text, attention=image_model.LINEAR):

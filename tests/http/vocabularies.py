@@ -1,5 +1,5 @@
-"""Vocabularies of every family, trained on the spot by the `tokenizers` library on made-up text, and texts to
-compare on. Nothing of it is data of others; the same seeds give the same files."""
+"""Vocabularies of every family, trained on the spot by the `tokenizers` library on made-up text, and texts to compare
+on. They hold no data of other projects; equal seeds give equal files."""
 
 import functools
 import json
@@ -18,7 +18,7 @@ BETWEEN = [" ", " ", " ", " ", "  ", "   ", "\n", "\n\n", "\r\n", " \n ", "\t", 
 
 
 def text(rng, n_words):
-    """Words of several scripts, some of which come often, with all that stands between words."""
+    """Words of several scripts, some of them frequent, with all separators of words."""
     words = ["".join(rng.choices(rng.choice(ALPHABETS), k=rng.randint(1, 9))) for _ in range(400)]
     out = []
     for _ in range(n_words):
@@ -54,7 +54,7 @@ def train(tokenizer, size, alphabet=(), added=True):
 
 def byte_level(pattern=None, prefix=False, normalizer=None, ignore_merges=False, template=False, added=True, size=1500,
                before=()):
-    """GPT-2's own splitting, or ByteLevel behind a Split by `pattern` and the stages of `before`."""
+    """GPT-2's own splitting, or ByteLevel after a Split by `pattern` and the stages of `before`."""
     tokenizer = Tokenizer(models.BPE(ignore_merges=ignore_merges))
     end = pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=pattern is None)
     stages = [*before, *([pre_tokenizers.Split(Regex(pattern), "isolated")] if pattern else []), end]
@@ -70,7 +70,7 @@ def byte_level(pattern=None, prefix=False, normalizer=None, ignore_merges=False,
 
 
 def with_byte_tokens(tokenizer):
-    """The same vocabulary with <0x00> to <0xFF> behind the first ids, as SentencePiece orders them."""
+    """The same vocabulary with <0x00> to <0xFF> after the first ids, as SentencePiece orders them."""
     file = json.loads(tokenizer.to_str())
     vocab, first = file["model"]["vocab"], 4
     vocab = {k: v if v < first else v + 256 for k, v in vocab.items()}
@@ -151,7 +151,7 @@ def is_known(c):
 
 
 def corners():
-    """All characters there are, and what stands at the borders of everything."""
+    """All characters, and the borders of all ranges."""
     known = [chr(c) for c in range(1, 0x110000) if is_known(c)]
     yield from ("".join(known[i:i + 400]) for i in range(0, len(known), 400))
     yield from (" ".join(known[i:i + 100]) for i in range(0, len(known), 1500))

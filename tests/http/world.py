@@ -1,4 +1,4 @@
-"""RWKV World in a few lines of Python, and vocabularies in its format: what the C reader and encoder must equal."""
+"""RWKV World in a few lines of Python, and vocabularies in its format: the C reader and encoder must equal them."""
 
 import random
 

@@ -4,10 +4,10 @@
 # follows STAGE: whether it is asked for, but not first.
 follows() { [[ " ${stages[*]:1} " == *" $1 "* ]]; }
 
-# Debian's packages for all stages that are asked for, those that many want first, and then the Python environments: they wait
-# for the network, and one processor is enough for them. With the processor time that is left over, the builds of later stages,
-# and whole checks of them. A check whose work has been begun waits for its end and then does it all the same: little is left to
-# do, and what went wrong is tried again, and said, where it belongs. A whole check is not done again: see `early`.
+# Installs Debian's packages for all requested stages, the most needed first, and then the Python environments: they
+# wait for the network, and one processor is enough for them. The rest of the processor time goes to the builds of later
+# stages, and to whole checks of them. A check whose work has begun waits for its end and then runs again: little is
+# left to do, and a failure is repeated and printed in its place. A whole check does not run again: see `early`.
 begin() {
     local stage name groups=() environments=()
     for stage in "${stages[@]}"; do
@@ -49,7 +49,7 @@ begin_building() {
 }
 
 # early NAME COMMAND...: a whole check, and no other than one that only computes: no test's limit of time is then near.
-# `check` says what came of it where it belongs.
+# `check` prints its result in its place.
 early() {
     "${@:2}" >"$logs/early $1" 2>&1
     printf '%d' $? >"$logs/status of $1"
@@ -59,7 +59,7 @@ came_of() {
     return "$(cat "$logs/status of $1")"
 }
 
-# What still runs of it. An installation that is under way ends by itself.
+# Its running processes. An installation that is under way ends by itself.
 end_begun() {
     local job
     for job in $(jobs -rp); do

@@ -1,7 +1,7 @@
 # check NAME COMMAND: runs the command of a stage, and counts its tests, its seconds and its processor time.
 # shellcheck shell=bash disable=SC2004,SC2034,SC2154 # variables of scripts/test
 
-# The seconds of processor, of all processes that ended, in what `times` wrote: a subshell has a count of its own.
+# The seconds of processor of all processes that ended, by the output of `times`: a subshell has a count of its own.
 cpu_seconds() {
     awk 'NR == 2 { split($1 "m" $2, t, /[ms]+/); printf "%d", (t[1] + t[3]) * 60 + t[2] + t[4] }' "$logs/times"
 }

@@ -7,8 +7,8 @@ built() {
     check "build $1" build "$@" && built[$*]=yes
 }
 
-# build PRESET [OPTIONS...]: prints the output only of a build that fails. What is configured stays, or every target would look
-# for its headers again. To print what is built next is a process for each file.
+# build PRESET [OPTIONS...]: prints only the output of a build that fails. The configuration stays, or every target
+# would look for its headers again. Printing the names of built files would cost a process per file.
 build() {
     local in=build-$1
     in=${in%-release}
@@ -20,8 +20,8 @@ build() {
     } >"$logs/build-$1" 2>&1 || { cat "$logs/build-$1"; return 1; }
 }
 
-# The kernels alone are for machines that have a compiler and nothing else: they are configured so, and every file is
-# compiled as far as its meaning. The other builds make and link the same files, with no library besides.
+# The kernels alone are for machines that have only a compiler: they are configured that way, and every file is compiled
+# up to semantic analysis. The other builds make and link these files, without further libraries.
 build_kernels() {
     {
         cmake -B build-kernels -DCMAKE_BUILD_TYPE=None -DLINNET_WERROR=ON -DLINNET_CUDA=OFF -DLINNET_SERVER=OFF &&
@@ -57,7 +57,7 @@ on_files() {
         grep -z "${options[@]}" "$1" | existing | xargs -0 -r "${@:2}"
 }
 
-# Of the names on standard input those that exist: git also lists files just deleted.
+# Prints the names on standard input that exist: git also lists files just deleted.
 existing() {
     local name
     while IFS= read -r -d '' name; do
@@ -65,10 +65,10 @@ existing() {
     done
 }
 
-# tidy [NODES]: one file a process; its count of suppressed warnings is noise. NODES bounds how far the static analyzer
-# follows a function, six times as quick as its own 225,000; asserts tell it what holds. Not kernels/cuda, which is
-# compiled with CUDA's headers or with their twins, and a checker that finds both sees neither; nor instruction sets of other
-# processors, which this build does not compile.
+# tidy [NODES]: one process per file; its count of suppressed warnings is noise. NODES bounds how far the static
+# analyzer follows a function, six times as quick as its own 225,000; asserts state the invariants. kernels/cuda is left
+# out: it is compiled with CUDA's headers or with their twins, and a checker that finds both reads neither. Instruction
+# sets of other processors are left out too, because this build does not compile them.
 tidy() {
     cmake --preset asan -B build-tidy >"$logs/build-tidy" 2>&1 || { cat "$logs/build-tidy"; return 1; }
     on_files '^((common|model|server)/.*|kernels/[^/]*|kernels/(cpu|reference)/[^/]*|kernels/ops/[a-z_]+/(cpu|op|reference)[a-z_]*)\.c$' printf '%s\n' |
@@ -99,9 +99,9 @@ python_env() { environment .venv tests/requirements.txt . && { [ -e .venv/tools 
 quick_env() {
     if [ -e .venv/made ]; then python_env; else environment build/quick tests/requirements.txt '^(pytest|openai|tokenizers|numpy)'; fi
 }
-# Of the tests that train, beside Debian's PyTorch and its numpy.
+# For the tests that train: Debian's PyTorch and its numpy.
 training_env() { environment build/training tests/requirements.txt '^(pytest|PyYAML|tokenizers|openai)' --system-site-packages; }
-# Many packages, in an environment of their own: some bear only one version of another.
+# Many packages, in an environment of their own: some tolerate only one version of a common package.
 clients_env() { environment build/clients tests/clients/requirements.txt .; }
 
 # promtool and amtool alone, out of Debian's packages, which would also install and start the servers.

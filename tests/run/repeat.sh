@@ -1,4 +1,4 @@
-# scripts/test repeat FILE N: one test again and again beside a busy loop on every processor.
+# scripts/test repeat FILE N: runs one test N times, next to a busy loop on every processor.
 # shellcheck shell=bash disable=SC2004,SC2034,SC2154 # variables of scripts/test
 
 # repeat FILE N: other than a check of a stage, a run counts as one, however many tests are in it.
@@ -28,7 +28,7 @@ repeat() {
     end_load
 }
 
-# A busy loop on every processor; whatever becomes of this script, for no longer than an hour.
+# A busy loop on every processor, for an hour at most, also if this script is killed.
 start_load() {
     local i
     for ((i = 0; i < jobs; i++)); do

@@ -1,4 +1,5 @@
-# The stages of scripts/test but quick, unit, lint and http, which are there. Each returns at once when a need of it has failed.
+# The stages of scripts/test except quick, unit, lint and http, which that file has. Each returns at once when one of
+# its requirements has failed.
 # shellcheck shell=bash disable=SC2004,SC2034,SC2154 # variables of scripts/test
 
 stage_browser() {
@@ -98,7 +99,7 @@ stage_arm() {
     check "64-bit ARM" tests/arm.sh build build-arm
 }
 
-# Many packages, in an environment of their own: some bear only one version of another.
+# Many packages, in an environment of their own: some tolerate only one version of a common package.
 stage_clients() {
     built release || return
     check "clients" clients_env || return

@@ -1,5 +1,5 @@
-/* What the programs that test the host part of the cuda back end share: counting what failed, and
- * the switches of the library that stands for CUDA's (fake/). */
+/* Shared by the programs that test the host part of the cuda back end: counts of failures, and the
+   switches of the library that stands for CUDA's (fake/). */
 #ifndef LINNET_TESTS_SIMT_CHECKS_H
 #define LINNET_TESTS_SIMT_CHECKS_H
 

@@ -1,8 +1,8 @@
 /*
- * What clang lacks to read the kernels without NVIDIA's headers, which those of its releases before
- * CUDA 13 cannot parse: a second front end, for what it warns of and whether it makes code
- * (scripts/check-kernels). Included before a .cu file, with tests/simt/fake in place of the
- * runtime's headers. Nothing of it is linked or run.
+ * The declarations that clang needs to read the kernels without NVIDIA's headers, which its
+ * releases before CUDA 13 cannot parse. clang is a second front end for warnings and for code
+ * generation (scripts/check-kernels). Included before a .cu file, with tests/simt/fake in place of
+ * the runtime's headers. Nothing here is linked or run.
  */
 #ifndef LINNET_TESTS_SIMT_CLANG_H
 #define LINNET_TESTS_SIMT_CLANG_H
@@ -30,7 +30,7 @@ struct dim3 {
     }
 };
 
-/* What a launch is begun with, by its oldest name: that of a clang that knows of no CUDA. */
+/* The call that begins a launch, by its oldest name, for a clang that knows no version of CUDA. */
 extern "C" cudaError_t cudaConfigureCall(dim3 blocks, dim3 threads, size_t shared,
                                          cudaStream_t stream);
 

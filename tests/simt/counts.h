@@ -1,5 +1,5 @@
-/* What the fake runtime (fake/runtime.c) has given out and not got back, and what it did with
- * graphs. */
+/* Objects that the fake runtime (fake/runtime.c) has given out and not got back, and its counts of
+   graphs. */
 #ifndef LINNET_TESTS_SIMT_COUNTS_H
 #define LINNET_TESTS_SIMT_COUNTS_H
 
@@ -17,8 +17,9 @@ typedef struct simt_counts {
 /* Exported by the library of the tests, found by dlsym. */
 typedef void (*simt_count_fn)(simt_counts *out);
 typedef long (*simt_fail_at_fn)(long n, int error); /* see fake/runtime.c */
-/* What is called in the next capture once it has begun, in the next wait for an event, and by every
-   thread that asks for its turn or looks for algorithms; NULL for nothing. See fake/cublaslt.c. */
+/* Functions that the fake runtime calls: in the next capture once it has begun, in the next wait
+   for an event, and in every thread that asks for its turn or searches algorithms. NULL for none.
+   See fake/cublaslt.c. */
 typedef void (*simt_listen_fn)(void (*in_capture)(void), void (*in_wait)(void), void (*asks)(void));
 
 #endif

@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Deletes each barrier, bound, mask, wait and event of the CUDA back end in turn, or lets a loop take one step more, and counts
-what the tests without a GPU catch.
+"""Deletes each barrier, bound, mask, wait and event of the CUDA back end in turn, or lets a loop take one step more,
+and counts the mutants that tests without a GPU catch.
 
     tests/simt/mutate.py                       every place that has no result yet, then the table
     tests/simt/mutate.py --only PATH --limit 5 --seed 1   five places of the files whose path holds PATH, drawn
-    tests/simt/mutate.py --again               likewise, and those that have survived
+    tests/simt/mutate.py --again               every such place, and the survivors
     tests/simt/mutate.py --table               the table of what has run so far
     tests/simt/mutate.py --list                the places
     tests/simt/mutate.py --least 95 --out FOLDER   fails where less than 95 % of those that ran and can differ are caught; with
                                                a new folder, for a result is not tried again because a test has changed
 
-Works in a copy of the tree under --out (build-mutants), built once: every place is there with a switch, `lx_deleted(N) ?
-without : with`, that LINNET_DELETED sets for a run. First each test runs with nothing deleted, which must pass and tells its
-time and which places it comes by. Then a place is deleted for the tests that come by it alone, the cheapest first, in the
-checker of races and in four orders of warps and lanes, until one fails; a place that no test comes by has survived.
-A test that takes a minute and twenty times as long as it did has failed. results.jsonl has a line a place, so a run that was ended goes
-on where it stopped. A place is the same as long as its line and its neighbours are. Places whose deletion cannot change a result
-are listed in equivalent.txt with the reason; they are not run, and counted apart.
+Works in a copy of the tree under --out (build-mutants), built once. Every place is in it with a switch, `lx_deleted(N)
+? without : with`, that LINNET_DELETED sets for a run. First each test runs without a deletion. It must pass, and shows
+its time and the places that it reaches. Then a place is deleted for the tests that reach it, the cheapest first, in the
+checker of races and in four orders of warps and lanes, until one fails. A place that no test reaches has survived. A
+test fails when it takes a minute and twenty times its first time. results.jsonl has a line per place, so an interrupted
+run continues at its end. A place keeps its name as long as its line and the next lines are unchanged. Places whose
+deletion cannot change a result are listed in equivalent.txt with the reason; they are not run, and counted separately.
 """
 
 import argparse
@@ -35,7 +35,7 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# kind, pattern, what stands there then; where a part of the pattern has the name `place`, only in its stead
+# kind, pattern, its replacement; where a part of the pattern has the name `place`, only that part
 DEVICE = [
     ("barrier", re.compile(r"__syncthreads\(\);"), ";"),
     ("barrier of a warp", re.compile(r"__syncwarp\([^;]*\);"), ";"),
@@ -58,7 +58,7 @@ HOST = [
     ("wait", re.compile(r"return wait_for_moves\(c\)|(?<=\? )wait_for_moves\(c\)"), "LX_OK"),
     ("wait", re.compile(r"(?<== )lx_cuda_finish_(all|step)\([^;]*\)(?=;)"), "LX_OK"),
 ]
-# What answers lx_deleted, after tests/simt/simt.cpp.
+# The code of lx_deleted, after tests/simt/simt.cpp.
 SWITCH = """
 #include <fcntl.h>
 static unsigned char ignored[PLACES], *reached = ignored;
@@ -83,7 +83,7 @@ extern "C" __attribute__((visibility("hidden"))) bool lx_deleted(int place)
 """
 CHECKS = [("order 0", "simt", "0"), ("races", "races", "1"), ("order 1", "simt", "1"), ("order 2", "simt", "2"), ("order 3", "simt", "3")]
 TESTS = ROOT / "tests" / "conformance"
-PROGRAMS = ["cuda_failures", "cuda_products", "cuda_draws"]  # beside those tests
+PROGRAMS = ["cuda_failures", "cuda_products", "cuda_draws"]  # in addition to those tests
 NO_TEST = "0 passed, 0 failed"  # of this back end, or none of that name
 Place = collections.namedtuple("Place", "id path line kind old new start")
 
@@ -129,7 +129,7 @@ def places():
 
 
 def is_named(p, path, kind, named):
-    """By what is deleted; ` @ ` and a part of its line or the next tell it from others of that name."""
+    """By the deleted code; ` @ ` and a part of its line or of the next tell places of one name apart."""
     old, _, near = named.partition(" @ ")
     return (p.path, p.kind, p.old) == (path, kind, old) and near in "".join((ROOT / path).read_text().split("\n")[p.line : p.line + 2])
 
@@ -149,7 +149,7 @@ def equivalents(everything):
 
 
 def switched(lines, numbered):
-    """A file's lines with a switch around each of its places; a mask may lie in a barrier."""
+    """A file's lines with a switch around each of its places; a mask may be inside a barrier."""
     edits = collections.defaultdict(list)
     for number, p in numbered:
         if p.new == ";":
@@ -166,7 +166,7 @@ def switched(lines, numbered):
 
 
 class Build:
-    """A copy of the tree with all places in it, and what each test comes by."""
+    """A copy of the tree with all places in it, and the places that each test reaches."""
 
     def __init__(self, folder, everything):
         self.folder, self.everything = folder, everything
@@ -207,7 +207,7 @@ class Build:
             self.changed = True
 
     def run(self, test, check, seconds, **env):
-        """None where it passed, or what it said last."""
+        """None if it passed, else its last output."""
         _, library, seed = check
         command = [str(self.build / "conformance"), "--backend", "cuda", "--test", test]
         if test in PROGRAMS:
@@ -248,7 +248,8 @@ class Build:
         return tests
 
     def runs(self, number):
-        """Which tests may catch this place, the cheapest first; the checker of races, slow as it is, finds barriers at once."""
+        """The tests that may catch this place, the cheapest first; the checker of races is slow but finds barriers at
+        once."""
         place = self.everything[number]
         races = 8 if place.kind == "bound" else 0.9
         for test, t in self.tests.items():
@@ -261,7 +262,7 @@ class Build:
                     yield t["seconds"] * races, at, test, check
 
     def caught(self, number, most):
-        """What caught it and what that said; "" for nothing."""
+        """The test that caught it and its output; "" if none did."""
         for cost, _, test, check in sorted(self.runs(number)):
             seconds = self.tests[test]["seconds"]
             if seconds > most:
@@ -273,7 +274,7 @@ class Build:
 
 
 def table(results, all_places, reasons):
-    """Prints it; the part that is caught of those that ran and can differ, in percent."""
+    """Prints it; returns the percentage of caught places among those that ran and can differ."""
     kinds = collections.defaultdict(collections.Counter)
     by = collections.Counter()
     for p in all_places:

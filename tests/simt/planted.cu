@@ -1,6 +1,6 @@
 /*
- * Small kernels, each with what a GPU leaves to chance or without it: what test_races.c wants the
- * race checker to find, and what it must not complain about.
+ * Small kernels, each in two versions: with a race or fault that the race checker must report
+ * (test_races.c), and without it, where the checker must be silent.
  */
 #include "kernels/cuda/device.cuh"
 #include "tests/simt/planted.h"
@@ -52,7 +52,7 @@ LX_KERNEL(THREADS) over_half_warps(const planted a)
     a.out[threadIdx.x] = (int32_t)box[threadIdx.x ^ 16u];
 }
 
-/* A block takes over what the one before it has written. */
+/* A block reads a value that the block before it has written. */
 LX_KERNEL(THREADS) between_blocks(const planted a)
 {
     int32_t at = (int32_t)blockIdx.x * THREADS + (int32_t)threadIdx.x;
@@ -80,7 +80,7 @@ LX_KERNEL(THREADS) unwritten(const planted a)
     a.out[threadIdx.x] = box[threadIdx.x];
 }
 
-/* What a launch was given lies on the host. */
+/* The argument of a launch lies on the host. */
 LX_KERNEL(THREADS) of_host(const planted a)
 {
     a.out[threadIdx.x] = *a.in;

@@ -12,7 +12,7 @@ enum planted_kind {
     PLANTED_WARP,        /* no __syncwarp */
     PLANTED_HALF_WARPS,  /* one that names too few lanes */
     PLANTED_BLOCKS,      /* two blocks of a launch share memory */
-    PLANTED_COUNT,       /* an atomic sum is read beside it */
+    PLANTED_COUNT,       /* a plain read next to an atomic sum */
     PLANTED_UNWRITTEN,   /* shared memory without a value is read */
     PLANTED_HOST,        /* a pointer is the host's */
     PLANTED_KINDS
@@ -20,8 +20,8 @@ enum planted_kind {
 
 typedef struct planted {
     int32_t *out;      /* [128] */
-    bool sound;        /* without what is planted */
-    const int32_t *in; /* [1] behind what out is given, for PLANTED_HOST the host's */
+    bool sound;        /* without the planted fault */
+    const int32_t *in; /* [1] after the memory of out; the host's for PLANTED_HOST */
 } planted;
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* See race.h. Blocks run one after the other, which keeps what must be remembered small. */
+/* See race.h. Blocks run one after the other, so the checker remembers little. */
 #include "tests/simt/race.h"
 #include "tests/simt/fake/place.h"
 
@@ -27,9 +27,9 @@ struct access {
     const void *code;
 };
 
-/* What happened to four bytes in this launch, or since the block began if they are shared. */
+/* Accesses to four bytes in this launch, or since the block began if they are shared. */
 struct cell {
-    uint64_t life; /* of what it tells; others are forgotten */
+    uint64_t life; /* of the entry; older ones are forgotten */
     access wrote[2];
     access read[READERS]; /* the first one that counts, one of another warp, the last two */
     bool blank;           /* shared, and not written yet */
@@ -58,7 +58,7 @@ page *last_page;
 uint64_t lives, life, block_life; /* so far; of the launch, and of the block's shared memory */
 range shared[64], own[4];
 unsigned n_shared, n_own;
-uint32_t block, phase, clocks[MOST_THREADS][WARP]; /* what a thread knows of its warp's lanes */
+uint32_t block, phase, clocks[MOST_THREADS][WARP]; /* a thread's view of its warp's lanes */
 unsigned me;
 thread_local bool running; /* host code of other threads is compiled with these calls, too */
 
@@ -139,7 +139,7 @@ page *page_of(uintptr_t at)
     return last_page;
 }
 
-/* For dl_iterate_phdr: whether the address lies in what a program or library cannot write. */
+/* For dl_iterate_phdr: whether the address lies in read-only memory of a program or library. */
 int holds_constant(dl_phdr_info *of, size_t, void *at)
 {
     for (unsigned i = 0; i < of->dlpi_phnum; i++) {
@@ -159,7 +159,7 @@ void check_place(page *p, uintptr_t at, bool writes, const access &now)
         return;
     p->constant = simt_place_of((const void *)at, 1) != SIMT_DEVICE;
     if (p->constant && (writes || dl_iterate_phdr(holds_constant, (void *)at) == 0))
-        tell("a kernel touches what is not the device's", at, now, nullptr);
+        tell("a kernel touches memory outside the device", at, now, nullptr);
     p->life = life;
 }
 
@@ -289,7 +289,7 @@ void race_warp_sync(unsigned first, uint32_t mask)
     }
 }
 
-/* --- what the compiler calls --- */
+/* --- called by the compiler's instrumentation --- */
 
 #define HIDDEN extern "C" __attribute__((visibility("hidden")))
 #define ACCESS(name, bytes, writes)                                                                \

@@ -1,13 +1,13 @@
 /*
- * A race checker for kernels that run as fibers: who may have touched what, whatever the order in
- * which they ran. The device code is compiled with -fsanitize=thread, whose calls race.cpp answers
+ * A race checker for kernels that run as fibers: which accesses may conflict, in any order of
+ * execution. The device code is compiled with -fsanitize=thread, whose calls race.cpp answers
  * itself; the sanitizer's own library is not linked.
  *
  * Within a block __syncthreads orders all threads and __syncwarp those that it names; shuffles and
- * atomics order nothing. Blocks of a launch are not ordered, launches are. Two accesses of the same
- * bytes that are not ordered, of which one is a write and one is not atomic, end the test, as does
- * reading shared memory that the block has not written, and touching memory that is neither shared,
- * nor the thread's, nor the device's, but to read constants of the library.
+ * atomics order nothing. Launches are ordered, the blocks of a launch are not. These errors end the
+ * test: two unordered accesses to the same bytes, if one is a write and one is not atomic; a read
+ * of shared memory that the block has not written; and a touch of memory that is not shared, the
+ * thread's or the device's, other than a read of the library's constants.
  */
 #ifndef LINNET_TESTS_SIMT_RACE_H
 #define LINNET_TESTS_SIMT_RACE_H
@@ -16,8 +16,8 @@
 #include <cstdint>
 
 void race_launch();
-/* In this launch what lies there belongs to one thread, or is what it was started with: it is not
-   looked at. */
+/* This memory belongs to one thread in this launch, or holds the launch's arguments: the checker
+   ignores it. */
 void race_own(const void *at, size_t n_bytes);
 void race_block(uint32_t block);
 /* Without a value in this block. */

@@ -1,4 +1,4 @@
-/* The fibers behind simt.h: who runs next, and what they wait for. */
+/* The fibers of simt.h: the order in which they run, and the meetings that they wait for. */
 #include "tests/simt/simt.h"
 #include "tests/simt/race.h"
 #include "tests/simt/switch.h"
@@ -23,7 +23,7 @@
 #define MOST_THREADS 1024
 #define MOST_SHARED ((size_t)48 << 10)
 #define BETWEEN ((size_t)64)           /* bytes between arrays of shared memory */
-#define SHARED_BYTES (4 * MOST_SHARED) /* with what lies between */
+#define SHARED_BYTES (4 * MOST_SHARED) /* with the bytes between */
 #define STACK_BYTES ((size_t)(SANITIZED ? 256 : 64) << 10) /* its frames are larger */
 #define BELOW(i) ((i) % 64u * (size_t)192) /* of stacks at one distance a cache keeps few */
 #define WARP 32u
@@ -48,7 +48,7 @@ struct fiber {
         unsigned group;
     } copies[MOST_COPIES]; /* that are under way */
     unsigned char *stack;
-    simt_stack at; /* where it goes on */
+    simt_stack at; /* where it continues */
 };
 
 struct machine {
@@ -141,7 +141,7 @@ static void prepare(fiber *f, unsigned i)
     simt_begin(&f->at, stack, STACK_BYTES - BELOW(i), body);
 }
 
-/* --- what kernels call --- */
+/* --- called by kernels --- */
 
 void *simt_shared()
 {
@@ -225,7 +225,7 @@ static bool at_one_place(const fiber *a, const fiber *b)
 
 /* --- the scheduler --- */
 
-/* Lets the lanes go on that f waits for, if all of them have arrived. */
+/* Lets the lanes that f waits for continue, if all of them have arrived. */
 static bool release(fiber *f)
 {
     unsigned first = f->here.thread.x / WARP * WARP;
@@ -353,8 +353,8 @@ static void run_block(order o, bool odd)
     } while (pass_barrier());
 }
 
-/* Fibers, stacks and shared memory, made once; a page without access below each stack. Not malloc:
-   what the library allocates is counted (fake/runtime.c). */
+/* Fibers, stacks and shared memory, made once; a page without access below each stack. They do not
+   come from malloc, because allocations of the library are counted (fake/runtime.c). */
 static bool have_fibers()
 {
     if (m.fibers != nullptr)
@@ -440,7 +440,7 @@ static int run_kernel(int64_t blocks, int64_t threads, size_t shared, const simt
     return 0;
 }
 
-/* --- what a thread does with memory beside its work --- */
+/* --- memory of a thread outside its work --- */
 
 void simt_wait_for_others()
 {

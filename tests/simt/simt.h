@@ -1,26 +1,26 @@
 /*
- * Runs CUDA kernels on the host, for tests. It is included before a .cu file that the host's C++
- * compiler reads, and stands in for the language: built-in variables, shared memory, barriers,
+ * Runs CUDA kernels on the host, for tests. A test includes it before a .cu file that the host's
+ * C++ compiler reads. It stands in for the language: built-in variables, shared memory, barriers,
  * shuffles, atomics, vector types and (by LX_LAUNCH) the launch.
  *
- * A block's threads are fibers of one host thread, blocks and launches run one after another. A
- * fiber runs until it meets a barrier or a shuffle; those go on when every thread named has
- * arrived. What a GPU leaves undefined is an error here that ends the test: a barrier some threads
- * never reach, a shuffle whose lanes meet it in different places or have left. Shared memory is
- * poisoned for every block and has its exact size, so the address sanitizer sees every step over
- * its end.
+ * A block's threads are fibers of one host thread, and blocks and launches run one after another. A
+ * fiber runs until it meets a barrier or a shuffle, which continues when every named thread has
+ * arrived. Undefined behaviour of a GPU is an error here that ends the test: a barrier that some
+ * threads never reach, and a shuffle whose lanes meet it in different places or have left. Shared
+ * memory is poisoned for every block and has its exact size, so the address sanitizer reports every
+ * access after its end.
  *
  * LINNET_SIMT_SEED says in which order threads run, so that a missing barrier shows:
  *
  *   0 or none   warps and lanes in rising order, in odd blocks in falling order
  *   1           a warp runs to its barrier before the next one starts, first the lowest
- *   2           likewise, first the highest, and blocks from the last to the first
+ *   2           first the highest, and blocks from the last to the first
  *   3, 4, ..    warps and lanes as they are drawn with this seed
  *
- * With LX_SIMT_RACES a checker looks at every access whatever the order (tests/simt/race.h).
+ * With LX_SIMT_RACES a checker looks at every access in any order (tests/simt/race.h).
  *
- * Not expressed: bank conflicts, the order of sums in tensor cores, copies by the kernels that run
- * beside them.
+ * Not modelled: bank conflicts, the order of sums in tensor cores, and copies next to running
+ * kernels.
  */
 #ifndef LINNET_TESTS_SIMT_H
 #define LINNET_TESTS_SIMT_H
@@ -129,7 +129,7 @@ struct simt_here {
 extern const simt_here *simt_at
     __attribute__((visibility("hidden"))); /* the running fiber's place */
 void *simt_shared();
-/* Shared memory of a fixed size: where it lies in this block. */
+/* Shared memory of a fixed size: its place in this block. */
 struct simt_site {
     uint64_t block; /* in which it has the place */
     size_t at;
@@ -138,7 +138,7 @@ void *simt_static(simt_site *site, size_t n_bytes);
 void simt_barrier(const char *file, int line);
 /* Gives `value` to the lanes in `mask` and returns that of `lane`. */
 uint32_t simt_exchange(uint32_t mask, uint32_t value, unsigned lane, const char *file, int line);
-/* Waits for the lanes in `mask`; unlike an exchange it orders what they do with memory. */
+/* Waits for the lanes in `mask`; unlike an exchange, it orders their accesses to memory. */
 void simt_warp_barrier(uint32_t mask, const char *file, int line);
 
 #define threadIdx (simt_at->thread)
@@ -166,7 +166,7 @@ static inline double simt_shuffle(uint32_t mask, double x, unsigned lane, const 
     return x;
 }
 
-/* The least, or the greatest, of what all lanes of a warp give: only all of them may. */
+/* The least or the greatest value of all lanes of a warp; all lanes must take part. */
 template <class F>
 static inline uint32_t simt_reduce(uint32_t mask, uint32_t x, F better, const char *file, int line)
 {

@@ -1,4 +1,4 @@
-/* The stacks of fibers, and how one goes on with another. */
+/* The stacks of fibers, and the switch from one to another. */
 #ifndef LINNET_TESTS_SIMT_SWITCH_H
 #define LINNET_TESTS_SIMT_SWITCH_H
 
@@ -7,11 +7,11 @@ struct simt_stack {
     void *pointer;
 };
 
-/* Not a call, and back by no `ret`: a processor then foresees that the fiber that comes next
-   returns to where the one before was called from, which is the same place. */
+/* Neither a call nor a `ret`: a processor then predicts that the next fiber returns to the place of
+   the former call, which is the same place. */
 static inline __attribute__((always_inline)) void simt_switch(simt_stack *from, simt_stack *to)
 {
-    asm volatile("leaq -128(%%rsp), %%rsp\n\t" /* what lies below may be in use */
+    asm volatile("leaq -128(%%rsp), %%rsp\n\t" /* the bytes below may be in use */
                  "pushq %%rbp\n\tleaq 1f(%%rip), %%rax\n\tpushq %%rax\n\t"
                  "movq %%rsp, (%%rdi)\n\tmovq (%%rsi), %%rsp\n\t"
                  "popq %%rax\n\tjmpq *%%rax\n"

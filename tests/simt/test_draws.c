@@ -1,7 +1,7 @@
 /*
- * How long a draw of the cuda back end takes, in meetings of its threads: one adds the weights of a
- * block of ids up in their order only where what is wanted lies at an edge between two ids. And
- * that no draw reads behind the last id, where here the device's memory ends.
+ * Limits the time of a draw of the cuda back end, counted in meetings of its threads. One thread
+ * adds the weights of a block of ids in order only where the drawn number lies at an edge between
+ * two ids. No draw reads after the last id, where the device's memory ends in this test.
  *
  *   cuda_draws LIBRARY    the library's own path, to reach its switches
  */
@@ -61,7 +61,7 @@ static long meetings(const simt *s, const drawing *d, lx_sampling how, int32_t *
     return after.meetings - before.meetings;
 }
 
-/* The first seed whose draw lies at an edge, or off one. */
+/* The first seed whose draw is at an edge, or away from one. */
 static uint64_t seed_of(bool edge)
 {
     for (uint64_t seed = 1;; seed++) {
@@ -90,7 +90,7 @@ static void test_order(const simt *s)
     close_all(&d);
 }
 
-/* The last of all ids is the only likely one: whatever looks for it looks as far as it may. */
+/* The last of all ids is the only likely one: a search for it goes as far as it may. */
 static void test_end(const simt *s)
 {
     float logits[IDS];

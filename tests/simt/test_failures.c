@@ -1,8 +1,8 @@
 /*
- * The host part of the cuda back end, tested without a GPU: opening it without driver or device, a
- * device that is lost at any call of the runtime (an error with a text, nothing crashes, goes on
- * silently or is left over), which steps are captured, replayed and thrown away as graphs, and what
- * states that are moved wait for (test_moves.c).
+ * The host part of the cuda back end, tested without a GPU. First: opening it without driver or
+ * device, and a device that is lost at any call of the runtime. That must give an error with a
+ * text, without a crash, a silent continuation or a leak. Then: which steps are captured, replayed
+ * and thrown away as graphs, and the waits of states that move (test_moves.c).
  *
  *   cuda_failures LIBRARY    the library's own path, to reach its switches
  */
@@ -107,7 +107,7 @@ static lx_status run_all(const lx_backend_options *how, const simt *s, bool *sta
         st = world_decode(&w, 5, err); /* with rows to spare */
     if (st == LX_OK)
         st = run_states(&w, err);
-    if (st == LX_ERR_DEVICE && w.be != NULL) { /* then nothing works any more, and says so */
+    if (st == LX_ERR_DEVICE && w.be != NULL) { /* then every call fails with an error */
         lx_error again = {0};
         lx_array *more = NULL;
         *stays_lost = w.k->array_new(w.be, 4, &more, &again) == LX_ERR_DEVICE &&
@@ -176,8 +176,7 @@ static long live_graphs(const simt *s)
     return c.graphs;
 }
 
-/* A size is captured when it comes for the first time, whichever sequences are in it and however
- * they are sampled.
+/* A size is captured at its first step, with any sequences and any sampling.
  */
 static void test_buckets(const simt *s)
 {
@@ -214,7 +213,7 @@ static void test_spare_rows(const simt *s)
     graphs.eps = 1e-6f;
 }
 
-/* What is recorded decides: other numbers, or other objects, are another graph. */
+/* The recorded arguments decide: other numbers, or other objects, need another graph. */
 static void test_changes(const simt *s)
 {
     lx_error err = {0};
@@ -330,10 +329,10 @@ static void test_matrix_in_capture(const simt *s)
     (void)sem_init(&asked, 0, 0);
     graphs.eps = 3e-4f;
     s->listen(start_maker, NULL, maker_asks);
-    check(captures(s, 3) == 1, "a step beside a new matrix", "is captured");
+    check(captures(s, 3) == 1, "a step next to a new matrix", "is captured");
     (void)pthread_join(maker, NULL);
     s->listen(NULL, NULL, NULL);
-    check(made_status == LX_OK, "a matrix beside a capture", lx_status_text(made_status));
+    check(made_status == LX_OK, "a matrix next to a capture", lx_status_text(made_status));
     graphs.k->matrix_free(graphs.be, made);
     graphs.eps = 1e-6f;
     (void)sem_destroy(&asked);
@@ -350,15 +349,15 @@ static void *make_and_tell(void *unused)
     return NULL;
 }
 
-/* Gives up after a minute, which is for the case that the test is there for: then the step can only
-   end when this returns. */
+/* Gives up after a minute, because the tested fault would make the step wait for this function's
+   return. */
 static void wait_for_maker(void)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 60;
     check(pthread_create(&maker, NULL, make_and_tell, NULL) == 0, "a thread", "cannot start");
-    check(sem_timedwait(&done, &until) == 0, "a thread beside one that waits", "has no turn");
+    check(sem_timedwait(&done, &until) == 0, "a thread next to one that waits", "has no turn");
 }
 
 /* A thread that waits for a step has given the back end back: another engine may start one. */

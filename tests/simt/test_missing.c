@@ -1,6 +1,6 @@
 /*
- * Asks for cuda where its library is missing, is none, or is another version's: an error that names
- * it and says why, `auto` takes the cpu and says why, and the process goes on.
+ * Asks for cuda where its library is missing, is not a library, or has another version. The error
+ * names the library and the reason, `auto` takes the cpu and says why, and the process continues.
  *
  *   cuda_missing WHY    with the folder of that library in LD_LIBRARY_PATH
  */

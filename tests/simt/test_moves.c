@@ -1,8 +1,8 @@
 /*
- * What a state that is moved to or from the host waits for: all that was queued for it, and no step
- * of others. In the streams of the tests what is queued runs when it is waited for and not before,
- * so the threads that have met since tell which steps that were; LINNET_SIMT_SEED may let them run
- * earlier, and then only what is moved is looked at.
+ * The waits of a state that moves to or from the host: for all work queued for it, and for no step
+ * of other slots. In the tests' streams, queued work runs only when the program waits for it. So
+ * the number of threads that have met since shows which steps ran. LINNET_SIMT_SEED may let work
+ * run earlier; then the tests compare the moved state only.
  */
 #include "tests/simt/test_moves.h"
 
@@ -113,7 +113,7 @@ static void test_own(const float *after_step)
     }
 }
 
-/* A step whose second row goes on in slot 2. */
+/* A step whose second row continues in slot 2. */
 static void test_branch(void)
 {
     lx_error err = {0};
@@ -132,7 +132,7 @@ static void test_branch(void)
     check(memcmp(want, here, sizeof(float)) != 0, "a branch", "wrote nothing");
 }
 
-/* What was queued for the slot itself, before steps of others. */
+/* Work queued for the slot itself, before steps of other slots. */
 static void test_queued(void)
 {
     float a[FLOATS], b[FLOATS], zeros[FLOATS];
@@ -151,7 +151,7 @@ static void test_queued(void)
     check(w.k->state_zero(w.be, w.states, 3) == LX_OK, "a state", "not cleared");
     holds(3, filled(zeros, 0.0f), 0, "a state that was cleared");
     step(1);
-    check(ran(before, 2), "steps", "are not those that were started");
+    check(ran(before, 2), "steps", "are not the started ones");
     before = meetings();
     copy(4, 3, 0);
     (void)start(1);
@@ -160,7 +160,7 @@ static void test_queued(void)
     step(1);
 }
 
-/* What changes another slot, behind a step of a third. */
+/* A change of another slot, after a step of a third. */
 static void test_other_changes(const float *after_step)
 {
     check(w.k->state_zero(w.be, w.states, 0) == LX_OK, "a state", "not cleared");
@@ -168,8 +168,8 @@ static void test_other_changes(const float *after_step)
     long before = meetings();
     (void)start(1);
     check(w.k->state_zero(w.be, w.states, 5) == LX_OK, "a state", "not cleared");
-    holds(0, after_step, 0, "a slot beside one that is cleared");
-    check(ran(before, 0), "a state", "waits for what changes another");
+    holds(0, after_step, 0, "a slot next to one that is cleared");
+    check(ran(before, 0), "a state", "waits for a change of another slot");
     step(1);
 }
 

@@ -1,4 +1,4 @@
-/* What a state that is moved to or from the host waits for: a part of cuda_failures. */
+/* The waits of a state that moves to or from the host: a part of cuda_failures. */
 #ifndef LINNET_TESTS_SIMT_TEST_MOVES_H
 #define LINNET_TESTS_SIMT_TEST_MOVES_H
 

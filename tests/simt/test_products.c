@@ -1,7 +1,7 @@
 /*
  * The bf16 products of the cuda back end, tested without a GPU: which algorithm of the matrix
- * library is pinned, that memory grows and is freed behind the steps that use it, and that what
- * only products read is stored rounded, in half the bytes.
+ * library is pinned, that memory grows and is freed after the steps that use it, and that inputs of
+ * products only are stored rounded, in half the bytes.
  *
  *   cuda_products LIBRARY    the library's own path, to reach its switches
  */
@@ -31,8 +31,8 @@ static void test_wide_matrix(void)
     be->ops->close(be);
 }
 
-/* Starts y = x w^T as the only operation of a step of so many rows; without a matrix, a step of
-   none. */
+/* Starts y = x w^T as the only operation of a step of `rows` rows; without a matrix, an empty
+   step. */
 static lx_status start(lx_backend *be, lx_array *y, const lx_array *x, const lx_matrix *w,
                        int32_t rows, uint64_t *step, lx_error *err)
 {
@@ -49,7 +49,7 @@ static lx_status start(lx_backend *be, lx_array *y, const lx_array *x, const lx_
     return be->ops->end(be, step, err);
 }
 
-/* What a product of so many rows takes, and the least that one could. */
+/* The algorithm of a product of so many rows, and the quickest possible one. */
 static simt_counts multiplied(const simt *s, lx_backend *be, const lx_matrix *w, int32_t rows)
 {
     simt_counts before, after;
@@ -100,7 +100,7 @@ static void test_pinned(const simt *s)
 
 enum { MANY = 8192 };
 
-/* Of the second step the inputs are no larger, but what a product needs besides. */
+/* The second step's inputs are no larger, but the products need more working memory. */
 static void test_growing(void)
 {
     static const uint16_t zeros[24 * 8];
@@ -145,7 +145,7 @@ typedef struct mlp {
     lx_matrix *up, *down;
 } mlp;
 
-/* `kept`: the norm's results are there when the step is over. */
+/* `kept`: the norm's results still exist when the step is over. */
 static lx_status make_mlp(mlp *m, bool kept, lx_error *err)
 {
     static const uint16_t weights[WIDE * WIDTH] = {0x3f80, 0x3f00, 0xbf80};

@@ -1,7 +1,7 @@
 /*
- * What the checker of tests/simt/race.h and the runtime of tests/simt/fake must find, each in a
- * process of its own, which it may end; and the same without what is planted, of which they must
- * not complain.
+ * Faults that the checker of tests/simt/race.h and the runtime of tests/simt/fake must report, each
+ * in a process of its own, which the report ends; and the same programs without the fault, which
+ * must pass.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 static int failed, passed;
 
-/* --- what is done wrong on the host --- */
+/* --- mistakes of the host --- */
 
 static int open_stream(cudaStream_t *stream, void **pinned, void **device)
 {
@@ -43,8 +43,8 @@ static int reuse_pinned(bool sound)
     return e == cudaSuccess && cudaStreamSynchronize(stream) == cudaSuccess ? 0 : 2;
 }
 
-/* A second stream reads what the first one writes; `sound`: it waits for it. The results are read
-   when the second one has ended. */
+/* A second stream reads the bytes that the first one writes. With `sound`, it waits for the write.
+   The host reads the results when the second stream has ended. */
 static int forget_event(bool sound)
 {
     cudaStream_t stream, other;
@@ -115,7 +115,7 @@ typedef struct kind {
     int ends;         /* -N: by signal N */
 } kind;
 
-/* Its exit status, or what ended it; what it said in `text`. */
+/* Its exit status, or the signal that ended it; its output in `text`. */
 static int run_apart(const kind *k, bool sound, char *text, size_t size)
 {
     int ends[2], status = 0;

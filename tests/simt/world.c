@@ -78,7 +78,8 @@ void world_close(world *w)
     w->be = NULL;
 }
 
-/* A step with every operation, which is not ended; what its arguments name is there until then. */
+/* Records a step with every operation and does not end it; its arguments' objects live until
+   then. */
 static lx_status record_step(world *w, const lx_batch *b, lx_error *err)
 {
     const lx_kernels *k = w->k;

@@ -1,14 +1,15 @@
 /*
- * Requests of many kinds to an engine on a tiny model (rig.h), for tests of what must change no
- * byte of an answer: lines with and without rules, stop strings, likeliest ids and scores, several
- * samples, cuts, states; pictures from nothing and from given values, at two temperatures.
+ * Requests of many kinds to an engine on a tiny model (rig.h), for tests of conditions that must
+ * change no byte of an answer. There are lines with and without rules, stop strings, likeliest ids
+ * and scores, several samples, cuts and states; and pictures from nothing and from given values, at
+ * two temperatures.
  */
 #ifndef LINNET_TESTS_SUPPORT_ENGINE_REQUESTS_H
 #define LINNET_TESTS_SUPPORT_ENGINE_REQUESTS_H
 
 #include "tests/support/rig.h"
 
-/* A sanitizer finds nothing in `reference` that it has not found in `cpu`: the engine is the same.
+/* A sanitizer finds nothing in `reference` that it has not found in `cpu`: both run one engine.
  */
 #if defined(LX_SANITIZE_THREAD) || defined(LX_SANITIZE_ADDRESS)
 enum { SANITIZED = 1 };
@@ -26,7 +27,7 @@ rig_request picture_request(const lx_model *pictures, int32_t i);
 
 /* Tokens, log-probabilities, likeliest ids and states of finished jobs are the same bytes. */
 void assert_same_answer(const lx_job *got, const lx_job *want);
-/* What a job got before it was cancelled or suspended is what the whole one begins with. */
+/* The answer of a job that was cancelled or suspended must be the beginning of the whole answer. */
 void assert_answer_begins(const lx_job *part, const lx_job *whole);
 
 #endif

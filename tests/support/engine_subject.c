@@ -98,7 +98,7 @@ void subject_assert_same_together(rig *r)
         if (i % 2 == 0 && i / 2 < CANCELLED)
             cancelled[i / 2] = rig_submit(r, &also);
     }
-    for (int32_t i = 0; i < CANCELLED; i++) { /* in whatever phase each is by now */
+    for (int32_t i = 0; i < CANCELLED; i++) { /* in any phase */
         gate_wait_for_step();
         lx_job_cancel(cancelled[i]);
         gate_let_pass(1 + i % 4);
@@ -139,7 +139,7 @@ void subject_assert_failed_step_ends_its_jobs(rig *r, int32_t n_steps)
     int32_t n_failed = 0;
     gate_close();
     for (int32_t i = 0; i < FAILING; i++) {
-        rig_request q = subject_request(i + 1); /* all of them longer than what passes */
+        rig_request q = subject_request(i + 1); /* all of them longer than the passing ones */
         jobs[i] = rig_submit(r, &q);
     }
     gate_wait_for_step();

@@ -1,7 +1,7 @@
 /*
- * What tests have in common that ask engines of many kinds for the same bytes: the back end, the
- * tiny models of lines and of pictures, requests of engine_requests.h to either, what each gets
- * alone, and the ways to disturb them. One process has one subject.
+ * Shared by tests that ask engines of many kinds for equal bytes: the back end, the tiny models of
+ * lines and of pictures, requests of engine_requests.h to either, the answer of each alone, and the
+ * ways to disturb them. One process has one subject.
  */
 #ifndef LINNET_TESTS_SUPPORT_ENGINE_SUBJECT_H
 #define LINNET_TESTS_SUPPORT_ENGINE_SUBJECT_H
@@ -13,8 +13,8 @@ enum { SUBJECT_REQUESTS = 20 };
 typedef struct engine_subject {
     const char *backend;
     lx_model *pictures;
-    bool of_pictures;   /* what the engines serve; otherwise rig_model() */
-    int64_t move_bytes; /* 1: every state moves beside steps */
+    bool of_pictures;   /* model of the engines; otherwise rig_model() */
+    int64_t move_bytes; /* 1: every state moves while steps run */
     lx_job *known[SUBJECT_REQUESTS];
     int32_t n_known; /* finished jobs: request i alone */
 } engine_subject;
@@ -37,12 +37,13 @@ rig_request subject_request(int32_t i);
 void subject_learn(rig *r, int32_t n);
 void subject_forget(void);
 
-/* All that are known at once, some of them cancelled in whatever phase they are: each answer is
-   what it was alone. */
+/* Runs all known requests at once and cancels some in any phase: each answer must equal the one
+   alone. */
 void subject_assert_same_together(rig *r);
 /* The job after so many steps of an engine that is then suspended. */
 lx_job *subject_suspended(rig *r, const rig_request *q, int32_t n_steps);
-/* Four jobs, the step after so many fails: what had begun ends with it, the others are right. */
+/* Runs four jobs and lets the step after n_steps fail: the jobs that had begun end with it,
+   later jobs are right. */
 void subject_assert_failed_step_ends_its_jobs(rig *r, int32_t n_steps);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * Failing allocations: every malloc, calloc and realloc of this program's own objects goes by a
- * counter (the linker's --wrap), jansson's too, which come from model/formats/json_memory.c. Those
- * inside other libraries do not; tests/campaign/allocations.c fails them in the running server.
+ * counter (the linker's --wrap), jansson's too, which come from model/formats/json_memory.c.
+ * Allocations inside other libraries do not fail; tests/campaign/allocations.c fails them in the
+ * running server.
  */
 #ifndef LINNET_TESTS_SUPPORT_FAILING_H
 #define LINNET_TESTS_SUPPORT_FAILING_H

@@ -1,8 +1,7 @@
 /*
  * The wrapped back end is the real one with a copy of its table in which begin, sample, end, sync,
  * state_export and state_import are replaced; everything else goes straight through. The cpu back
- * end numbers steps like the cuda one, so what a step samples is kept by its number until that is
- * synced.
+ * end numbers steps like the cuda one, so a step's samples are kept by its number until sync.
  */
 #include "tests/support/gate.h"
 
@@ -91,7 +90,7 @@ static lx_status sync(lx_backend *be, uint64_t number, lx_error *err)
     gate.n_synced++;
     (void)pthread_mutex_unlock(&gate.mutex);
     if (delay > 0) {
-        /* check-tests: a slow step is what the test asked for */
+        /* check-tests: the test asks for a slow step */
         (void)nanosleep(&(struct timespec){delay / 1000000000, delay % 1000000000}, NULL);
     }
     if (st != LX_OK)

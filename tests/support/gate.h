@@ -1,7 +1,7 @@
 /*
- * A hand on the engine's brake: wraps a back end so that a test decides when a step may begin and
- * when a state may move, sees how many there were, and can make one fail. One gate in a process,
- * for all back ends it opens.
+ * A brake for the engine: wraps a back end so that a test decides when a step may begin and when a
+ * state may move, counts them, and can make one fail. One gate in a process, for all back ends it
+ * opens.
  */
 #ifndef LINNET_TESTS_SUPPORT_GATE_H
 #define LINNET_TESTS_SUPPORT_GATE_H
@@ -18,7 +18,7 @@ void gate_wait_for_step(void); /* returns when a step stands before the closed g
 int64_t gate_steps(void);      /* begun since the back end was opened */
 int64_t gate_most_ahead(void); /* the most that were started before one was waited for */
 
-void gate_hold_moves(bool hold);     /* states that come and go stand still from now on, or go on */
+void gate_hold_moves(bool hold);     /* moving states stand still from now on, or continue */
 int64_t gate_moves(void);            /* begun since the back end was opened */
 void gate_wait_for_moves(int64_t n); /* until so many have begun */
 

@@ -49,7 +49,7 @@ static void fill_ids(subject *s)
     }
 }
 
-/* What a device says that has not got every operation. */
+/* The error of a device that lacks an operation. */
 static bool is_refused(const subject *s, const char *kind, lx_status st, const lx_error *err)
 {
     char words[128];

@@ -1,6 +1,6 @@
 /*
  * A model of a case of tests/mixers/NAME.json with random weights, on one back end, and steps of it
- * in pieces of any length: what test_mixers.c holds the laws against.
+ * in pieces of any length, for the laws in test_mixers.c.
  */
 #ifndef LINNET_TESTS_SUPPORT_MIXER_SUBJECT_H
 #define LINNET_TESTS_SUPPORT_MIXER_SUBJECT_H
@@ -36,8 +36,8 @@ void must_succeed(lx_status st, const lx_error *err);
 char *mixer_text(const json_t *c, const char *key, const char *kind);
 void free_text(char *text);
 
-/* False where the back end lacks the kind and says so in one line; every other failure fails the
-   test. The subject is closed by close_subject where it is true. */
+/* False where the back end lacks the kind and reports that in one line; every other failure fails
+   the test. The subject is closed by close_subject where it is true. */
 bool open_subject(subject *s, const char *kind, const json_t *c, int32_t n_layers,
                   const subject_backend *where);
 void close_subject(subject *s);
@@ -47,11 +47,11 @@ typedef struct piece {
     int32_t slot, from, n;
     const int32_t *ids;  /* of the sequence */
     float *rows;         /* [ROWS, WIDTH]; those of the piece are written */
-    int32_t own, branch; /* rows behind so many are in that slot; own 0: all in their own */
+    int32_t own, branch; /* rows from `own` on are in slot `branch`; own 0: no branch */
 } piece;
 
 lx_status try_pieces(subject *s, const piece *pieces, int32_t n, lx_error *err);
-/* Those that must succeed. */
+/* Runs pieces that must succeed. */
 void run_pieces(subject *s, const piece *pieces, int32_t n);
 void run_rows(subject *s, int32_t slot, const int32_t *ids, int32_t from, int32_t n, float *rows);
 void zero_slot(subject *s, int32_t slot);

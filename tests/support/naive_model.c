@@ -31,13 +31,13 @@ static bool is_reversible(const variant *v)
     return strcmp(v->norm, "reversible") == 0;
 }
 
-/* What final norm and head see of a row. */
+/* The row as final norm and head read it. */
 static int32_t output_width(const variant *v)
 {
     return is_reversible(v) ? 2 * D : D;
 }
 
-/* Some value near `x`, |x| < 2, that every dtype holds exactly: seven bits behind the point. */
+/* A value near `x`, |x| < 2, that every dtype holds exactly, with seven bits after the point. */
 static float rounded(double x)
 {
     return (float)ldexp(round(ldexp(x, 7)), -7);
@@ -248,7 +248,7 @@ static void naive_feed_forward(const weights *w, const variant *v, const char *p
     naive_linear(w, part, D, FF, hidden, y);
 }
 
-/* What the attention of a layer makes of rows 0 .. t, of which `x` is the newest. */
+/* The attention of a layer over rows 0 .. t, of which `x` is the newest. */
 static void naive_attention(const weights *w, const variant *v, int32_t layer, int32_t t,
                             const double *x, double *y)
 {

@@ -1,7 +1,7 @@
 /*
- * A model of any variant that a config can ask for, small, with random weights, and what the
- * equations of model/transformer.h make of it, worked out in double with attention in its quadratic
- * form. Its files are written into the scratch folder (scratch.h).
+ * A small model with random weights, of any variant that a config can ask for, and the results of
+ * the equations of model/transformer.h, worked out in double with attention in its quadratic form.
+ * Its files are written into the scratch folder (scratch.h).
  */
 #ifndef LINNET_TESTS_SUPPORT_NAIVE_MODEL_H
 #define LINNET_TESTS_SUPPORT_NAIVE_MODEL_H
@@ -24,7 +24,7 @@ typedef struct weights {
     uint64_t random;
     struct {
         char name[128];
-        double *values; /* what the file's numbers stand for */
+        double *values; /* the values of the file's numbers */
     } tensor[MAX_TENSORS];
     char header[8192];
     unsigned char data[1 << 18];

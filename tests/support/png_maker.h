@@ -1,7 +1,7 @@
 /*
  * PNG files of every form, made without the library under test: any bit depth, colour type and
- * interlacing, data in stored blocks, further chunks as wanted. For what must be read and what must
- * be refused.
+ * interlacing, data in stored blocks, further chunks as wanted. For files that must be read and
+ * files that must be refused.
  */
 #ifndef LINNET_TESTS_SUPPORT_PNG_MAKER_H
 #define LINNET_TESTS_SUPPORT_PNG_MAKER_H
@@ -27,7 +27,7 @@ int png_maker_channels(const png_form *form);
 /* Begins a file: signature and IHDR. */
 void png_maker_begin(png_maker *m, const png_form *form);
 void png_maker_chunk(png_maker *m, const char *type, const void *data, size_t n);
-/* IDAT and IEND; sample(context, x, y, c) is a sample as it lies in the file. `extra` bytes of zero
+/* IDAT and IEND; sample(context, x, y, c) is a sample as the file stores it. `extra` bytes of zero
    follow the picture's own within the compressed data. */
 void png_maker_end(png_maker *m, const png_form *form,
                    unsigned (*sample)(void *context, uint32_t x, uint32_t y, int c), void *context,

@@ -1,8 +1,8 @@
 /*
  * A whole engine on a tiny random model, for tests: model folder, gated back end, transformer,
- * metrics, engine. The model is written and loaded once a process (rig_setup / rig_teardown as
- * cmocka's group fixtures); rig_start and rig_stop make and end an engine on it.
- * Every function fails the running test when something goes wrong.
+ * metrics, engine. Each process writes and loads the model once (rig_setup / rig_teardown as
+ * cmocka's group fixtures); rig_start and rig_stop make and end an engine on it. Every function
+ * fails the running test when something goes wrong.
  */
 #ifndef LINNET_TESTS_SUPPORT_RIG_H
 #define LINNET_TESTS_SUPPORT_RIG_H
@@ -20,7 +20,7 @@ typedef struct rig_options {
     int32_t ahead, draft;
     const struct lx_guesser *guesser;
     int64_t move_bytes;    /* as the engine's */
-    int32_t n_spare;       /* likewise */
+    int32_t n_spare;       /* set by the test before rig_start */
     const char *backend;   /* NULL: cpu */
     const lx_model *model; /* NULL: the tiny one */
 } rig_options;
@@ -39,7 +39,7 @@ const lx_model *rig_model(void);
 rig rig_start(rig_options o);
 void rig_stop(rig *r); /* opens the gate first */
 
-/* What a test asks for; 0 means: n 1, max_new the whole line, temperature 1, no deadline. */
+/* A test's request; 0 means: n 1, max_new the whole line, temperature 1, no deadline. */
 typedef struct rig_request {
     const char *line;
     uint64_t seed;

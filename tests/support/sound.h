@@ -1,13 +1,13 @@
 /*
- * What tests of speech share: a model that hears, and sounds to hear. Every function fails the
- * running test when something goes wrong.
+ * Shared by tests of speech: a model that transcribes, and sounds. Every function fails the running
+ * test when something goes wrong.
  */
 #ifndef LINNET_TESTS_SUPPORT_SOUND_H
 #define LINNET_TESTS_SUPPORT_SOUND_H
 
 #include "model/model.h"
 
-enum { SOUND_RATE = 8000, SOUND_HEAD = 44 }; /* samples a second; bytes before the samples */
+enum { SOUND_RATE = 8000, SOUND_HEAD = 44 }; /* samples per second; bytes before the samples */
 
 /* The model of a folder on one thread of the cpu back end; the caller frees both. */
 void sound_open(const char *folder, lx_backend **be, lx_model **model);

@@ -1,13 +1,13 @@
 /*
- * A sound file in memory, as libsndfile writes it, and what the reader makes of it. Every function
- * fails the running test when something goes wrong.
+ * A sound file in memory, as libsndfile writes it, and the reader's result. Every function fails
+ * the running test when something goes wrong.
  */
 #ifndef LINNET_TESTS_SUPPORT_SOUND_FILE_H
 #define LINNET_TESTS_SUPPORT_SOUND_FILE_H
 
 #include "model/formats/sound.h"
 
-/* Samples a second that are read, and the most of them. */
+/* The rate that the reader returns, in samples per second, and its most samples. */
 enum { SOUND_FILE_RATE = 8000, SOUND_FILE_MOST = 2 * SOUND_FILE_RATE };
 
 typedef struct sound_file_bytes {

@@ -18,7 +18,7 @@ void tensor_file_add(tensor_file *f, const char *name, const char *shape, bool b
                      const float *values, size_t n);
 /* Writes it as `name` and begins another. */
 void tensor_file_write(tensor_file *f, const char *name);
-/* Likewise as model.safetensors, with this config.json beside it. */
+/* Writes it as model.safetensors into a folder, next to this config.json. */
 void tensor_file_write_folder(tensor_file *f, const char *config);
 
 #endif

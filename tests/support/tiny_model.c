@@ -1,7 +1,7 @@
 /*
- * Writes the model folder described in tiny_model.h. The safetensors header is built beside the
- * list of tensors in one pass; data are f32 from a fixed generator (splitmix64), scaled by the
- * number of columns so that activations neither vanish nor explode.
+ * Writes the model folder described in tiny_model.h. One pass builds the safetensors header and the
+ * list of tensors. Data are f32 from a fixed generator (splitmix64), scaled by the number of
+ * columns so that activations neither vanish nor explode.
  */
 #include "tests/support/tiny_model.h"
 
@@ -200,7 +200,7 @@ static void tensor(writer *w, const char *name, int32_t rows, int32_t cols, floa
     w->offset = end;
 }
 
-/* What a mixer declared. */
+/* The tensors that a mixer declares. */
 static void parameters(writer *w, const char *prefix, const lx_mixer_tensor *t)
 {
     char name[96];
@@ -266,7 +266,7 @@ static void tensors(writer *w, const tiny_model_options *o, const lx_config *c)
     tensor(w, "head.bias", 0, n_head, 0, 0.1f);
 }
 
-/* The tensors of the config that lies in the folder. */
+/* The tensors of the folder's config. */
 static bool write_weights(const char *dir, const tiny_model_options *o)
 {
     lx_config *c = calloc(1, sizeof *c);

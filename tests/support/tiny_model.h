@@ -18,7 +18,7 @@ typedef struct tiny_model_options {
     int32_t n_vocab, n_layers, n_heads, d_model, d_ff, max_chars;
     int32_t width, height, n_channels; /* images; n_vocab and max_chars mean nothing then */
     const char *attention;             /* its JSON in config.json; NULL: linear attention */
-    const char *feed_forward;          /* likewise; NULL: the key is not there */
+    const char *feed_forward;          /* object of config.json; NULL: the config has no such key */
     const char *wiring;                /* "norm" there; NULL: "pre" */
     bool input_norm, rms_norm;
     uint64_t seed;

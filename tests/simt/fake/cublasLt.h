@@ -1,6 +1,6 @@
 /*
- * The dozen calls of cuBLASLt that kernels/cuda/product.c makes, for tests without a GPU
- * (cublaslt.c beside it).
+ * The dozen calls of cuBLASLt that kernels/cuda/product.c makes, for tests without a GPU (see
+ * cublaslt.c).
  */
 #ifndef LINNET_TESTS_FAKE_CUBLASLT_H
 #define LINNET_TESTS_FAKE_CUBLASLT_H

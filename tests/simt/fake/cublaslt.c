@@ -1,9 +1,9 @@
 /*
- * A matrix library that is as awkward as it may be: it proposes algorithms that split sums, that
- * refuse one row, many rows or some number of rows between, and for every fifth width none that
- * adds a bias; it refuses results of 2^31 values. What it takes for the quickest comes first, and
- * that differs from one number of rows to the next. Sums are doubles, as the oracle has them, so
- * which algorithm is used does not show in a result; one that is refused does.
+ * A matrix library that is as awkward as the real one may be. Some of its algorithms split sums,
+ * and some refuse one row, many rows or some numbers of rows. For every fifth width none adds a
+ * bias, and it refuses results of 2^31 values. It lists the quickest algorithm first, and that one
+ * differs from one number of rows to the next. Sums are doubles, as in the oracle, so a result
+ * shows a refused algorithm but not the chosen one.
  *
  * It proposes nothing while any thread captures. The first product of a plan cannot be captured;
  * with LINNET_SIMT_NO_CAPTURE no product can be captured.
@@ -52,7 +52,7 @@ void __wrap_lx_turn_take(lx_turn *t)
     __real_lx_turn_take(t);
 }
 
-/* What is proposed, of those that are as quick in this order; numbers of rows from .. to - 1 are
+/* The proposed algorithms, equally quick ones in this order; numbers of rows from .. to - 1 are
    refused. */
 static const struct {
     cublasStatus_t state;
@@ -74,7 +74,7 @@ static const struct {
 };
 enum { ALGORITHMS = sizeof algorithms / sizeof algorithms[0], GOOD = 7 /* the first of these */ };
 
-/* What such a product takes, in units of its own: rounds of eight tiles. */
+/* The time of such a product, in units of its own: rounds of eight tiles. */
 static long time_of(int id, uint64_t rows)
 {
     uint64_t tile = (uint64_t)algorithms[id].tile, tiles = (rows + tile - 1) / tile;
@@ -233,7 +233,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
     return result->state = check(desc, a, b, d, algorithm);
 }
 
-/* Behind those of the n that are as quick. */
+/* Sorts the list, after the n equally quick entries. */
 static void put_in_order(cublasLtMatmulHeuristicResult_t *list, int n,
                          const cublasLtMatmulHeuristicResult_t *one)
 {

@@ -1,8 +1,8 @@
 /*
  * The few calls of the CUDA runtime that the cuda back end makes, over the host's own memory, for
- * tests without a GPU (see tests/simt/simt.h). Work on streams runs late (streams.c); "device"
+ * tests without a GPU (see tests/simt/simt.h). Work on streams runs late (streams.c). "Device"
  * memory has its exact size, is poisoned and kept from the host (memory.c), so that a sanitizer and
- * the tests see what is wrong with it.
+ * the tests catch wrong accesses.
  */
 #ifndef LINNET_TESTS_FAKE_CUDA_RUNTIME_API_H
 #define LINNET_TESTS_FAKE_CUDA_RUNTIME_API_H

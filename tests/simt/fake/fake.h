@@ -1,4 +1,4 @@
-/* What the files of the fake runtime share. One lock, which a thread may take again, guards it. */
+/* Shared by the files of the fake runtime. One lock, which a thread may take again, guards it. */
 #ifndef LINNET_TESTS_FAKE_FAKE_H
 #define LINNET_TESTS_FAKE_FAKE_H
 
@@ -31,14 +31,14 @@ void simt_unlock(void);
 void simt_add(long *which, long by); /* to simt_counts_now, or to simt_allocations */
 extern simt_counts simt_counts_now;
 void *simt_real_malloc(size_t n); /* that is not counted: the runtime's own */
-/* What the back end did wrong, in words; ends the test. */
+/* Reports a mistake of the back end and ends the test. */
 _Noreturn void simt_broken(const char *what);
 
-/* memory.c, beside place.h */
+/* memory.c, place.h */
 void simt_allow_device(bool allowed); /* the host to read and write the device's memory */
 
 /* streams.c */
-bool simt_spoils_capture(void); /* whether this thread captures: what it captures is void then */
+bool simt_spoils_capture(void); /* true if this thread captures; its capture is then void */
 bool simt_is_captured(void);    /* whether any thread captures */
 /* Called in the next capture, once it has begun; NULL: nothing. */
 extern void (*simt_in_capture)(void);

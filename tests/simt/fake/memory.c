@@ -1,7 +1,6 @@
 /*
- * Memory of the fake runtime. The device's has its exact end, is poisoned, and is kept from the
- * host while nothing runs that was queued on a stream. What is freed too early ends the test when
- * it is used.
+ * Memory of the fake runtime. Device memory has its exact end, is poisoned, and is kept from the
+ * host while no queued work runs. A use of memory that was freed too early ends the test.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -29,7 +28,7 @@ typedef struct allocation {
 } allocation;
 
 static allocation *all;   /* under the lock */
-static allocation *freed; /* likewise: while something was queued */
+static allocation *freed; /* freed while work was queued */
 static bool device_allowed;
 
 static void protect(const allocation *a)
@@ -41,7 +40,8 @@ static void protect(const allocation *a)
         simt_broken("mprotect failed");
 }
 
-/* Forbidden again only the first times and then now and then, for it costs more than what runs. */
+/* Forbidden again only the first times and then now and then, because it costs more than the
+   kernels. */
 void simt_allow_device(bool allowed)
 {
     static unsigned times;
@@ -137,7 +137,7 @@ static void release(allocation *a)
     free(a);
 }
 
-/* What is queued may still use it: then it stays, without access, until nothing is. */
+/* Queued work may still use it. Then it stays, without access, until the queues are empty. */
 static void put_aside(allocation *a)
 {
 #if defined(LX_SANITIZE_ADDRESS)

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 enum simt_place { SIMT_PAGEABLE, SIMT_PINNED, SIMT_DEVICE };
-/* Where n_bytes lie; ends the test when they begin in an allocation and end behind it. */
+/* The place of n_bytes; ends the test when they begin in an allocation and end after it. */
 enum simt_place simt_place_of(const void *p, size_t n_bytes);
 #ifdef __cplusplus
 }

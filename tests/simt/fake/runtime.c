@@ -1,9 +1,9 @@
 /*
- * The fake runtime of cuda_runtime_api.h beside it. Every call (and every launch) counts; a test
- * names the call that fails, and from then on all do, as after a fault of a real device.
+ * The fake runtime of cuda_runtime_api.h. Every call and every launch counts. A test names the call
+ * that fails, and from then on all calls fail, as after a fault of a real device.
  *
  * Allocations count too: those of the runtime, and malloc, calloc and realloc of everything in this
- * library (the linker's --wrap), so that a test can see that a step needs none.
+ * library (the linker's --wrap). So a test can see that a step allocates nothing.
  *
  * LINNET_SIMT_DEVICES says how many devices there are (1), so that "no device" can be tested; when
  * the file named by LINNET_SIMT_LOST appears, the device is lost.

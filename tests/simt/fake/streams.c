@@ -1,13 +1,13 @@
 /*
- * Streams, events and graphs of the fake runtime. What is queued runs when something waits for it
- * and not before, in the order of its stream and of the events that the stream waits for: so a wait
- * that is missing shows. LINNET_SIMT_SEED (tests/simt/simt.h) changes that: with 1 and 2 it runs at
- * once, with 3 and more a stream that is drawn goes on for a while at every call.
+ * Streams, events and graphs of the fake runtime. Queued work runs only when the program waits for
+ * it, in the order of its stream and of the events that the stream waits for. So a missing wait
+ * shows. LINNET_SIMT_SEED (tests/simt/simt.h) changes that: with 1 and 2 work runs at once, and
+ * with 3 and more a random stream runs on for a while at every call.
  *
- * Copies from pinned memory read it when they run, from pageable memory when they are queued, as
- * the real ones do; pinned memory that was changed in between ends the test. What is copied to the
- * host has arrived when it was waited for and not before, in pageable memory too: where a device
- * reads that itself, the real one does not wait.
+ * As in the real runtime, copies from pinned memory read it when they run, and copies from pageable
+ * memory read it when they are queued. A change of pinned memory in between ends the test. A copy
+ * to the host arrives when the program has waited for it, not before. This holds for pageable
+ * memory too, because a real device that reads it directly does not wait.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -34,7 +34,7 @@ struct CUgraphExec_st {
 };
 
 struct CUstream_st {
-    cudaGraph_t capturing; /* NULL: what is queued runs */
+    cudaGraph_t capturing; /* NULL: queued work runs */
     bool spoilt;           /* by a call that may not be captured */
     node *first, **end;
     uint64_t queued, done; /* so far */
@@ -43,12 +43,12 @@ struct CUstream_st {
 
 struct CUevent_st {
     cudaStream_t stream; /* NULL: never recorded */
-    uint64_t after;      /* so much of it is done */
+    uint64_t after;      /* the part that is done */
 };
 
 static cudaStream_t streams; /* under the lock, as all below */
-static int lost;             /* the error of what failed */
-static unsigned depth;       /* of what runs */
+static int lost;             /* the error of the failed work */
+static unsigned depth;       /* of the running work */
 static _Thread_local cudaStream_t captures_here;
 void (*simt_in_capture)(void);
 void (*simt_in_wait)(void);
@@ -154,7 +154,7 @@ typedef struct copying {
     const unsigned char *from;
     size_t n_bytes;
     int value;            /* of a memset; from is NULL */
-    bool pinned;          /* then `kept` is what it has to be */
+    bool pinned;          /* if set, must equal `kept` */
     unsigned char kept[]; /* [n_bytes], of a copy from the host */
 } copying;
 

@@ -1,4 +1,4 @@
-/* Base64: the vectors of RFC 4648, every length, and what a strict decoder refuses. */
+/* Base64: the vectors of RFC 4648, every length, and texts that a strict decoder refuses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Budgets: what fits, what never fits, and that many threads never pass the limit. */
+/* Budgets: requests that fit, requests that never fit, and that many threads never pass the
+   limit. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

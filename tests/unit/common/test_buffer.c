@@ -1,4 +1,4 @@
-/* The growing buffer: its maximum, its sticky errors, and what a caller may take out. */
+/* The growing buffer: its maximum, its sticky errors, and how a caller takes bytes out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -24,7 +24,7 @@ static void file(const char *name, const char *text)
     (void)scratch_write(name, text, strlen(text));
 }
 
-/* What is read when /proc/self/cgroup says `self` and the groups are mounted at `mount`. */
+/* The limits when /proc/self/cgroup holds `self` and the groups are mounted at `mount`. */
 static lx_cgroup read_limits(const char *mount, const char *self)
 {
     char dir[4096];

@@ -22,10 +22,10 @@
 enum { THREADS = 4, LINES = 4000, LINE_BYTES = 100, READ_MAX = 8 << 20 };
 
 static int own_stderr;
-static char *text; /* what was read */
+static char *text; /* the bytes read */
 static size_t n_text;
 
-/* Standard error becomes one end; the other is returned. */
+/* Makes standard error one end; returns the other end. */
 static int redirect(bool use_socket)
 {
     int ends[2];
@@ -105,7 +105,7 @@ static void check(bool use_socket)
     uint64_t before = lx_log_sink_dropped();
     int end = redirect(use_socket);
     assert_int_equal(lx_log_sink_start(lx_log_report_loss, NULL), LX_OK);
-    write_from_threads(); /* there is no reader: it returns all the same */
+    write_from_threads(); /* without a reader, the function returns too */
     assert_true(lx_log_sink_dropped() > before);
     pthread_t reader;
     assert_int_equal(pthread_create(&reader, NULL, read_all, &end), 0);

@@ -1,7 +1,7 @@
 /*
  * UTF-8 in both directions: every code point comes back, every other sequence of bytes is refused,
- * and nothing is read behind the end (the text fills its allocation, so that a sanitizer would
- * say).
+ * and no byte after the end is read (the text fills its allocation, so that a sanitizer reports
+ * it).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,8 +33,8 @@ static void every_code_point_comes_back(void **state)
     }
 }
 
-/* How many sequences of n bytes that begin with first .. last are one whole code point. What is
-   accepted must be what lx_utf8_put writes, so no code point has two forms. */
+/* How many sequences of n bytes that begin with first .. last are one whole code point. An accepted
+   sequence must be the one that lx_utf8_put writes, so no code point has two forms. */
 static int32_t count_accepted(size_t n, unsigned first, unsigned last)
 {
     int32_t accepted = 0;
@@ -63,7 +63,7 @@ static void nothing_else_is_accepted(void **state)
     assert_int_equal(count_accepted(1, 0, 255), 128);
     assert_int_equal(count_accepted(2, 0xc0, 0xff), 0x800 - 0x80);
     assert_int_equal(count_accepted(3, 0xe0, 0xff), 0x10000 - 0x800 - 0x800);
-    /* of the last bytes 7f, af, df and 10f cut to 0f, only af goes on a sequence */
+    /* of the last bytes 7f, af, df and 10f cut to 0f, only af continues a sequence */
     assert_int_equal(count_accepted(4, 0xf0, 0xff), (0x110000 - 0x10000) / 64);
 }
 

@@ -1,4 +1,4 @@
-/* Which characters a terminal is shown as they are, and the escapes of the others. */
+/* Characters that a terminal may get unchanged, and the escapes of all others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

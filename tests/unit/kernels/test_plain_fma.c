@@ -25,7 +25,7 @@ static float any_bits(void)
     return v16_of_bits((uint32_t)(scratch_random(&seed) >> 32));
 }
 
-/* Whichever of the NaNs it is. */
+/* Any NaN is equal to any other. */
 static int same(float a, float b)
 {
     return (isnan(a) && isnan(b)) || v16_bits(a) == v16_bits(b);
@@ -58,8 +58,8 @@ static void test_of_any_bits(void **state)
     }
 }
 
-/* A product of half a unit in c's last place, less what no double sum can hold: the sum in double
-   is a midpoint, and the exact one lies beside it. */
+/* A product of half a unit in c's last place, less an amount too small for a sum in double: that
+   sum is a midpoint, and the exact one lies next to it. */
 static void beside_a_midpoint(float *a, float *b, float *c)
 {
     int e;
@@ -93,7 +93,7 @@ static void test_beside_midpoints(void **state)
         }
         expect_equal(&a, &b, &c);
     }
-    assert_true(differ > ROUNDS / 8); /* that is what this test is about */
+    assert_true(differ > ROUNDS / 8); /* without such values the test shows nothing */
 }
 
 int main(void)

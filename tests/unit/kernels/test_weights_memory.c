@@ -1,4 +1,4 @@
-/* Memory for packed weights: blocks beside each other; what goes with which. */
+/* Memory for packed weights: blocks next to each other, and which blocks are freed together. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -78,7 +78,7 @@ static void test_memory_goes_with_the_last_block(void **state)
     lx_cpu_weights_fini(&w);
 }
 
-/* One model is loaded again and again beside one that stays: its old weights take no memory. */
+/* One model is loaded again and again next to one that stays: its old weights take no memory. */
 static void test_what_stays_keeps_nothing_else(void **state)
 {
     enum { ROUNDS = 20, SMALL = 5000 };

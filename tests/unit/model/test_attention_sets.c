@@ -1,8 +1,8 @@
 /*
- * Kinds of attention that differ in which tokens a token sees: whole models against softmax over
- * sets that are written out here head by head, in double, every token from all before it
- * (tests/support/whole_model.h). A token that is missed, seen too much or counted twice gives other
- * logits. Some sets stand here as lists, too.
+ * Kinds of attention that differ in the tokens that a token reads. Whole models are compared with
+ * softmax over sets that are written out here head by head, in double, every token from all before
+ * it (tests/support/whole_model.h). A token that is missed, read wrongly or counted twice gives
+ * other logits. Some sets stand here as lists, too.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -124,7 +124,7 @@ static const form forms[] = {
      block_or_the_one_before_or_nothing},
 };
 
-/* What token i sees in head h, as lists; -1 behind the last. */
+/* The tokens that token i reads in head h, as lists; -1 after the last. */
 static const struct {
     bool (*sees)(int32_t h, int32_t i, int32_t j);
     int32_t h, i, list[8];
@@ -192,7 +192,7 @@ static void attend(rows qkv, int32_t i, int32_t h, double *y)
         y[n] /= sum;
 }
 
-/* Two layers, so that what the first leaves wrong is seen from further off. */
+/* Two layers, so that the second reads faults of the first from further away. */
 static void add_layers(const lx_model *m, rows x)
 {
     static rows qkv;

@@ -1,4 +1,4 @@
-/* The classifier of drafts: what it learns, how sure it is, what it forgets. */
+/* The classifier of drafts: learning, certainty, forgetting. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,8 @@ static void before_anything_is_learnt_all_classes_are_alike(void **state)
         assert_true(fabsf(p[k] - 1.0f / LX_CLASSIFIER_CLASSES) < 1e-6f);
 }
 
-/* Which of two inputs is there alone: no line parts the two classes. Three of four labels are true.
+/* The class is the one of two inputs that is set alone: no line separates the classes. Three of
+   four labels are true.
  */
 static void it_learns_what_no_line_parts_and_how_sure_that_is(void **state)
 {
@@ -45,7 +46,7 @@ static void it_learns_what_no_line_parts_and_how_sure_that_is(void **state)
     assert_true(fabs(sure / LAST - 0.75) < 0.08);
 }
 
-/* The class where input 1 is there, another one elsewhere. */
+/* One class where input 1 is set, the other one elsewhere. */
 static float odds_of_the_first(lx_classifier *c, int32_t lessons)
 {
     float x[2][LX_CLASSIFIER_INPUTS] = {{1, 1}, {1, 0}}, p[LX_CLASSIFIER_CLASSES];
@@ -65,7 +66,7 @@ static void a_class_that_is_forgotten_is_learnt_anew(void **state)
     assert_true(known > 0.95f && forgotten < 0.9f && again > 0.95f);
 }
 
-/* Whatever comes, in any order, odds stay numbers that sum to 1. */
+/* For any tokens in any order, odds stay numbers that sum to 1. */
 static void odds_stay_finite(void **state)
 {
     lx_classifier c = {0};

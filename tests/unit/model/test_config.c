@@ -1,4 +1,4 @@
-/* config.json: what is read from a good one, and one bad one for every rule, refused by its key. */
+/* config.json: a good file's fields, and one bad file for every rule, refused by its key. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

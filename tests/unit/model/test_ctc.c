@@ -1,6 +1,6 @@
 /*
- * CTC beside brute force: every path of a few rows, the lines they make and what these weigh
- * together. And what neither decoding may depend on.
+ * CTC compared with brute force: every path of a few rows, the lines that they make and their total
+ * weights. Some changes must not change the result of either decoding.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -168,7 +168,7 @@ static void a_wide_beam_finds_the_best_line(void **state)
     assert_true(others > 10); /* the best path is not always one of the best line */
 }
 
-/* What a narrow one knows of a line is no more than there is, and no line is known twice. */
+/* A narrow beam gives a line at most its probability, and lists no line twice. */
 static void a_narrow_beam_stays_below(void **state)
 {
     (void)state;
@@ -224,7 +224,7 @@ static void a_line_is_as_likely_as_its_paths(void **state)
     scratch_expect(st, &err, LX_ERR_NO_MEMORY, "no memory to score a sound");
 }
 
-/* --- what is said of single cases --- */
+/* --- single cases --- */
 
 static void a_blank_parts_what_repeats(void **state)
 {
@@ -261,7 +261,7 @@ static void a_row_without_a_choice_gives_nothing(void **state)
     assert_true(l.log_p == -INFINITY);
 }
 
-/* Many rows: both say what is plainly there, and a line's probability is not above 1. */
+/* Many rows: both decodings find the plain line, and its probability is at most 1. */
 static void long_sounds_are_read(void **state)
 {
     (void)state;

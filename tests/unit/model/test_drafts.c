@@ -1,6 +1,6 @@
 /*
- * Guessers by themselves: one that knows the number a token is drawn by foresees draws that are
- * random, what rules say goes first, and how a row is drawn follows from what was asked for.
+ * Guessers alone. A guesser that knows the number of a draw foresees random draws. Tokens that
+ * rules force come first. The request decides how a row is drawn.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -47,8 +47,8 @@ static void stop(bench *b)
     lx_plan_free(b->plan);
 }
 
-/* What a model would draw: ink goes on as often as not and begins in a fifth of the cases. Nothing
-   is the first id and never the less likely one, so both orders draw the same. */
+/* A model's draws: ink continues with probability one half and begins in a fifth of the cases. No
+   ink is the first id and never the less likely one, so both orders draw alike. */
 static int32_t drawn(const int32_t *tokens, int32_t n, lx_draw d)
 {
     bool ink = n % SIDE > 0 && tokens[n - 1] == INK;
@@ -103,7 +103,7 @@ static void nothing_is_guessed_before_anything_was_seen(void **state)
     stop(&b);
 }
 
-/* How many guesses are right says what was learnt: no owner profits from another's answers. */
+/* The number of right guesses shows the learning: no owner profits from another's answers. */
 static void lessons_belong_to_their_owner(void **state)
 {
     (void)state;
@@ -132,8 +132,8 @@ typedef struct bin {
     double sure, right, n;
 } bin;
 
-/* A guess that is said to be right in so many of a hundred cases is, within ten: with draws that
-   cannot be foreseen, where the larger half of guesses is worth little. */
+/* A guess with a stated certainty is right in that percentage of cases, within ten points. The
+   draws here cannot be foreseen, so the larger half of the guesses is worth little. */
 static void a_guess_is_as_sure_as_it_says(void **state)
 {
     bench b;

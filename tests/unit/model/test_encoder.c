@@ -1,7 +1,7 @@
 /*
- * The laws of a model that sees its whole input, for each kind that tests/golden/hearing has: an
- * input has the bits that it has alone, whatever else is in its pass, on any number of threads and
- * with any instruction set of a precision. And what is refused.
+ * The laws of a model that reads its whole input, for each kind that tests/golden/hearing has. An
+ * input gives the bits that it gives alone, with any other inputs in its pass, on any number of
+ * threads and with any instruction set of a precision. Some requests are refused.
  */
 #include <dirent.h>
 #include <math.h>
@@ -192,7 +192,7 @@ static void numbers_are_the_oracles(void **state)
     }
 }
 
-/* The first row changes with the last one: nothing of an input is cut. Of a long one an LSTM
+/* The first row changes with the last one: no part of an input is cut. Of a long one an LSTM
    forgets its end, and chunks of hashes may not lead there. */
 static void the_first_row_needs_the_last(void **state)
 {
@@ -211,7 +211,7 @@ static void the_first_row_needs_the_last(void **state)
     }
 }
 
-/* --- what is refused --- */
+/* --- refused requests --- */
 
 static void expect_refused(lx_encoder *e, const lx_encoder_input *inputs, int32_t n,
                            const char *part)

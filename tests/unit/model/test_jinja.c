@@ -1,6 +1,6 @@
 /*
  * Chat templates: the text that Python's jinja2 renders (tests/golden/jinja.py), byte for byte, or
- * an error where it has one; marks that say what a client wrote; bounds.
+ * an error where jinja2 has an error; marks around text of a client; bounds.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,7 +62,7 @@ static void texts_are_jinjas(void **state)
     json_decref(cases);
 }
 
-/* The template with one message of a client's: what is marked is in brackets. */
+/* The template with one message of a client; the marked text is in brackets. */
 static void expect_marks(const char *text, const char *content, const char *want)
 {
     lx_error err = {0};

@@ -1,17 +1,17 @@
 /*
- * Every mixer of the registry by the cases of tests/mixers/NAME.json: the laws of kernels.h through
- * a whole model, on every back end of this machine, and which tokens a token sees, found by
- * changing one token after the other. A mixer without a file fails. A case has the keys of its
- * kind in "attention", those of a feed-forward net in "feed_forward" beside a whole "attention";
- * either may have the whole of the other; "input_norm" as in config.json, "rms_norm" for RMSNorm.
- * Branches are wired as with "norm": "pre", those of the first case in the other ways, too. A file
- * with "forward": false has no cases: its kind looks both ways, and test_encoder.c has its laws.
+ * Checks every mixer of the registry by the cases of tests/mixers/NAME.json: the laws of kernels.h
+ * through a whole model, on every back end of this machine, and the set of tokens that a token
+ * reads, found by changing one token after the other. A mixer without a file fails. A case has the
+ * keys of its kind in "attention", or those of a feed-forward net in "feed_forward" next to a whole
+ * "attention"; "input_norm" is as in config.json, and "rms_norm" selects RMSNorm. Branches are
+ * wired as with "norm": "pre", those of the first case also in the other ways. A file with
+ * "forward": false has no cases, because its kind is bidirectional and test_encoder.c has its laws.
  *
  *   test_mixers                   every mixer, on the processor
  *   test_mixers NAME              this one
- *   test_mixers NAME|all cuda     on that back end, which has to be there and is compared with the
- *                                 reference; a file says "cuda": false where it lacks the kind, and
- *                                 such a model is refused
+ *   test_mixers NAME|all cuda     on that back end, which must exist and is compared with
+ *                                 the reference; a file says "cuda": false where the
+ *                                 back end lacks the kind and must refuse its models
  */
 #include <math.h>
 #include <setjmp.h>
@@ -33,8 +33,8 @@
 
 /* --- back ends --- */
 
-/* What is left out has nothing to find for a sanitizer, which takes ten times as long: the oracle
-   and plain lanes are looked at in conformance; the thread sanitizer sees a case a kind. */
+/* A sanitizer takes ten times as long, so it skips the oracle and plain lanes, which conformance
+   runs. The thread sanitizer runs one case per kind. */
 static const subject_backend of_the_processor[] = {
 #if !defined(LX_SANITIZE_THREAD) && !defined(LX_SANITIZE_ADDRESS)
     {"reference", LX_ISA_AUTO, 1},
@@ -81,7 +81,7 @@ static void steps_give_the_same(subject *s, const results want)
     expect_rows(s, got, want, 0, ROWS, "steps");
 }
 
-/* Three sequences in pieces of any length; the first is the one that is known. */
+/* Three sequences in pieces of any length; the first one's results are known. */
 static void pieces_among_others_give_the_same(subject *s, const results want)
 {
     static results got[3];
@@ -104,7 +104,7 @@ static void pieces_among_others_give_the_same(subject *s, const results want)
     expect_rows(s, got[0], want, 0, ROWS, "pieces among others");
 }
 
-/* Whatever a slot's memory holds. */
+/* With any former contents of the slot's memory. */
 static void a_poisoned_slot_is_a_fresh_one(subject *s, const results want)
 {
     static results got;
@@ -136,7 +136,7 @@ static void copies_go_on_alike(subject *s, const results want)
         run_whole(s, 0, s->ids[0], at, got);
         must_succeed(lx_transformer_state_copy(s->t, s->states, 1, 0, at, &err), &err);
         must_succeed(lx_transformer_state_save(s->t, s->states, 0, at, saved, &err), &err);
-        run_whole(s, 2, s->ids[2], ROWS, got); /* leaves what is not cleared */
+        run_whole(s, 2, s->ids[2], ROWS, got); /* leaves its state in the slot */
         must_succeed(lx_transformer_state_load(s->t, s->states, 2, at, saved, &err), &err);
         for (int32_t slot = 0; slot < 3; slot++) {
             memset(got, 0, sizeof got);
@@ -150,8 +150,8 @@ static void copies_go_on_alike(subject *s, const results want)
     free(saved);
 }
 
-/* Rows from `at` on: one of their own, the others in a branch. Both go on, in turns; what cannot
-   branch says so and is left as it was. */
+/* Of the rows from `at` on, one is its own and the others are in a branch. Both continue in turns.
+   A state that cannot branch gives an error and stays unchanged. */
 static void branches_go_on_alike(subject *s, const results want)
 {
     static results got;
@@ -232,7 +232,7 @@ static void check_laws(const char *kind, const json_t *c, int each)
     }
 }
 
-/* --- what is seen --- */
+/* --- the tokens that a token reads --- */
 
 static bool is_listed(const json_t *list, int32_t j)
 {
@@ -305,7 +305,8 @@ static void check_lacked(const char *kind, const json_t *c)
         fail_msg("%s has %s, which its file denies", asked[1].name, kind);
 }
 
-/* The branches wired in the other ways, which is above the back ends: on the first and the last. */
+/* The branches wired in the other ways, which no back end sees: on the first back end and the
+   last. */
 static void check_wirings(const char *kind, const json_t *c)
 {
     static const char *const wirings[] = {"post", "reversible"};
@@ -358,7 +359,7 @@ static void every_mixer_has_a_table(void **state)
     }
 }
 
-static const char *only; /* the one that is asked for, NULL: all */
+static const char *only; /* the requested one, NULL: all */
 
 static void every_mixer_keeps_the_laws(void **state)
 {

@@ -1,6 +1,6 @@
 /*
- * A model folder as a whole: what a good one gives, and that every disagreement between its files
- * is refused with the file and the tensor, key or line at fault.
+ * A model folder as a whole: a good one loads, and every disagreement between its files is refused
+ * with the file and the tensor, key or line at fault.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -298,7 +298,7 @@ static void weights_that_do_not_fit_the_config_are_refused(void **state)
                            "tensor layers.0.attn.out.weight");
 }
 
-/* A mixer's arrays and its products without bias: what it declares, and nothing else. */
+/* A mixer's arrays and its products without bias: exactly the declared ones. */
 static void the_parameters_of_a_mixer_are_those_it_declares(void **state)
 {
     (void)state;
@@ -326,7 +326,7 @@ static void the_parameters_of_a_mixer_are_those_it_declares(void **state)
     folder = before;
 }
 
-/* What layer 0 leaves for the others has to be there. */
+/* Another layer that reads layer 0's values needs layer 0. */
 static void a_layer_that_needs_another_is_refused_without(void **state)
 {
     (void)state;
@@ -352,7 +352,7 @@ static void a_layer_that_needs_another_is_refused_without(void **state)
     folder = before;
 }
 
-/* A mixer that is a whole layer has no feed-forward net beside it; its neighbours have. */
+/* A mixer that is a whole layer has no feed-forward net; its neighbours have one. */
 static void a_mixer_may_take_the_place_of_the_feed_forward_net(void **state)
 {
     (void)state;
@@ -401,7 +401,7 @@ static void a_stride_lies_within_a_sequence(void **state)
     folder = before;
 }
 
-/* Rows of a round's hashes, one round behind the other, for every number of a key. */
+/* The rows of the hashes of all rounds, one round after the other, for every number of a key. */
 static void hashes_have_the_shape_that_rounds_and_buckets_say(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Tables of rhymes: groups by lines, and what is no table. */
+/* Tables of rhymes: groups by lines, and refused tables. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

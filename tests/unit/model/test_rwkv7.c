@@ -1,6 +1,6 @@
 /*
- * A whole model of RWKV-7's time mix and channel mix against their equations (model/mixers/rwkv7.c,
- * channel_mix.c), worked out here in double, a token after the other.
+ * A whole model of RWKV-7's time mix and channel mix compared with their equations
+ * (model/mixers/rwkv7.c, channel_mix.c), worked out here in double, token by token.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -22,7 +22,7 @@ enum { LAYERS = 3, HEADS = 3, KEY = 5, VALUE = 7, D = 12, FF = 20, ROWS = 40, V 
 enum { KEYS = HEADS * KEY, VALUES = HEADS * VALUE, MIXES = 6, WIDEST = 70 };
 enum { MIX_R, MIX_W, MIX_K, MIX_V, MIX_A, MIX_G };
 
-/* What is left of the tokens before. */
+/* The state after the earlier tokens. */
 typedef struct memory {
     double shift[D], ff_shift[D], s[HEADS][KEY][VALUE];
 } memory;

@@ -80,7 +80,7 @@ static void llama_joins_falls_back_and_knows_added_tokens(void **state)
     lx_tokenizer_free(t);
 }
 
-/* Pushes ids one by one; what came after each, with a bar behind. */
+/* Pushes ids one by one and compares the text of each; a bar follows every text. */
 static void expect_stream(const lx_tokenizer *t, const int32_t *ids, size_t n, unsigned flags,
                           const char *expected)
 {

@@ -1,4 +1,4 @@
-/* Traditional characters: the table is found whole, and what it says is simple. */
+/* Traditional characters: every entry of the table is found, and its simplified form is simple. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

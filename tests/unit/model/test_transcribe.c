@@ -1,6 +1,6 @@
 /*
- * From a sound file to text: what comes out is what the parts of it give one after the other, times
- * lie within the sound, and what cannot be heard is refused by its length.
+ * From a sound file to text: the result equals that of the parts one after the other, times lie
+ * within the sound, and a sound of the wrong length is refused.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -47,7 +47,8 @@ static int teardown(void **state)
     return 0;
 }
 
-/* A WAV file of so many samples, and how many bytes it has: tones that come and go over noise. */
+/* A WAV file of this number of samples, and its number of bytes: tones that come and go over
+   noise. */
 static size_t make_file(int32_t n)
 {
     static int16_t samples[MOST_SAMPLES];

@@ -1,7 +1,7 @@
 /*
- * The forward pass against the equations of transformer.h, worked out here in double with attention
- * in its quadratic form; models of every variant a config can ask for are written for it. Then what
- * a step refuses, and that a refused step leaves every state as it was.
+ * The forward pass compared with the equations of transformer.h, worked out here in double with
+ * attention in its quadratic form, for models of every variant that a config can ask for. A step
+ * also refuses wrong arguments, and a refused step leaves every state unchanged.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -270,7 +270,7 @@ static void spoil_shape(request *r, int32_t how)
     }
 }
 
-/* or what it asks for. */
+/* Makes the values wrong, or the requested results. */
 static void spoil_values(request *r, int32_t how)
 {
     static const int32_t banned[] = {V};
@@ -372,7 +372,8 @@ static double naive_mixture(const float *row, int32_t k, int32_t v)
     return log(p / total);
 }
 
-/* The head's row comes back as it is, and what is sampled from it is a level with its probability.
+/* The head's row comes back unchanged, and the sample drawn from it is a level with its
+   probability.
  */
 static void a_mixture_is_sampled_as_one(void **state)
 {

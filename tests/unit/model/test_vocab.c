@@ -117,7 +117,7 @@ static void too_many_specials_are_refused(void **state)
     scratch_expect(lx_vocab_load(path, &v, &err), &err, LX_ERR_FORMAT, "line 257");
 }
 
-/* Loads a file that may be anything; whatever is accepted must be consistent. */
+/* Loads any file; an accepted one must be consistent. */
 static void load_anything(const char *text, size_t n)
 {
     lx_vocab *v = NULL;

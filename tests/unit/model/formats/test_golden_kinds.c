@@ -1,9 +1,9 @@
 /*
- * Models of the recurrent kinds in folders of Hugging Face, against a float64 reading of their
- * equations that shares nothing with the program: tests/golden/kinds.py. Its cases, kind_cases.py,
- * made the files of tests/golden/kinds. Their first rows are those at the border of a convolution.
- * A file's prompt gives the same bits in one piece and step by step. What a file says is refused
- * is, by its name.
+ * Models of the recurrent kinds in folders of Hugging Face, compared with an independent float64
+ * reading of their equations (tests/golden/kinds.py). Its cases, kind_cases.py, made the files of
+ * tests/golden/kinds. Their first rows are those at the border of a convolution. A file's prompt
+ * gives equal bits in one piece and step by step. The configs that a file lists as refused are
+ * refused, with the name of the key.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -118,7 +118,7 @@ static void close_subject(subject *s)
     lx_model_free(s->model);
 }
 
-/* The logits of n tokens from a fresh slot, `piece` tokens a step. */
+/* The logits of n tokens from a fresh slot, `piece` tokens per step. */
 static void run(subject *s, const int32_t *ids, int32_t n, int32_t piece, float *logits)
 {
     int32_t output_row[MAX_TOKENS], slot = 0;

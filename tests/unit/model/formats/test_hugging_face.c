@@ -1,7 +1,8 @@
 /*
- * Folders as Hugging Face has them: RWKV-7 under fla's names gives the bits of the same numbers
- * under our own; keys that are not implemented are refused by name; and a trained model of 834,000
- * parameters gives the logits that its authors' repository expects of it, where it is at hand.
+ * Folders in Hugging Face's format. RWKV-7 under fla's names gives the bits of the same numbers
+ * under Linnet's names. Keys that are not implemented are refused by name. A trained model of
+ * 834,000 parameters, if it is at hand, gives the logits that its authors' repository expects of
+ * it.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -24,7 +25,7 @@ enum { LAYERS = 2, D = 16, FF = 32, RANK = 4, HEADS = 2, IDS = 256, ROWS = 20 };
 /* --- a model of random numbers --- */
 
 static const struct {
-    const char *own, *theirs, *shape, *their_shape; /* NULL: the same */
+    const char *own, *theirs, *shape, *their_shape; /* NULL: as in `own`, `shape` */
     int32_t n;
     float mean, scale;
 } parts[] = {
@@ -93,8 +94,8 @@ static void add_random(tensor_file *w, const char *name, const char *shape, int3
     tensor_file_add(w, name, shape, false, values, (size_t)n);
 }
 
-/* The same numbers under our names or theirs; tied: without a head of its own, or `stored` all the
-   same. */
+/* Writes one set of numbers under Linnet's or fla's names; tied: without a head of its own, or with
+   a `stored` one that is ignored. */
 static void write_numbers(bool is_own, bool tied, bool stored, const char *config)
 {
     tensor_file w = {.n_header = 0};
@@ -196,7 +197,7 @@ static void their_names_give_our_bits(void **state)
                             : strdup(theirs);
         write_random(true, tied, own);
         run(backends[i % 2], ids, ROWS, ROWS, want);
-        write_numbers(false, tied, i >= 4, config); /* the last two: stored all the same */
+        write_numbers(false, tied, i >= 4, config); /* the last two store it nevertheless */
         run(backends[i % 2], ids, ROWS, ROWS, got);
         free(config);
         for (int32_t k = 0; k < ROWS * IDS; k++) {
@@ -206,7 +207,7 @@ static void their_names_give_our_bits(void **state)
     }
 }
 
-/* --- what is not implemented --- */
+/* --- features that are not implemented --- */
 
 static const struct {
     const char *from, *to, *part;
@@ -261,7 +262,7 @@ static const char trained[] =
     "\"a_low_rank_dim\": 32, \"v_low_rank_dim\": 32, \"gate_low_rank_dim\": 32, "
     "\"vocab_size\": 256}";
 
-/* Its names and fla's, inside a layer behind "blocks.I." and "model.layers.I.". */
+/* Its names and fla's names, inside a layer after "blocks.I." and "model.layers.I.". */
 static const char *const trained_names[][2] = {
     {"emb.weight", "model.embeddings.weight"},
     {"ln_out.weight", "model.norm.weight"},
@@ -331,7 +332,7 @@ static const char *next_tensor(const char *at, trained_tensor *t)
     return t->data + t->n * sizeof(float);
 }
 
-/* The six mixes lie in one tensor, one behind the other. */
+/* One tensor holds the six mixes, one after the other. */
 static void add_mixes(tensor_file *w, const char *prefix, const float *values)
 {
     char name[160];

@@ -79,10 +79,10 @@ static void images_are_read(void **state)
         expect_images(good, BYTES, cases[i].limit, cases[i].n);
         expect_images(gzip, GZIP_BYTES, cases[i].limit, cases[i].n);
     }
-    expect_images(good, BYTES - 1, 2, 2); /* what is behind the limit is not looked at */
+    expect_images(good, BYTES - 1, 2, 2); /* images after the limit are not read */
 }
 
-/* Its last dimension is three values a pixel. */
+/* Its last dimension is three values per pixel. */
 static const uint8_t coloured[20 + 2 * 6] = {
     0, 0, 8, 4, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0,  0,  2,
     0, 0, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
@@ -110,7 +110,7 @@ static void expect_refused(const uint8_t *bytes, size_t n, const char *part)
     assert_int_equal(x.n, 77);
 }
 
-/* A byte of a file, what it becomes, and a part of the refusal. */
+/* A byte of a file, its new value, and a part of the error. */
 typedef struct change {
     size_t at;
     uint8_t to;

@@ -1,5 +1,5 @@
 /*
- * Ogg files: what libsndfile may see of them. Their pages are changed and summed up again.
+ * Ogg files: the files that libsndfile may read. Their pages are changed and summed up again.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -89,7 +89,7 @@ static void expect_page_refused(ogg_page *page, unsigned char *byte, unsigned ch
     ogg_page_checksum_set(page);
 }
 
-/* Their sums are right, what they say is not. */
+/* The sums are right, the header fields are wrong. */
 static void a_wrong_vorbis_head_is_damaged(void **state)
 {
     (void)state;
@@ -120,7 +120,7 @@ static void move_page(ogg_page *page, int64_t by)
     ogg_page_checksum_set(page);
 }
 
-/* libsndfile would make room for samples that are not there, and give what lay in that memory. */
+/* libsndfile would make room for missing samples, and return the former contents of that memory. */
 static void a_page_far_in_front_of_another_is_refused(void **state)
 {
     (void)state;
@@ -141,7 +141,7 @@ static void a_page_far_in_front_of_another_is_refused(void **state)
     }
 }
 
-/* What a page far in front begins with; its sum is wrong. */
+/* Writes the beginning of a page far from its end, with a wrong sum. */
 static int64_t spell_page(unsigned char *to, unsigned char segments)
 {
     memset(to, 0, 27);
@@ -246,7 +246,7 @@ static void opus_may_begin_late(void **state)
     lx_sound_fini(&s);
 }
 
-/* Files that follow each other are one sound, whatever their codings, rates and channels. */
+/* Files that follow each other are one sound, with any codings, rates and channels. */
 static void chained_streams_are_read_as_one(void **state)
 {
     (void)state;

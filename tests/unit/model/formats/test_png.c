@@ -1,6 +1,6 @@
 /*
- * PNG: what is written is read back; every form of the format becomes the same values; and what is
- * no picture, or costs more than one, is refused.
+ * PNG: a written picture is read back; every form of the format gives the same values; and a file
+ * that is no picture, or larger than one, is refused.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static void expect_refused(const void *data, size_t n, const char *part)
     assert_int_equal(p.width, 77);
 }
 
-/* --- what is written --- */
+/* --- writing --- */
 
 static void fill(uint8_t *values, size_t n, uint64_t seed)
 {
@@ -242,7 +242,7 @@ static void every_form_gives_its_values(void **state)
     }
 }
 
-/* --- what is refused --- */
+/* --- refused files --- */
 
 static const png_form grey = {28, 28, 8, 0, false};
 
@@ -320,7 +320,7 @@ static void another_head_is_refused(void **state)
     }
 }
 
-/* Chunks that mean much memory for other readers: passed over, whatever is in them. */
+/* Chunks that cost other readers much memory are skipped, with any contents. */
 static void text_and_profiles_cost_nothing(void **state)
 {
     (void)state;

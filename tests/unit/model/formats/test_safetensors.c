@@ -237,7 +237,7 @@ static void a_header_over_the_limit_is_not_parsed(void **state)
     free(file);
 }
 
-/* Every place of a tensor, in a block of eight bytes and behind the last one. */
+/* Every place of a tensor, in a block of eight bytes and after the last one. */
 static void no_value_may_be_infinite(void **state)
 {
     (void)state;
@@ -293,7 +293,7 @@ static void no_truncation_and_no_rest_is_accepted(void **state)
                        "the last tensor, c.d_e-1, ends at 38");
 }
 
-/* Whatever is accepted can be read to the last element. */
+/* An accepted tensor can be read to its last element. */
 static void read_all(const lx_safetensors *f)
 {
     for (int32_t i = 0; i < lx_safetensors_count(f); i++) {

@@ -1,7 +1,7 @@
 /*
- * Weights in shards: what an index names is read as one, in place of one file; an index that says
- * something else than its files, a shard that is cut off, and every allocation that fails are
- * refused with a line that names the file.
+ * Weights in shards. The files that an index names are read together, in place of one file. These
+ * are refused with a line that names the file: an index that disagrees with its files, a truncated
+ * shard, and every allocation that fails.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static void write_index(const char *text)
     (void)scratch_write(index_name, text, strlen(text));
 }
 
-/* a [2, 3] and c [1] in one file, b [3] in the other. */
+/* One file holds a [2, 3] and c [1], another one b [3]. */
 static void write_good(void)
 {
     tensor_file *f = calloc(1, sizeof *f);

@@ -1,6 +1,6 @@
 /*
- * Sound: WAV, FLAC and Ogg become the samples that were written, at the rate that is asked for; and
- * what is no sound, is damaged, or is more of it than is heard, is refused.
+ * Sound: WAV, FLAC and Ogg give the written samples at the requested rate. A file that is no sound,
+ * is damaged, or is longer than the limit is refused.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -23,7 +23,7 @@ enum { RATE = SOUND_FILE_RATE, MOST = SOUND_FILE_MOST, WAV_RATE = 24 };
 
 static const double TURN = 6.283185307179586;
 
-/* The tone of `make` beside what was read, but for `edge` samples at both ends. */
+/* Compares the samples with the tone of `make`, except for `edge` samples at both ends. */
 static void expect_tone(const lx_sound *s, double loud, double hertz, int edge, double tolerance)
 {
     for (int i = edge; i < s->n - edge; i++) {
@@ -33,7 +33,7 @@ static void expect_tone(const lx_sound *s, double loud, double hertz, int edge, 
     }
 }
 
-/* --- what is read --- */
+/* --- reading --- */
 
 static void every_form_gives_its_samples(void **state)
 {
@@ -94,7 +94,7 @@ static void floats_beyond_full_scale_are_clipped(void **state)
     sound_file_must_load(&s);
     assert_true(s.samples[98] == 1 && s.samples[99] == -1);
     lx_sound_fini(&s);
-    /* At another rate a wave may go beyond what was clipped. */
+    /* At another rate a wave may exceed the clipped one. */
     sound_file_make(SF_FORMAT_WAV | SF_FORMAT_FLOAT, 2 * RATE, 1, 2000, 1500);
     for (sf_count_t at = sound_file.n - 4 * 2000; at < sound_file.n; at += 4) {
         memcpy(loud, sound_file.bytes + at, 4);
@@ -116,7 +116,7 @@ static void what_is_no_number_is_refused(void **state)
     sound_file_refused("a sample of the sound is no number");
 }
 
-/* --- what is refused --- */
+/* --- refused files --- */
 
 /* A FLAC file's own word on how many samples it has; 0: it does not know. */
 static void claim(uint32_t n)
@@ -144,8 +144,8 @@ static void a_head_alone_is_damaged(void **state)
 {
     (void)state;
     static const char *const kinds[] = {"FLAC", "Ogg", "WAV"};
-    static const char heads[][37] = {"fLaC and text behind it that is none",
-                                     "OggS and text behind it that is none",
+    static const char heads[][37] = {"fLaC and other text after this magic",
+                                     "OggS and other text after this magic",
                                      "RIFF\x1c\0\0\0WAVE and text that is none!"};
     for (size_t i = 0; i < 3; i++) {
         char text[40];
@@ -193,7 +193,7 @@ static void append(const void *bytes, sf_count_t n)
     sound_file.n += n;
 }
 
-/* Files that were joined: a sound whose second half is not read is refused, whatever the halves. */
+/* Joined files: a sound whose second half is not read is refused, for any halves. */
 static void nothing_follows_a_sound_unread(void **state)
 {
     (void)state;
@@ -251,7 +251,7 @@ static void tags_may_follow(void **state)
         }
 }
 
-/* A FLAC file is read to its end, whatever its head promises. */
+/* A FLAC file is read to its end, whatever its header promises. */
 static void a_flac_head_hides_no_samples(void **state)
 {
     (void)state;
@@ -317,7 +317,7 @@ static void a_wav_file_is_judged_by_its_data(void **state)
     sound_file_make(SF_FORMAT_WAV | SF_FORMAT_PCM_16, RATE, 1, N, 440);
     put_size(40, DATA + 2);
     sound_file_refused("the WAV file is cut");
-    /* What follows the data may be cut, and an empty chunk before others is one. */
+    /* Chunks after the data may be truncated, and an empty data chunk before others counts. */
     sound_file_make(SF_FORMAT_WAV | SF_FORMAT_PCM_16, RATE, 1, N, 440);
     memcpy(sound_file.bytes + sound_file.n, "LIST\xff\0\0\0tail", 12);
     sound_file.n += 12;
@@ -385,7 +385,7 @@ static void too_long_is_refused(void **state)
                         2 * rates[i] + rates[i] / 100, 440);
         sound_file_refused("the sound is longer than 2.0 s");
     }
-    /* One that says nothing of its length is found out while it is read. */
+    /* A sound without a length in its header is measured while it is read. */
     for (int i = 0; i < 2; i++) {
         sound_file_make(SF_FORMAT_FLAC | SF_FORMAT_PCM_16, rates[i], 1, 2 * rates[i] + 9000, 440);
         claim(0);
@@ -409,7 +409,7 @@ static void other_channels_and_rates_are_refused(void **state)
     }
 }
 
-/* Any byte that is wrong gives samples within the limits, or a text of what is wrong. */
+/* A wrong byte anywhere gives samples within the limits, or an error text. */
 static void damage_stays_within_limits(void **state)
 {
     (void)state;

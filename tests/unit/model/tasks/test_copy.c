@@ -1,4 +1,5 @@
-/* The copy task: the rows of a sequence by their inputs' names, what is refused, what a text is. */
+/* The copy task: the rows of a sequence by their inputs' names, refused requests, and the text of
+   an answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +73,7 @@ static void the_rows_are_those_of_the_sequence(void **state)
     (void)state;
     static const int32_t want[][N_INPUTS] = {{1, 1, 0},        {2, 3, 1}, {3, 1, 2},
                                              {0, ALPHABET, 3}, {1, 2, 4}, {2, 0, 5}};
-    static const int32_t written[] = {2, 0}; /* whatever the prompt was */
+    static const int32_t written[] = {2, 0}; /* for any prompt */
     lx_task_request request = text_of("b7b");
     lx_plan *plan = plan_of(&request);
     assert_int_equal(plan->n_prompt, 4);
@@ -205,7 +206,7 @@ static void an_answer_is_scored_by_its_symbols(void **state)
     lx_plan_free(plan);
 }
 
-/* Every symbol comes about as often as the others; seeds and numbers name different sequences. */
+/* Every symbol is about equally frequent; seeds and numbers name different sequences. */
 static void sequences_are_drawn_by_seed(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /*
- * The couplet task without a network: what a prompt is read as or refused for, the rows it becomes,
- * and that whatever token the constraints leave open is chosen, the pair keeps every rule. Tokens
- * come from a small sampler here that knows masks and bans; lx_couplet_check judges the result.
+ * The couplet task without a network: the reading of a prompt or its error, its rows, and that the
+ * pair keeps every rule whichever allowed token is chosen. Tokens come from a small sampler here
+ * that knows masks and bans; lx_couplet_check judges the result.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -219,7 +219,7 @@ static void reads_lines_as_they_are_meant(void **state)
     }
 }
 
-/* What normalize makes of lines, and how many characters it simplified. */
+/* The results of normalize, and the number of simplified characters. */
 static const struct {
     const char *text, *read_as;
     int32_t n_simplified;
@@ -309,7 +309,7 @@ static int32_t random_below(int32_t n)
     return (int32_t)((seed >> 33) % (uint64_t)n);
 }
 
-/* Any id the constraint allows, each as likely as the other: worse than any model. */
+/* Any allowed id, all equally likely: worse than any model. */
 static int32_t choose(const lx_constraint *c)
 {
     int32_t allowed[N_VOCAB], n = 0;

@@ -1,7 +1,8 @@
 /*
- * The image task: every input stream against the pictures it is made from, worked out here from a
- * padded copy; given and generated values are the same to it, wherever the border between them is;
- * which models and requests are refused; what of a picture is kept.
+ * The image task. Every input stream is compared with the pictures that it is made from, worked out
+ * here from a padded copy. Given and generated values are treated alike, wherever the border
+ * between them is. Some models and requests are refused, and a stored state keeps a part of the
+ * picture.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -459,7 +460,7 @@ static void what_is_kept_is_a_beginning(void **state)
             for (int32_t i = 0; i < kept; i++)
                 keep[i] = (uint8_t)(255 - 10 * i);
             assert_int_equal(lx_image_kept(&c, keep), kept * channels);
-            for (int32_t i = kept + 1; i < 15; i++) { /* one pixel behind one that goes */
+            for (int32_t i = kept + 1; i < 15; i++) { /* one pixel after a cleared one */
                 keep[i] = 1;
                 assert_int_equal(lx_image_kept(&c, keep), -1);
                 keep[i] = 0;

@@ -1,7 +1,7 @@
 /*
- * The poem task without a network: whatever token the constraints leave open is drawn, the poem
- * keeps its form and acrostic, judged here by its text; what a prompt has of it counts; requests
- * that cannot be kept are refused by their field; a plan is restated.
+ * The poem task without a network. Whichever allowed token is drawn, the poem keeps its form and
+ * acrostic, judged here by its text. Lines in the prompt count. Requests that cannot be kept are
+ * refused by their field. A plan can be restated.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -293,7 +293,7 @@ static void what_cannot_be_kept_is_refused(void **state)
         expect_refused(request, wrong[i].field, wrong[i].part);
     }
     lx_task_request empty = asks(prompt, "5x4", "");
-    empty.normalize = true; /* nothing to simplify, and still what was asked for */
+    empty.normalize = true; /* an empty table of simplifications; the request is kept */
     expect_refused(empty, "acrostic", "4 Chinese characters");
     lx_task_request nothing = asks("", NULL, NULL);
     nothing.normalize = true;

@@ -1,6 +1,6 @@
 /*
- * A folder of a model of speech: what a good one gives, and that everything that does not go
- * together is refused with the key at fault.
+ * A folder of a speech model: a good one loads, and every disagreement is refused with the key at
+ * fault.
  */
 #include <setjmp.h>
 #include <stdarg.h>

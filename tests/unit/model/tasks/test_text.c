@@ -1,4 +1,4 @@
-/* The text task: what a plan says, and that pieces of text put together are the text of all tokens,
+/* The text task: the plan's text, and that pieces of text put together are the text of all tokens,
    wherever the answer begins. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -180,7 +180,7 @@ static void pieces_are_the_whole(void **state)
     }
 }
 
-/* What ended an answer has no text, and shows that what came before it was no character. */
+/* A token that ends an answer has no text, and shows that the bytes before it were no character. */
 static void an_end_has_no_text(void **state)
 {
     (void)state;

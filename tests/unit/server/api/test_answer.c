@@ -1,8 +1,8 @@
 /*
- * Text answers are rendered once: a stream that is pulled after every token, and one that comes
- * late, render as many tokens as the answer has, with stop strings and without. What is held back
- * for a stop string, and where it cuts, does not depend on how the tokens came. The test is the
- * engine here.
+ * Text answers are rendered once. A stream that is pulled after every token, and one that comes
+ * late, render as many tokens as the answer has, with stop strings and without. The text held back
+ * for a stop string, and the place of the cut, do not depend on how the tokens came. The test plays
+ * the engine here.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -144,7 +144,7 @@ static size_t expected_bytes(const lx_plan *plan, const lx_stops *stops, lx_buff
     return end;
 }
 
-/* Reads after every token, or once at the end; what was handed out is never taken back. */
+/* Reads after every token, or once at the end; text that was handed out is never taken back. */
 static void check_stop(const lx_stops *stops, bool late)
 {
     lx_completion *c = completion_of(stops);
@@ -173,8 +173,8 @@ static void check_stop(const lx_stops *stops, bool late)
     free_completion(c);
 }
 
-/* Every piece of the text as a stop string, those that begin or end inside a character included,
-   and each with a last byte that does not come. */
+/* Every piece of the text as a stop string, also one that begins or ends inside a character, and
+   each piece with a wrong last byte. */
 static void stop_strings_cut_alike(void **unused)
 {
     (void)unused;

@@ -15,7 +15,7 @@
 
 static const char line[] = "海上明月";
 
-/* A store that has a put, and answers it when the test says so. */
+/* A store that has a put, and answers it when the test lets it. */
 static struct {
     int puts;
     lx_store_done done;
@@ -91,7 +91,7 @@ static void asking_keeps_no_state(void **unused)
     assert_int_equal(store.puts, 1);
     assert_done(&w, false);
     store.done(store.context, &(lx_store_result){.status = LX_OK});
-    assert_done(&w, false); /* what the store said is seen by advancing only */
+    assert_done(&w, false); /* the store's answer takes effect by advancing only */
     lx_work_advance(&w);
     assert_done(&w, true);
     lx_work_advance(&w);

@@ -1,4 +1,4 @@
-/* API keys: what is accepted as one, how they are found, and their limits over time. */
+/* API keys: accepted forms, how they are found, and their limits over time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

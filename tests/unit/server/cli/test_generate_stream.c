@@ -1,6 +1,6 @@
 /*
- * linnet generate on a terminal: what a token says is there before the next token is. The test is
- * the engine, and has a pipe as its standard output, from which it reads.
+ * linnet generate on a terminal: a token's text is printed before the next token exists. The test
+ * plays the engine, and reads a pipe that is the standard output.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ typedef struct stream {
     lx_job *job;
     sem_t more;
     bool scores;
-    int in;      /* what is printed */
+    int in;      /* the printed text */
     int stdout_; /* the standard output that there was */
     lx_status st;
     lx_error err;

@@ -1,4 +1,4 @@
-/* How the memory of a container or a machine is shared out: the sum fits, whatever the whole is. */
+/* How the memory of a container or a machine is shared out: the sum fits into any whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static lx_memory_wishes wishes(int64_t whole)
                               .connections = 12000};
 }
 
-/* What all parts come to when the slots take all that they may. */
+/* The sum of all parts when the slots take their maximum. */
 static int64_t sum_of(const lx_memory *m)
 {
     int64_t own = PROGRAM + WEIGHTS;
@@ -76,7 +76,7 @@ static void what_was_chosen_stays(void **state)
     assert_true(m.kept < 100 * MIB); /* the limit is that of a store in memory */
 }
 
-/* Weights in memory are larger than their files, or slots are: answers have what is left. */
+/* When weights in memory are larger than their files, or slots are, answers get the rest. */
 static void answers_give_way(void **state)
 {
     (void)state;
@@ -151,7 +151,7 @@ static void too_little_memory_still_serves(void **state)
     lx_memory m = lx_memory_share(&w);
     assert_true(m.states > 0 && m.prefixes > 0 && m.kept > 0 && m.answers > 0);
     assert_true(sum_of(&m) > w.whole);
-    w.whole = 0; /* the system does not tell it */
+    w.whole = 0; /* the system does not report it */
     m = lx_memory_share(&w);
     assert_true(m.whole > 0 && sum_of(&m) <= m.whole);
 }

@@ -2,8 +2,9 @@
  * A sequence gives the same bytes (tokens, log-probabilities, logits, final state) alone on one
  * thread and in batches of 1, 2, 3, 17, 64 and 257 on one and two, on every instruction set that
  * the machine has. In a batch every slot is always taken: sequences come and go in any order, so
- * that prompts in chunks of any length run beside single steps, and the slots' order changes from
- * step to step. Some sequences are long enough for whatever a back end does every few tokens.
+ * that prompts in chunks of any length run next to single steps, and the slots' order changes from
+ * step to step. Some sequences are long enough for work that a back end does once in several
+ * tokens.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +27,7 @@ enum { MAX_BATCH = 257 };
 enum { MAX_SEQS = MAX_BATCH + MAX_BATCH / 2 + 3, PROMPT = 9, LONGEST = PROMPT + 40 };
 enum { ROOM = 64, MAX_ROWS = MAX_BATCH + ROOM, MAX_INPUTS = 8 };
 
-#ifdef LX_SANITIZE_THREAD /* one set of instructions shows what threads do, and it is slow */
+#ifdef LX_SANITIZE_THREAD /* one instruction set shows the effect of threads, and a run is slow */
 static const lx_isa first_isa = LX_ISA_AVX2, last_isa = LX_ISA_AVX2;
 static const int32_t batches[] = {3, MAX_BATCH};
 #else
@@ -64,7 +65,7 @@ typedef struct outcome {
     uint64_t logits, state; /* fingerprints */
 } outcome;
 
-/* One back end with a transformer, and what one step needs. */
+/* One back end with a transformer, and the buffers of one step. */
 typedef struct bench {
     const lx_model *model;
     lx_backend *be;
@@ -207,7 +208,7 @@ static void shuffle(int32_t *a, int32_t n, uint64_t *random)
     }
 }
 
-/* How many rows a runner gets; `room` is what is left for more than one each. */
+/* The number of rows of a runner; `room` is the number left for more than one row per runner. */
 static void choose_rows(runner *r, int32_t *room, uint64_t *random)
 {
     int32_t left = sequences[r->index].prompt - r->at;
@@ -216,7 +217,7 @@ static void choose_rows(runner *r, int32_t *room, uint64_t *random)
     *room -= r->rows - 1;
 }
 
-/* Slots 0 .. n - 1 in some order, without those that stand empty; chooses their rows. */
+/* Slots 0 .. n - 1 in some order, without the empty ones; chooses their rows. */
 static int32_t choose_slots(bench *b, runner *runners, int32_t n, runner **chosen, uint64_t *random)
 {
     int32_t order[MAX_BATCH], count = 0, room = ROOM;
@@ -261,7 +262,7 @@ static void run_batch(bench *b, int32_t batch, outcome *out, int32_t *n_run)
 
 /* --- on every instruction set --- */
 
-/* What an instruction set is there for. */
+/* The precision that an instruction set serves. */
 static lx_precision precision_of(lx_isa isa)
 {
     switch (isa) {

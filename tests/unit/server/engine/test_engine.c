@@ -81,7 +81,7 @@ static void cancel_in_the_prompt(void **state)
     }
 }
 
-/* Two of five samples have a slot, the others wait beside the prompt's state. */
+/* Two of five samples have a slot, the others wait with the prompt's state. */
 static void cancel_with_samples_waiting(void **state)
 {
     (void)state;
@@ -259,7 +259,7 @@ static void a_large_job_holds_nobody_up(void **state)
     assert_int_equal(n_tokens(a, 0), 4);
     assert_int_equal(n_tokens(a, 1), 4);
     lx_job *b = rig_submit(&r, &(rig_request){.line = four});
-    step(2); /* the one that is under way, and b's prompt */
+    step(2); /* the step under way, and b's prompt */
     assert_int_equal(n_tokens(b, 0), 1);
     assert_true(r.metrics->preemptions > 0);
     step(3);
@@ -317,7 +317,8 @@ typedef struct reader {
     _Atomic int32_t n_wakes, n_uneven;
 } reader;
 
-/* At a wake all tokens of the step are there: samples that started together stand together. */
+/* At a wake all tokens of the step have arrived: samples that started together have equally
+   many. */
 static void look(void *context)
 {
     reader *r = context;

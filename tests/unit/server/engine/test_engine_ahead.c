@@ -1,9 +1,9 @@
 /*
- * Steps that are started before the tokens of those before them are read: the same bytes (tokens,
- * log-probabilities, likeliest ids, states) at every depth, for images, lines with and without
- * rules, stop strings and scores in one engine, with cancellations in whatever phase a job is; no
- * step is wasted or in a slot that has another owner; a suspended job goes on where it was;
- * a failed step ends its jobs and nothing else. All this where states move beside steps, too.
+ * Steps that start before the host has read the tokens of earlier steps. At every depth the bytes
+ * are equal (tokens, log-probabilities, likeliest ids, states). One engine runs images, lines with
+ * and without rules, stop strings and scores, with cancellations in every phase of a job. No step
+ * is wasted or runs in a slot of another owner. A suspended job continues from its place. A failed
+ * step ends its jobs and no others. All this also holds while states move.
  *
  *   test_engine_ahead [BACKEND ...]    without a name: cpu, then reference (not for sanitizers)
  *
@@ -79,7 +79,7 @@ static void pictures_have_the_same_bytes(void **state)
     same_bytes_at_every_depth(true);
 }
 
-/* --- what goes ahead --- */
+/* --- runs that go ahead --- */
 
 static int64_t most_ahead_of(rig_request q, int64_t *steps)
 {
@@ -114,7 +114,7 @@ static void only_what_the_host_does_not_decide_goes_ahead(void **state)
     assert_true(steps <= free_steps);
 }
 
-/* A lone job is gone without a further step, one beside another at most `ahead` steps later. */
+/* A lone job is gone without a further step, one of several at most `ahead` steps later. */
 static void cancelling_is_at_most_so_many_steps_late(void **state)
 {
     (void)state;
@@ -215,7 +215,7 @@ static void a_lost_device_ends_all(void **state)
     rig_stop(&r);
 }
 
-/* One sample without a token: its run ends when its steps under way are done; others go on. */
+/* One sample without a token: its run ends when its steps under way are done; others continue. */
 static void a_broken_sample_ends_its_run_only(void **state)
 {
     (void)state;
@@ -246,7 +246,7 @@ static void nothing_is_allocated_after_the_start(void **state)
 {
     (void)state;
     if (!subject_is_cuda())
-        return; /* the others have no such promise, nor the counter */
+        return; /* other back ends have neither this promise nor the counter */
     void *library = dlopen("libkernels_cuda.so", RTLD_NOW | RTLD_NOLOAD);
     void *symbol = library != NULL ? dlsym(library, "simt_count") : NULL;
     simt_counts before, after;

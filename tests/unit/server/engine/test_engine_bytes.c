@@ -1,7 +1,7 @@
 /*
- * The same request gives the same bytes (tokens and log-probabilities): alone, among 64 others of
- * other lengths and numbers of samples with cancellations beside it, with any number of slots, rows
- * a step, prompt chunks and threads; and sample i of n is the same for every n.
+ * One request gives equal bytes (tokens and log-probabilities) alone, and among 64 others of other
+ * lengths and numbers of samples with cancellations, with any number of slots, rows per step,
+ * prompt chunks and threads. Sample i of n is equal for every n.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +44,7 @@ static rig_request request(int32_t i)
 
 static uint64_t alone[N_REQUESTS];
 
-/* One after the other, prompts in one piece, in slots that others have used before. */
+/* One after the other, prompts in one piece, in slots that other requests used before. */
 static void compute_alone(void)
 {
     rig r = rig_start((rig_options){.n_slots = 8, .max_tokens = 80, .prompt_chunk = 64});
@@ -69,7 +69,7 @@ static void assert_same_together(rig_options o)
         if (i % 4 == 0)
             cancelled[i / 4] = rig_submit(&r, &(rig_request){.line = lines[6], .n = 3});
     }
-    for (int32_t i = 0; i < N_REQUESTS / 4; i++) { /* in whatever phase each is by now */
+    for (int32_t i = 0; i < N_REQUESTS / 4; i++) { /* in any phase */
         gate_wait_for_step();
         lx_job_cancel(cancelled[i]);
         gate_let_pass(1 + i % 3);

@@ -1,8 +1,8 @@
 /*
- * Guessed tokens: the same bytes whatever is guessed, by guessers that are always right, always
- * wrong and now and then right, for every kind of request, alone and among others, with
- * cancellations and moving states; fewer steps where the guesses are right and no more where they
- * are wrong; states that are kept in the middle of it are those of a run without guesses.
+ * Guessed tokens give the bytes of a run without guesses, for every kind of request, alone and
+ * among others, with cancellations and moving states. The guessers are always right, always wrong,
+ * or sometimes right. Right guesses need fewer steps, and wrong ones no more steps. States that are
+ * kept in the middle equal those of a run without guesses.
  *
  *   test_engine_drafts [BACKEND ...]    without a name: cpu, then reference (not for sanitizers)
  */
@@ -24,8 +24,8 @@ enum { PIXELS = 48 };
 
 /* --- guessers --- */
 
-/* The token behind these in a known answer, -1: none begins so. The plan tells two with the same
-   beginning apart no better than their tokens do. */
+/* The token after these in a known answer; -1: no answer begins with them. The plan does not
+   distinguish two answers with equal beginnings. */
 static int32_t look_up(const lx_guess_context *c)
 {
     for (int32_t i = 0; i < subject.n_known; i++) {
@@ -126,8 +126,8 @@ static void assert_same_together(int32_t n_slots, const lx_guesser *guesser)
     rig_stop(&r);
 }
 
-/* For a sanitizer, which says nothing of bytes, right and wrong ones in turns: simulated kernels
-   are slow. */
+/* A sanitizer does not compare bytes, so right and wrong guesses take turns: simulated kernels are
+   slow. */
 static int32_t first_guesser(void)
 {
     return SANITIZED && subject_is_cuda() ? MIXED : 0;
@@ -189,7 +189,7 @@ static void right_guesses_save_steps_and_wrong_ones_cost_none(void **state)
     assert_int_equal(drafted, PIXELS - 7); /* the first token comes of the prompt's step */
     assert_int_equal(steps_of(&guessers[WRONG], false, &drafted, &accepted), PIXELS);
     assert_int_equal(accepted, 0);
-    assert_in_range(drafted, PIXELS - 2, PIXELS); /* nothing is known behind a wrong one */
+    assert_in_range(drafted, PIXELS - 2, PIXELS); /* a wrong guess has no known continuation */
     assert_true(steps_of(&guessers[MIXED], false, &drafted, &accepted) < PIXELS);
     assert_in_range(accepted, 1, drafted - 1);
     assert_int_equal(steps_of(&guessers[RIGHT], true, &drafted, &accepted), PIXELS);
@@ -203,7 +203,7 @@ static bool pays(const lx_step_line *line, int32_t streams, double sure)
     return lx_draft_pays(line, (double)streams, streams, &(lx_draft_row){0, 1, sure});
 }
 
-/* What a step's time says of a row. */
+/* The time of a step decides the worth of a row. */
 static void a_row_pays_by_its_time(void **state)
 {
     lx_step_cost c = {0};
@@ -222,7 +222,8 @@ static void a_row_pays_by_its_time(void **state)
     assert_false(lx_draft_pays(&line, 4.5, 5, &fifth));
     fifth.sure = 0.95;
     assert_true(lx_draft_pays(&line, 2, 2, &fifth));
-    for (int i = 0; i < 3000; i++) /* steps of one size say nothing of a row: the last line fades */
+    /* Steps of one size show nothing of a row's time: the last line fades. */
+    for (int i = 0; i < 3000; i++)
         lx_step_cost_observe(&c, 256, 65000);
     line = lx_step_cost_line(&c);
     assert_false(pays(&line, 256, 1));
@@ -353,7 +354,7 @@ static void a_failed_step_ends_its_jobs_and_no_other(void **state)
 
 /* --- the guessers that are served --- */
 
-/* With many streams a step teaches no more than with sixteen, for their time. */
+/* A step of many streams teaches no more than a step of sixteen, because learning takes time. */
 static void a_step_teaches_a_few_tokens(void **state)
 {
     static const lx_guesser counting = {

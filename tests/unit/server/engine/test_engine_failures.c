@@ -1,6 +1,6 @@
 /*
- * The engine when samples, steps and the device fail: what ends, and what goes on. And its figures:
- * counters, and the processor time of an idle engine.
+ * The engine when samples, steps and the device fail: the jobs that end, and those that continue.
+ * And its figures: counters, and the processor time of an idle engine.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ static const char *const four = "海上明月"; /* 6 prompt rows, 4 tokens */
 
 static void sleep_ms(int64_t ms)
 {
-    /* check-tests: what is measured is this span */
+    /* check-tests: the test measures this span */
     (void)nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
@@ -101,7 +101,7 @@ static void counts_what_it_did(void **state)
     rig_expect(rig_submit(&r, &(rig_request){.line = "月", .n = 1}), LX_OK);
     const lx_metrics *m = r.metrics;
     assert_int_equal(m->generated_tokens, 4 + 12 + 1);
-    assert_int_equal(m->prompt_tokens, 6 + 6 + 3); /* each prompt once, whatever n is */
+    assert_int_equal(m->prompt_tokens, 6 + 6 + 3); /* each prompt once, for any n */
     assert_int_equal(m->step_rows, 6 + 3 + 5 + 12 + 3);
     assert_int_equal(m->steps, gate_steps());
     assert_int_equal(histogram_count(&m->step_time), gate_steps());

@@ -1,8 +1,8 @@
 /*
- * States that come and go beside steps: one that stands still on its way holds up no other job,
- * neither where it leaves nor where it comes in. A job that is to be cancelled or suspended, and
- * samples that start from it, wait for it. The model's state grows, so its pages move too. With the
- * argument "cuda": on that back end. That answers are the same bytes: test_engine_ahead.c.
+ * States that move while steps run. A state that is stuck on its way delays no other job, neither
+ * where it leaves nor where it arrives. A job that is to be cancelled or suspended, and samples
+ * that start from it, wait for it. The model's state grows, so its pages move too. With the
+ * argument "cuda": on that back end. test_engine_ahead.c checks that answers are the same bytes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -113,7 +113,7 @@ static void no_other_waits_for_a_state_that_comes(void **state)
     rig_stop(&r);
 }
 
-/* It ends when its state is there, and not before. */
+/* It ends when its state has arrived, and not before. */
 static void a_suspended_job_ends_with_its_state(void **state)
 {
     (void)state;
@@ -143,7 +143,7 @@ static void a_suspended_job_ends_with_its_state(void **state)
     rig_stop(&r);
 }
 
-/* Whatever is on its way when the engine ends has arrived before its memory is gone. */
+/* A state on its way when the engine ends has arrived before its memory is gone. */
 static void the_engine_ends_after_its_moves(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /*
- * States that grow: pages are reserved by a request's length before it begins. What does not fit
- * now waits its turn, what can never fit is refused, nothing is lost on any way out, and no answer
- * depends on how much room there was. Samples of a prompt share the pages that it has filled. With
- * the argument "cuda": a few steps of it on that back end.
+ * States that grow: pages are reserved by a request's length before it begins. A request that does
+ * not fit now waits its turn, and one that can never fit is refused. No page is lost on any way
+ * out, and no answer depends on the free room. Samples of a prompt share the pages that it has
+ * filled. With the argument "cuda": a few steps of it on that back end.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "tests/support/scratch.h"
 #include "tests/support/tiny_model.h"
 
-/* 168 values a picture: three pages. */
+/* 168 values per picture: three pages. */
 enum { SIDE = 14, HEIGHT = 12, VALUES = SIDE * HEIGHT, PAGES = 3, JOBS = 12, SAMPLES = 5 };
 #if defined(LX_SANITIZE_THREAD) || defined(LX_SANITIZE_ADDRESS) /* every end has come by then */
 enum { ROUNDS = 10 };
@@ -65,7 +65,7 @@ static rig_request request(int32_t i)
                          .n_values = 41 * i % 150};
 }
 
-/* What the jobs give where there is room for all. */
+/* The answers of the jobs where all of them fit. */
 static void run_with_room(uint64_t *want)
 {
     rig r = start(0);
@@ -189,7 +189,7 @@ static void a_saved_state_goes_on(void **state)
     rig_stop(&r);
 }
 
-/* What sample i of the request gives, alone, where nothing is shared. */
+/* The answer of sample i of the request alone, where no page is shared. */
 static lx_job *run_alone(const rig_request *fork, int32_t i)
 {
     rig r = start(PAGES);
@@ -211,7 +211,7 @@ static void assert_same_state(const lx_job *a, int32_t i, const lx_job *b)
     assert_memory_equal(got, want, (size_t)lx_model_state_floats(model, rows) * sizeof *got);
 }
 
-/* With all samples at once, and with room for one beside the shared state. */
+/* With all samples at once, and with room for one in addition to the shared state. */
 static void assert_fork(rig_request q, int32_t n_shared)
 {
     int32_t own = PAGES - n_shared;
@@ -293,7 +293,7 @@ static void a_shared_page_is_counted_once(void **state)
     rig_stop(&r);
 }
 
-/* Before, in and behind a page's last row, while steps are started ahead of their tokens. */
+/* Before, in and after a page's last row, while steps start before their tokens are read. */
 static void a_few_steps_on_a_device(void **state)
 {
     (void)state;

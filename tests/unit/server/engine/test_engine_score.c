@@ -1,7 +1,7 @@
 /*
- * Scored jobs: their log-probabilities are those of generating the same tokens, bit for bit, at any
- * prompt chunk, rows per step and number of threads, alone and among running jobs; they count as
- * prompt work; wrong targets are refused before they reach a step.
+ * Scored jobs. Their log-probabilities equal those of generating the same tokens, bit for bit, at
+ * any prompt chunk, rows per step and number of threads, alone and among running jobs. They count
+ * as prompt work. Wrong targets are refused before they reach a step.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ typedef struct answer {
 
 static answer answers[N_LINES];
 
-/* What the model writes by itself: tokens and the bits of their log-probabilities. */
+/* The model's own answers: tokens and the bits of their log-probabilities. */
 static void write_answers(void)
 {
     rig r = rig_start((rig_options){.n_slots = 2});

@@ -1,7 +1,8 @@
 /*
- * Jobs that hand out the state they end with and jobs that go on from one: at every token boundary
- * the second half is, bit for bit, what would have come without the stop; so are suspended jobs,
- * and samples forked from a state. What cannot fit is refused before it reaches a step.
+ * Jobs that hand out their final state, and jobs that continue from one. At every token boundary
+ * the second half equals, bit for bit, the rest of an answer without the stop. This also holds for
+ * suspended jobs, and for samples forked from a state. A job that cannot fit is refused before it
+ * reaches a step.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -102,7 +103,7 @@ static void a_prompt_may_begin_in_the_middle(void **state)
     rig_stop(&r);
 }
 
-/* n samples go on from one state, with fewer slots than samples. */
+/* n samples continue from one state, with fewer slots than samples. */
 static void a_state_is_forked(void **state)
 {
     (void)state;
@@ -168,7 +169,7 @@ static void suspended_jobs_go_on_elsewhere(void **state)
     }
 }
 
-/* One that goes on from a state and is suspended before it has begun. */
+/* A job that continues from a state and is suspended before it has begun. */
 static void a_suspended_state_is_still_there(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
  * Several threads submit, read, cancel and leave at once, as HTTP threads do; run it under the
- * thread sanitizer. Whatever happens, every job ends, the answers that complete are whole, and at
+ * thread sanitizer. Under all events together, every job ends, complete answers are whole, and at
  * the end the engine is empty.
  */
 #include <setjmp.h>

@@ -84,7 +84,7 @@ static void clients_share_by_weight(void **state)
     near(w.turns[2], 6000);
 }
 
-/* However many requests a client has, and however many samples a request. */
+/* This holds for any number of requests of a client, and of samples of a request. */
 static void requests_of_a_client_share_alike(void **state)
 {
     (void)state;
@@ -99,7 +99,7 @@ static void requests_of_a_client_share_alike(void **state)
     near(w.turns[2], 4000);
 }
 
-/* What one cannot use is the others' by their weights, and no credit for later. */
+/* The unused share of a client goes to the others by their weights, without credit for later. */
 static void who_wants_less_gives_the_rest(void **state)
 {
     (void)state;
@@ -121,7 +121,8 @@ static void who_wants_less_gives_the_rest(void **state)
     near(w.turns[2], 100);
 }
 
-/* A latecomer is first, in the next step, and gets its share from then on, not what it missed.
+/* A latecomer runs first, in the next step, and from then on gets its share, but not the share that
+   it missed.
  */
 static void who_comes_late_is_served_at_once(void **state)
 {
@@ -317,7 +318,7 @@ static void large_runs_leave_pages_for_small_ones(void **state)
     }
 }
 
-/* Of two keys the one that has pages leaves an eighth to the other; without keys there is none. */
+/* The key that has pages leaves an eighth to a second key; without keys no part is left free. */
 static void large_runs_leave_pages_for_other_keys(void **state)
 {
     (void)state;
@@ -333,7 +334,8 @@ static void large_runs_leave_pages_for_other_keys(void **state)
     assert_true(lx_fair_has_pages(&more, &room, false));
 }
 
-/* What passes has an eighth of the pool: the large one that waits gets the rest in the end. */
+/* Runs that pass a large one get an eighth of the pool: the waiting large one gets the rest in the
+   end. */
 static void small_runs_pass_a_large_one_within_their_part(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /*
- * The index of pages against a slow one that has every chain's pages in a list: chains that begin
- * alike share what they begin with, of one user or two, and a page is free when the last of them is
- * dropped.
+ * The index of pages compared with a slow one that lists the pages of every chain. Chains with a
+ * common beginning share its pages, whether of one user or two, and a page is free when its last
+ * chain is dropped.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,7 +56,7 @@ static void assert_same(const lx_pages *p, const chain *all)
     assert_int_equal(p->n_used[LX_PAGES_KEPT], n_in_use(all, LX_PAGES_KEPT));
 }
 
-/* A chain that begins with some pages of another. */
+/* A chain that begins with some pages of an earlier chain. */
 static void take(lx_pages *p, chain *all, chain *to, uint64_t *random)
 {
     const chain *from = &all[scratch_random(random) % CHAINS];

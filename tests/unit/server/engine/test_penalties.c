@@ -1,4 +1,4 @@
-/* Penalties beside their definition, counted anew in double for every token. */
+/* Penalties compared with their definition, counted anew in double for every token. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * The index of kept prefixes against a slow one that compares everything, and the engine that uses
- * it: what it answers must not depend on what is kept.
+ * The index of kept prefixes compared with a slow one that keeps all rows, and the engine that uses
+ * it: an answer must not depend on the kept prefixes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -139,9 +139,9 @@ static void what_is_missed_least_is_forgotten(void **state)
     assert_int_equal(lx_prefix_cache_forget(c), 1); /* a row each: the oldest */
     assert_int_equal(lx_prefix_cache_find(c, key(ids, 2)).rows, 1);
     assert_int_equal(lx_prefix_cache_add(c, key(ids, 4)), 1); /* a slot that is free again */
-    assert_int_equal(lx_prefix_cache_forget(c), 2); /* 2 rows, 3 uses ago, beside 1, 1 use ago */
+    assert_int_equal(lx_prefix_cache_forget(c), 2); /* 2 rows, 3 uses ago, next to 1, 1 use ago */
     assert_int_equal(lx_prefix_cache_add(c, key(other, 3)), 2);
-    assert_int_equal(lx_prefix_cache_forget(c), 0); /* 1 row, 2 uses ago, beside 3, 1 use ago */
+    assert_int_equal(lx_prefix_cache_forget(c), 0); /* 1 row, 2 uses ago, next to 3, 1 use ago */
     assert_int_equal(lx_prefix_cache_find(c, key(ids, 4)).rows, 4);
     assert_int_equal(lx_prefix_cache_forget(c), 2);
     assert_int_equal(lx_prefix_cache_forget(c), 1);
@@ -172,7 +172,7 @@ static void a_prompt_starts_from_what_it_shares(void **state)
     rig r = rig_start((rig_options){.n_prefixes = 8});
     assert_int_equal(cached(&r, "海上明月春风"), 0);
     assert_int_equal(cached(&r, "海上明月春风"), 7);
-    assert_int_equal(cached(&r, "海上明月春风花雨"), 7); /* goes on from there */
+    assert_int_equal(cached(&r, "海上明月春风花雨"), 7); /* continues from there */
     assert_int_equal(cached(&r, "海上明月花雨"), 0);     /* parts after five rows, */
     assert_int_equal(cached(&r, "海上明月雨花"), 5);     /* as this one does */
     assert_int_equal(cached(&r, "海上明"), 0);
@@ -181,7 +181,8 @@ static void a_prompt_starts_from_what_it_shares(void **state)
     rig_stop(&r);
 }
 
-/* Neither where a prompt begins nor where it parts from another tells a client what others sent. */
+/* Neither the start of a prompt nor the place where two prompts part shows a client other clients'
+   prompts. */
 static void a_client_finds_its_own_prompts_only(void **state)
 {
     (void)state;
@@ -274,7 +275,7 @@ static void answers_do_not_depend_on_what_is_kept(void **state)
     }
 }
 
-/* What a client says is a state of some rows serves that client only. */
+/* A state that a client calls the state of some rows serves that client only. */
 static void a_state_from_outside_is_not_shared(void **state)
 {
     (void)state;

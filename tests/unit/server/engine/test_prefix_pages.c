@@ -1,6 +1,6 @@
 /*
- * Prompts that begin alike where states grow: they share full pages, what is kept gives way to runs
- * that have reserved its pages, and no answer depends on what is kept.
+ * Prompts with a common beginning where states grow. They share full pages, kept prefixes give way
+ * to runs that have reserved their pages, and no answer depends on the kept prefixes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ enum { ROUNDS = 4 };
 enum { ROUNDS = 12 };
 #endif
 
-/* 168 values a picture: three pages. */
+/* 168 values per picture: three pages. */
 enum { SIDE = 14, HEIGHT = 12, VALUES = SIDE * HEIGHT, PAGES = 3, JOBS = 24 };
 
 /* Black pictures, and some with one white row: from that row on they differ. */
@@ -79,7 +79,7 @@ static int64_t pages_of(const _Atomic int64_t *bytes)
     return atomic_load(bytes) / (model->state.page_floats * (int64_t)sizeof(float));
 }
 
-/* What the request gives where nothing is kept; asked again and again, and run once. */
+/* The hash of the answer where no prefix is kept; computed once per request. */
 static uint64_t plain_hash(const rig_request *q)
 {
     enum { MOST = 64 };
@@ -147,7 +147,7 @@ static void what_is_kept_gives_way(void **state)
     rig r = start(12, PAGES + 1);
     assert_int_equal(cached(&r, BLACK, 140), 0);
     assert_int_equal(cached(&r, BLACK, 140), 140);
-    assert_int_equal(cached(&r, 0, 140), 0); /* needs pages of what is kept */
+    assert_int_equal(cached(&r, 0, 140), 0); /* needs the pages of the kept prefix */
     assert_int_equal(cached(&r, 0, 140), 140);
     assert_int_equal(cached(&r, BLACK, 140), 0);
     rig_assert_empty(&r);

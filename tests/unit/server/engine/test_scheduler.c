@@ -62,14 +62,14 @@ static const example examples[] = {
      99,
      {PROMPT(4, UINT64_MAX), PROMPT(4, UINT64_MAX - 1)},
      {0, 4}},
-    {"beside streams half as many prompt rows and some",
+    {"next to streams half as many prompt rows and some",
      4,
      50,
      9,
      2,
      {DECODE, PROMPT(30, 1), DECODE, PROMPT(30, 0)},
      {1, 0, 1, 3}},
-    {"beside streams at least one", 2, 50, 9, 1, {DECODE, PROMPT(30, 0)}, {1, 1}},
+    {"next to streams at least one", 2, 50, 9, 1, {DECODE, PROMPT(30, 0)}, {1, 1}},
     {"alone whole chunks", 2, 50, 9, 0, {FREE, PROMPT(30, 0)}, {0, 9}},
 };
 

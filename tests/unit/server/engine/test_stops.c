@@ -50,7 +50,7 @@ static void finds_and_settles(void **state)
     }
 }
 
-/* Whatever is sent as a text grows is the beginning of what is left of it in the end. */
+/* The text sent so far is always a beginning of the text that is left in the end. */
 static void what_is_settled_stays(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* What clients send, as the HTTP library gets it: plain, or refused; whole and in single bytes. */
+/* Requests of clients as the HTTP library gets them: plain, or refused; whole and in single
+   bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,7 +49,7 @@ static const front_case cases[] = {
     {"white space around values",
      "GET / HTTP/1.1\r\nHost:h\r\nAuthorization:\t Bearer k \t\r\n\r\n", 0,
      "GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer k\r\n\r\n", 0, "", 1},
-    {"white space behind a length", POST "Content-Length: 3 \t\r\n\r\nabc", 0,
+    {"white space after a length", POST "Content-Length: 3 \t\r\n\r\nabc", 0,
      POST "Content-Length: 3\r\n\r\nabc", 0, "", 1},
     {"headers without a use", "GET / HTTP/1.1\r\nHost: h\r\nCookie: a=b\r\nUpgrade: h2c\r\n\r\n", 0,
      "GET / HTTP/1.1\r\nHost: h\r\n\r\n", 0, "", 1},
@@ -80,7 +81,7 @@ static const front_case cases[] = {
      "GET / HTTP/1.1\r\nHost: -\r\nConnection: close\r\n\r\n", 400, "request", 1},
     {"bare CR in a value", POST "A: b\rc\r\n\r\n", 0, STAND_IN, 400, "headers", 1},
     {"bare LF", POST "A: b\n", 0, STAND_IN, 400, "request", 1},
-    {"bare LF behind the head", POST "A: b\r\n\n", 0, STAND_IN, 400, "request", 1},
+    {"bare LF after the head", POST "A: b\r\n\n", 0, STAND_IN, 400, "request", 1},
     {"space before the colon", POST "Content-Length : 3\r\n\r\nabc", 0, STAND_IN, 400, "headers",
      1},
     {"no colon", POST "nonsense\r\n\r\n", 0, STAND_IN, 400, "headers", 1},
@@ -124,7 +125,7 @@ static const front_case cases[] = {
     {"trailer by bare LF", CHUNKED "0\r\nA: b\n\r\n", 0, CHUNKED "0\r\n\r\n", 400, "headers", 1},
 };
 
-/* All of the case in blocks; what came out. */
+/* The whole case in blocks; returns the output. */
 static size_t run(lx_front *f, const char *in, size_t n, size_t block, char *out)
 {
     size_t got = 0;
@@ -216,8 +217,8 @@ static void query_arguments(void **state)
     }
 }
 
-/* Signs in the path are no arguments, so a request is not refused for them, nor what stands for
- * one. */
+/* Signs in the path are no arguments, and neither are their escapes, so a request is not refused
+   for them. */
 static void signs_in_the_path(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Request framing: what is refused before a body is read, and that proper requests pass. */
+/* Request framing: requests that are refused before a body is read, and proper requests that
+   pass. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* The listening socket: what is not in an epoll set counts as taken out of it, for the library too.
+/* The listening socket: a socket outside an epoll set counts as removed from it, for the library
+   too.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +33,7 @@ static void leaving_twice_is_no_failure(void **state)
     (void)close(set);
 }
 
-/* What a shared library finds under that name. */
+/* The function that a shared library finds under that name. */
 static void libraries_find_it(void **state)
 {
     (void)state;

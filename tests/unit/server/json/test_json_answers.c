@@ -133,7 +133,7 @@ static void test_full_buffer_is_an_error(void **state)
     lx_buffer_fini(&out);
 }
 
-/* --- what writing takes --- */
+/* --- cost of writing --- */
 
 /* Before every block that the JSON library asks for; as large as the strictest alignment. */
 typedef union block {

@@ -1,4 +1,4 @@
-/* The scan of JSON: what it counts, its limits, and that the library's tree stays within the bound.
+/* The scan of JSON: its counts, its limits, and that the library's tree stays within the bound.
  */
 #include <setjmp.h>
 #include <stdarg.h>

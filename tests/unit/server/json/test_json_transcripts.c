@@ -101,7 +101,7 @@ static void test_bad_forms(void **state)
     }
 }
 
-/* Each allocation fails once: it is said, and nothing leaks. */
+/* Each allocation fails once: that is an error, and nothing leaks. */
 static void test_without_memory(void **state)
 {
     (void)state;

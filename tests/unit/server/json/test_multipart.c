@@ -1,4 +1,4 @@
-/* multipart/form-data: what clients send, each way to break it, and damage at every byte. */
+/* multipart/form-data: forms of clients, each way to break them, and damage at every byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -180,7 +180,8 @@ static void test_limits(void **state)
     }
 }
 
-/* Cut at, and changed at, every byte: never a crash, and what is found lies in the body. */
+/* Cuts at, and changes of, every byte: never a crash, and every part that is found lies in the
+   body. */
 static void test_damage(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /*
- * Reloads: which requests share one, and when a model before the current one must be gone.
- * How much memory for growing states a model has after a reload: as much as it had. Only a device,
- * which would have to find it twice at once, may have less until the next reload.
+ * Reloads: which requests share one, and when a model before the current one must be gone. A model
+ * has as much memory for growing states after a reload as it had before. Only a device, which would
+ * need it twice at once, may have less until the next reload.
  */
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* A model's share of memory: whatever it is, what comes of it fits, or is the least that serves. */
+/* A model's share of memory: for any share the result fits, or is the least that serves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -117,7 +117,7 @@ static uint8_t *read_font(size_t *n)
     return bytes;
 }
 
-/* Whatever the file is, it is refused, or it draws or says what it lacks. */
+/* Any file is refused, or drawn, or gives an error that names the missing part. */
 static bool survives(const char *path)
 {
     lx_font *f = NULL;

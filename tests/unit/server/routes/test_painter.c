@@ -57,7 +57,7 @@ static lx_response take(lx_painter *p, lx_painting *g, const char *what)
     return rs;
 }
 
-/* What the client gets. */
+/* The response that the client gets. */
 static lx_response answer(const lx_response *taken)
 {
     const lx_deferred *d = &taken->deferred;
@@ -126,7 +126,7 @@ static void test_one_that_is_given_up(void **state)
     for (int32_t i = 0; i < 3; i++)
         taken[i] = take(p, &waiting[i], "never");
     (void)release(&taken[1]);
-    (void)release(&taken[2]); /* the last one: others are put behind the one before it */
+    (void)release(&taken[2]); /* this is the last one: others are put after the one before it */
     lx_response end = take(p, &last, "last");
     (void)release(&taken[0]);
     pthread_t thread;

@@ -1,4 +1,4 @@
-/* The route table: who answers what, 404, 405 with Allow, HEAD and OPTIONS. */
+/* The route table: the handler of each URL, 404, 405 with Allow, HEAD and OPTIONS. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,8 +62,8 @@ static void test_who_takes_uploads(void **state)
     assert_false(lx_routes_take_uploads("", ""));
 }
 
-/* What the connections' threads answer themselves, so that it waits behind no work; all that works,
-   or waits, is for the workers. */
+/* Requests that the connections' threads answer themselves, because they wait for no work. Requests
+   that work or wait go to the workers. */
 static void test_what_is_quick(void **state)
 {
     (void)state;

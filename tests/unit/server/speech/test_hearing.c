@@ -74,7 +74,7 @@ static void test_the_end(void **state)
     assert_int_equal(atomic_load(&n_wakes), 1);
     assert_int_equal(h->status, LX_ERR_INVALID);
     assert_string_equal(h->err.param, "file");
-    assert_null(h->params.file); /* what only the way needed is gone */
+    assert_null(h->params.file); /* memory that only the way needed is gone */
     lx_hearing_unref(h);
 }
 

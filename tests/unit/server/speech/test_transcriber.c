@@ -1,6 +1,6 @@
 /*
- * The threads that hear: what shares a pass, full queues, what is given up, passes that fail, the
- * end. Passes wait at a gate, and fail where a test says so.
+ * The threads of transcription: sounds that share a pass, full queues, cancelled sounds, passes
+ * that fail, the end. Passes wait at a gate, and fail where a test says so.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static lx_metrics metrics;
 
 static atomic_bool open_gate;
 static atomic_int n_passes, n_sounds_last, n_wakes;
-static atomic_int bad_rows; /* a pass with a sound of so many rows fails */
+static atomic_int bad_rows; /* a pass with a sound of this number of rows fails */
 
 lx_status __real_lx_encoder_run(lx_encoder *e, const lx_encoder_input *inputs, int32_t n,
                                 lx_error *err);
@@ -41,7 +41,7 @@ lx_status __wrap_lx_encoder_run(lx_encoder *e, const lx_encoder_input *inputs, i
     wait_until(atomic_load(&open_gate));
     for (int32_t i = 0; i < n; i++)
         if (inputs[i].n_rows == atomic_load(&bad_rows))
-            return lx_fail(err, LX_ERR_DEVICE, NULL, "what came out is no number");
+            return lx_fail(err, LX_ERR_DEVICE, NULL, "the result is no number");
     return __real_lx_encoder_run(e, inputs, n, err);
 }
 
@@ -116,7 +116,7 @@ static lx_hearing *submit(lx_transcriber *t, int i)
     return h;
 }
 
-/* The first one is in a pass that waits at the gate; the others are read, and wait. */
+/* The first sound is in a pass that waits at the gate; the others are read, and wait. */
 static void hold(lx_transcriber *t, lx_hearing **sounds, int n)
 {
     atomic_store(&open_gate, false);
@@ -189,7 +189,7 @@ static void test_the_queue_is_bounded(void **state)
     assert_int_equal(lx_transcriber_submit(t, late, &err), LX_ERR_UNAVAILABLE);
     atomic_store(&open_gate, true);
     wait_until(lx_hearing_done(sounds[0]) && lx_hearing_done(sounds[2]) && lx_hearing_done(more));
-    assert_int_equal(more->status, LX_OK); /* what was accepted is finished */
+    assert_int_equal(more->status, LX_OK); /* an accepted sound is finished */
     assert_int_equal(sounds[0]->status, LX_OK);
     lx_hearing_unref(late);
     lx_hearing_unref(more);
@@ -250,7 +250,7 @@ static void test_times(void **state)
     impatient->params.queue_deadline_ns = lx_now_ns();
     assert_int_equal(lx_transcriber_submit(t, late, &err), LX_OK);
     assert_int_equal(lx_transcriber_submit(t, impatient, &err), LX_OK);
-    wait_until(lx_hearing_done(late) && lx_hearing_done(impatient)); /* beside the pass */
+    wait_until(lx_hearing_done(late) && lx_hearing_done(impatient)); /* while the pass runs */
     assert_int_equal(late->status, LX_ERR_TIMEOUT);
     assert_int_equal(impatient->status, LX_ERR_BUSY);
     assert_int_equal(atomic_load(&n_passes), 1);

@@ -1,6 +1,6 @@
 /*
  * The URL of a Redis server, and the connection to one that refuses, hangs up, stays silent or
- * talks nonsense. What a real Redis does is seen by tests/http/test_state_store.py.
+ * talks nonsense. tests/http/test_state_store.py tests with a real Redis.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -180,9 +180,9 @@ static void test_long_parts(void **state)
 
 /* --- a server of the test's own --- */
 
-/* Accepts connections one after another; each gets the next script after its first bytes came, and
-   is closed then, unless the script ends with ~: that one stays open and silent. The first one may
-   be slow: so many bytes are read in PAUSES parts, each after a pause. */
+/* Accepts connections one after another. Each gets the next script after its first bytes came, and
+   is then closed. A script that ends with ~ leaves its connection open and silent. The first script
+   may be slow: it reads its bytes in PAUSES parts, each after a pause. */
 enum { PAUSES = 16, PAUSE_MS = 20 };
 typedef struct fake {
     int listener, port;

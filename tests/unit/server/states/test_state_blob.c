@@ -1,6 +1,6 @@
 /*
- * States as bytes: what is written is read back, and nothing that was cut, damaged, forged or made
- * by other weights gets through.
+ * States as bytes: a written state is read back, and no truncated, damaged or forged state, nor one
+ * made by other weights, gets through.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -180,7 +180,7 @@ static void sizes_that_lie_are_refused(void **state)
     lx_buffer_fini(&b);
 }
 
-/* What the format says is zero: a blob has one form, so nothing can hide in it. */
+/* Fields that the format calls zero: a blob has one form, so no data can hide in it. */
 static void zeros_are_zeros(void **state)
 {
     (void)state;
@@ -203,7 +203,7 @@ static void zeros_are_zeros(void **state)
     lx_buffer_fini(&b);
 }
 
-/* What versions before this one have written: magic 1, kind 1, and two numbers that were zero. */
+/* The bytes that former versions wrote: magic 1, kind 1, and two numbers that were zero. */
 static void as_first_version(lx_buffer *b)
 {
     const uint32_t kind = 1;

@@ -79,7 +79,7 @@ static void assert_held(lx_state_store *s, int64_t states, int64_t bytes)
     assert_int_equal(held.bytes, bytes);
 }
 
-/* Until a time in the store's past lies behind us too. */
+/* Sleeps until a time in the store's past is also in the past here. */
 static void sleep_past_ms(long ms)
 {
     struct timespec t = {.tv_nsec = (ms + 1) * 1000000};
@@ -211,7 +211,7 @@ static void owners_have_limits(void **state)
     assert_int_equal(put_of(s, &alice, "b", "1234"), LX_OK);
     assert_int_equal(put_of(s, &alice, "c", ""), LX_ERR_BUSY);
     assert_int_equal(put_of(s, &alice, "a", "12345"), LX_ERR_BUSY);
-    assert_int_equal(put_of(s, &alice, "a", "12"), LX_OK); /* in place of what was there */
+    assert_int_equal(put_of(s, &alice, "a", "12"), LX_OK); /* in place of the former state */
     assert_int_equal(put_of(s, &bob, "a", "123456789"), LX_OK);
     assert_int_equal(put_of(s, &bob, "b", "123456789"), LX_OK);
     assert_int_equal(put_of(s, &bob, "c", ""), LX_ERR_BUSY); /* the store's */

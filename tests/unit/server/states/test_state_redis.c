@@ -1,7 +1,7 @@
 /*
- * The state store in Redis against a real redis-server: what is put is got by another store, times
- * end, an outage fails every call at once and ends by itself, and no call is lost or answered
- * twice.
+ * The state store in Redis with a real redis-server: another store gets the states that one store
+ * put, states expire, an outage fails every call at once and ends by itself, and no call is lost or
+ * answered twice.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -119,7 +119,7 @@ static lx_status put(lx_state_store *s, const char *id, const void *bytes, size_
     return a.status;
 }
 
-/* What the call ended with; the blob must be `expected` then. */
+/* The status of the call; the blob must be `expected` then. */
 static lx_status get(lx_state_store *s, const char *id, int64_t ttl_ms, const void *expected,
                      size_t n, int64_t *left_ms)
 {
@@ -306,7 +306,7 @@ static void test_limits_of_an_owner(void **state)
     assert_int_equal(put_of(a, &small, "1", "123456", LONG_MS), LX_ERR_BUSY);
     assert_int_equal(put_of(a, &small, "1", "1", LONG_MS), LX_OK);
     assert_int_equal(put_of(a, &small, "3", "1234", LONG_MS), LX_OK);
-    /* what was kept before there was a limit counts from its next use on */
+    /* a state kept before there was a limit counts from its next use on */
     assert_int_equal(drop_of(a, &few, "3"), LX_OK);
     assert_int_equal(put_of(a, &free_few, "old", "x", LONG_MS), LX_OK);
     assert_int_equal(get_of(a, &few, "old", LONG_MS, "x"), LX_OK);
@@ -365,8 +365,8 @@ static void test_many_threads(void **state)
     s->ops->close(s);
 }
 
-/* A Redis that hangs: the first call ends with its time, the next at once, and it all ends when it
-   goes on. */
+/* A Redis that hangs: the first call ends with its timeout, the next at once, and the mode ends
+   when Redis continues. */
 static void test_hanging_server(void **state)
 {
     (void)state;
