@@ -1,6 +1,6 @@
 /*
  * The URL of a Redis server, and the connection to one that refuses, hangs up, stays silent or
- * talks nonsense. What a real Redis does is seen by tests/http/test_state_store.py.
+ * talks nonsense. What a real Redis does is seen by tests/http/test_redis.py.
  */
 #include <setjmp.h>
 #include <stdarg.h>
