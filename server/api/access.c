@@ -9,7 +9,6 @@
 #include "common/clock.h"
 #include "server/api/api.h"
 #include "server/auth/hosts.h"
-#include "server/auth/secret.h"
 
 enum { MAX_ENTRIES = 64, MAX_LIST = 4096 };
 
@@ -95,7 +94,7 @@ static lx_status add_keys(lx_access *g, const lx_access_options *o, lx_error *er
     lx_status st = lx_keys_new(&o->limits, &g->keys, err);
     if (st == LX_OK && o->api_key != NULL) {
         st = lx_keys_add(g->keys, LX_DEFAULT_KEY_NAME, o->api_key, err);
-        lx_secret_wipe(o->api_key, strlen(o->api_key));
+        explicit_bzero(o->api_key, strlen(o->api_key));
     }
     if (st == LX_OK && o->api_key_file != NULL)
         st = lx_keys_add_file(g->keys, o->api_key_file, err);

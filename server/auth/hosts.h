@@ -1,10 +1,9 @@
 /*
- * Names of hosts, as they come in Host and Origin.
+ * Names of hosts in the headers Host and Origin. Pure functions.
  *
- * A page of a foreign site can have its own name resolve to this server's address (DNS rebinding)
- * and then is of the same origin as the server, for its browser. The name gives it away: it is in
- * Host. So only names that no foreign site can own are answered without being listed. Pure
- * functions.
+ * The name of a foreign site can resolve to this server's address (DNS rebinding). A browser then
+ * takes the server for a part of that site. But Host has the site's name, so the server answers
+ * names that are not listed only if no foreign site can own them.
  */
 #ifndef LINNET_SERVER_AUTH_HOSTS_H
 #define LINNET_SERVER_AUTH_HOSTS_H
@@ -12,8 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The name in "name:port", "1.2.3.4", "[::1]:80", with no final dot. False when it is no such
- * thing. */
+/* The name in "name:port", "1.2.3.4", "[::1]:80", with no final dot. False: it is malformed. */
 bool lx_host_name(const char *host, char *name, size_t size);
 /* An address, or a name of no public zone: localhost, one without a dot, *.local, *.internal, *.svc
    (services of Kubernetes and compose). */

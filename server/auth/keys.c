@@ -2,23 +2,20 @@
 #include "server/auth/keys.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "common/clock.h"
+#include "common/lock.h"
 #include "server/auth/digest.h"
 #include "server/auth/secret.h"
 
 enum { MAX_FILE = 4 << 20, S_PER_MINUTE = 60, BUSY_RETRY_S = 1, DIGEST_SHOWN = 8 };
 
-static const int64_t MAX_STATES = 1 << 24, MAX_STATE_BYTES = INT64_C(1000000000000000);
-
 _Static_assert((int)LX_OWNER_NAME >= (int)LX_MAX_KEY_NAME, "an owner is named after its key");
 
-/* What may still be taken now; it fills evenly, up to a minute's worth. */
+/* The requests or tokens that a key may use now. It fills evenly, up to those of a minute. */
 typedef struct bucket {
     double left;
     int64_t filled_ns;
@@ -30,7 +27,7 @@ struct lx_key {
     char name[LX_MAX_KEY_NAME + 1];
     lx_owner owner;
     bool admin;
-    int32_t weight;
+    int64_t weight;
     /* under keys->lock */
     int32_t running, samples;
     bucket requests, tokens;
@@ -129,7 +126,7 @@ static void name_owner(const char *name, const uint8_t *digest, char owner[LX_OW
         owner[0] = '#'; /* as no line's name begins */
 }
 
-/* name NULL: it is called after its place in the list, and owns by its digest. */
+/* name NULL: the key gets a name by its place in the list, and its owner a name by its digest. */
 static lx_status add_key(lx_keys *k, const char *name, const char *key, lx_key **out, lx_error *err)
 {
     char number[16], owner[LX_OWNER_NAME + 1];
@@ -163,55 +160,36 @@ lx_status lx_keys_add(lx_keys *k, const char *name, const char *key, lx_error *e
     return st;
 }
 
-static lx_status read_admin(lx_key *key, const char *value, lx_error *err)
-{
-    if (value != NULL)
-        return lx_fail(err, LX_ERR_INVALID, "api-key-file", "the option admin has no value");
-    key->admin = true;
-    return LX_OK;
-}
-
-static lx_status read_count(const char *name, const char *value, int64_t max, int64_t *out,
-                            lx_error *err)
-{
-    char *end = NULL;
-    long long n = value != NULL && *value >= '0' && *value <= '9' ? strtoll(value, &end, 10) : 0;
-    if (end == NULL || *end != '\0' || n < 1 || n > max)
-        return lx_fail(err, LX_ERR_INVALID, "api-key-file",
-                       "the option %s needs a whole number from 1 to %lld", name, (long long)max);
-    *out = n;
-    return LX_OK;
-}
-
-static lx_status read_max_states(lx_key *key, const char *value, lx_error *err)
-{
-    return read_count("max-states", value, MAX_STATES, &key->owner.max_states, err);
-}
-
-static lx_status read_max_state_bytes(lx_key *key, const char *value, lx_error *err)
-{
-    return read_count("max-state-bytes", value, MAX_STATE_BYTES, &key->owner.max_bytes, err);
-}
-
-static lx_status read_weight(lx_key *key, const char *value, lx_error *err)
-{
-    int64_t weight = 0;
-    lx_status st = read_count("weight", value, LX_MAX_WEIGHT, &weight, err);
-    if (st == LX_OK)
-        key->weight = (int32_t)weight;
-    return st;
-}
-
 static const struct key_option {
     const char *name;
-    /* value: what follows the name's '=', NULL without one */
-    lx_status (*read)(lx_key *key, const char *value, lx_error *err);
+    int64_t max;   /* of its number; 0: it has no value */
+    size_t offset; /* in lx_key: an int64_t, or a bool without a value */
 } key_options[] = {
-    {"admin", read_admin},
-    {"weight", read_weight},
-    {"max-states", read_max_states},
-    {"max-state-bytes", read_max_state_bytes},
+    {"admin", 0, offsetof(lx_key, admin)},
+    {"weight", LX_MAX_WEIGHT, offsetof(lx_key, weight)},
+    {"max-states", 1 << 24, offsetof(lx_key, owner.max_states)},
+    {"max-state-bytes", INT64_C(1000000000000000), offsetof(lx_key, owner.max_bytes)},
 };
+
+/* value: the text after the name's '=', NULL without one. */
+static lx_status set_option(lx_key *key, const struct key_option *o, const char *value,
+                            lx_error *err)
+{
+    char *end = NULL, *field = (char *)key + o->offset;
+    if (o->max == 0) {
+        *(bool *)field = true;
+        return value == NULL ? LX_OK
+                             : lx_fail(err, LX_ERR_INVALID, "api-key-file",
+                                       "the option %s has no value", o->name);
+    }
+    int64_t n = value != NULL && *value >= '0' && *value <= '9' ? strtoll(value, &end, 10) : 0;
+    if (end == NULL || *end != '\0' || n < 1 || n > o->max)
+        return lx_fail(err, LX_ERR_INVALID, "api-key-file",
+                       "the option %s needs a whole number from 1 to %lld", o->name,
+                       (long long)o->max);
+    *(int64_t *)(void *)field = n;
+    return LX_OK;
+}
 
 /* "NAME" or "NAME=VALUE". seen: a bit per option that the line has had. */
 static lx_status read_option(lx_key *key, char *text, unsigned *seen, lx_error *err)
@@ -226,7 +204,7 @@ static lx_status read_option(lx_key *key, char *text, unsigned *seen, lx_error *
             return lx_fail(err, LX_ERR_INVALID, "api-key-file",
                            "the option %s comes twice in a line", key_options[i].name);
         *seen |= 1u << i;
-        return key_options[i].read(key, equals != NULL ? equals + 1 : NULL, err);
+        return set_option(key, &key_options[i], equals != NULL ? equals + 1 : NULL, err);
     }
     return lx_fail(err, LX_ERR_INVALID, "api-key-file",
                    "option %d after a name and a key is unknown",
@@ -264,7 +242,7 @@ lx_status lx_keys_add_file(lx_keys *k, const char *path, lx_error *err)
     for (char *line = strtok_r(text, "\n", &rest); line != NULL && st == LX_OK;
          line = strtok_r(NULL, "\n", &rest))
         st = add_line(k, line, &why);
-    lx_secret_wipe(text, n);
+    explicit_bzero(text, n);
     free(text);
     if (st != LX_OK)
         return lx_fail(err, st, "api-key-file", "--api-key-file %s: %s", path, why.text);
@@ -285,9 +263,7 @@ lx_key *lx_keys_find(lx_keys *k, const char *authorization)
         return NULL;
     const char *key = authorization + sizeof scheme - 1;
     key += strspn(key, " ");
-    if (lx_sha256(key, strlen(key), digest, NULL) != LX_OK)
-        return NULL;
-    return find_digest(k, digest);
+    return lx_sha256(key, strlen(key), digest, NULL) == LX_OK ? find_digest(k, digest) : NULL;
 }
 
 const char *lx_key_name(const lx_key *key)
@@ -336,7 +312,7 @@ void lx_keys_share(lx_keys *k, int64_t max_states, int64_t max_state_bytes)
 
 /* --- limits --- */
 
-/* Under the lock: puts in what has come since the last time. */
+/* Under the lock: adds the share of the time since the last call. */
 static void fill(bucket *b, double most, int64_t now_ns)
 {
     double gone_s = (double)(now_ns - b->filled_ns) / (double)LX_NS_PER_S;
@@ -347,15 +323,16 @@ static void fill(bucket *b, double most, int64_t now_ns)
     b->filled_ns = now_ns;
 }
 
-/* Until there is as much as wanted. */
+/* Seconds until the bucket has as much as wanted. */
 static int32_t wait_s(const bucket *b, double most, double wanted)
 {
     return (int32_t)fmax(1, ceil((wanted - b->left) * S_PER_MINUTE / most));
 }
 
-static lx_status enter_locked(lx_key *key, int64_t now_ns, int32_t *retry_after_s, lx_error *err)
+lx_status lx_key_enter(lx_key *key, int64_t now_ns, int32_t *retry_after_s, lx_error *err)
 {
     const lx_key_limits *limits = &key->keys->limits;
+    LX_HOLD(&key->keys->lock);
     fill(&key->requests, limits->per_minute, now_ns);
     if (limits->concurrent > 0 && key->running >= limits->concurrent) {
         *retry_after_s = BUSY_RETRY_S;
@@ -372,26 +349,17 @@ static lx_status enter_locked(lx_key *key, int64_t now_ns, int32_t *retry_after_
     return LX_OK;
 }
 
-lx_status lx_key_enter(lx_key *key, int64_t now_ns, int32_t *retry_after_s, lx_error *err)
-{
-    (void)pthread_mutex_lock(&key->keys->lock);
-    lx_status st = enter_locked(key, now_ns, retry_after_s, err);
-    (void)pthread_mutex_unlock(&key->keys->lock);
-    return st;
-}
-
 void lx_key_leave(lx_key *key)
 {
-    (void)pthread_mutex_lock(&key->keys->lock);
+    LX_HOLD(&key->keys->lock);
     key->running--;
-    (void)pthread_mutex_unlock(&key->keys->lock);
 }
 
-/* --- what its requests ask for --- */
+/* --- samples and tokens of its requests --- */
 
 lx_client lx_key_client(lx_key *key)
 {
-    return (lx_client){.key = key, .weight = key->weight};
+    return (lx_client){.key = key, .weight = (int32_t)key->weight};
 }
 
 lx_key *lx_key_of(const lx_client *client)
@@ -416,11 +384,15 @@ static lx_status check_possible(const lx_key_limits *limits, const lx_key_load *
     return LX_OK;
 }
 
-static lx_status take_locked(lx_key *key, const lx_key_load *load, int64_t now_ns,
-                             int32_t *retry_after_s, lx_error *err)
+lx_status lx_key_take(lx_key *key, const lx_key_load *load, int64_t now_ns, int32_t *retry_after_s,
+                      lx_error *err)
 {
     const lx_key_limits *limits = &key->keys->limits;
     double most = (double)limits->tokens, wanted = (double)load->n_tokens;
+    LX_HOLD(&key->keys->lock);
+    lx_status st = check_possible(limits, load, err);
+    if (st != LX_OK)
+        return st;
     fill(&key->tokens, most, now_ns);
     if (limits->samples > 0 && key->samples + load->n_samples > limits->samples) {
         *retry_after_s = BUSY_RETRY_S;
@@ -438,23 +410,10 @@ static lx_status take_locked(lx_key *key, const lx_key_load *load, int64_t now_n
     return LX_OK;
 }
 
-lx_status lx_key_take(lx_key *key, const lx_key_load *load, int64_t now_ns, int32_t *retry_after_s,
-                      lx_error *err)
-{
-    lx_status st = check_possible(&key->keys->limits, load, err);
-    if (st != LX_OK)
-        return st;
-    (void)pthread_mutex_lock(&key->keys->lock);
-    st = take_locked(key, load, now_ns, retry_after_s, err);
-    (void)pthread_mutex_unlock(&key->keys->lock);
-    return st;
-}
-
 void lx_key_give_back(lx_key *key, const lx_key_load *load, bool refund)
 {
-    (void)pthread_mutex_lock(&key->keys->lock);
+    LX_HOLD(&key->keys->lock);
     key->samples -= load->n_samples;
     if (refund && key->keys->limits.tokens > 0)
         key->tokens.left += (double)load->n_tokens;
-    (void)pthread_mutex_unlock(&key->keys->lock);
 }

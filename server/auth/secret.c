@@ -1,15 +1,10 @@
-/* Secrets (see secret.h). */
+/* Files that hold secrets (see secret.h). */
 #include "server/auth/secret.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void lx_secret_wipe(void *data, size_t n)
-{
-    explicit_bzero(data, n);
-}
 
 static lx_status read_open(FILE *f, const char *path, size_t max, const char *param, char **out,
                            lx_error *err)
@@ -30,7 +25,7 @@ static lx_status read_open(FILE *f, const char *path, size_t max, const char *pa
         *out = text;
         return LX_OK;
     }
-    lx_secret_wipe(text, n);
+    explicit_bzero(text, n);
     free(text);
     return st;
 }

@@ -1,8 +1,4 @@
-/*
- * Files and memory that hold secrets. Hashes: digest.h.
- *
- * Thread: any.
- */
+/* Files that hold secrets. Thread: any. */
 #ifndef LINNET_SERVER_AUTH_SECRET_H
 #define LINNET_SERVER_AUTH_SECRET_H
 
@@ -10,11 +6,8 @@
 
 #include "common/status.h"
 
-/* Overwrites memory that held a secret; never optimised away. */
-void lx_secret_wipe(void *data, size_t n);
-
-/* A whole text file of at most max bytes, as a string to be freed by the caller (wiped before, if
-   it is secret). `param` is the flag that named the file. */
+/* Reads a whole text file of at most max bytes. The caller frees the string, and wipes it before if
+   it is secret (explicit_bzero). `param` is the flag that named the file. */
 lx_status lx_secret_read_file(const char *path, size_t max, const char *param, char **out,
                               lx_error *err) LX_MUST_USE;
 

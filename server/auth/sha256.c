@@ -1,13 +1,12 @@
 /*
- * SHA-256 (FIPS 180-4) and HMAC (RFC 2104) in place of digest.c where LINNET_TLS is off: keys and
- * signed states stay what they are in a build with GnuTLS. tests/unit/server/auth/test_digest.c has
+ * SHA-256 (FIPS 180-4) and HMAC (RFC 2104), which replace digest.c where LINNET_TLS is off. Keys
+ * and signed states have the same bytes in both builds. tests/unit/server/auth/test_digest.c has
  * the published vectors.
  */
 #include <stdint.h>
 #include <string.h>
 
 #include "server/auth/digest.h"
-#include "server/auth/secret.h"
 
 enum { BLOCK = 64, LENGTH_BYTES = 8, ROUNDS = 64 };
 
@@ -101,7 +100,7 @@ static void end(sha256 *s, unsigned char out[LX_SHA256_BYTES])
     add(s, length, sizeof length);
     for (int i = 0; i < LX_SHA256_BYTES; i++)
         out[i] = (unsigned char)(s->h[i / 4] >> (24 - 8 * (i % 4)));
-    lx_secret_wipe(s, sizeof *s);
+    explicit_bzero(s, sizeof *s);
 }
 
 lx_status lx_sha256(const void *bytes, size_t n, unsigned char out[LX_SHA256_BYTES], lx_error *err)
@@ -126,7 +125,7 @@ static void keyed(const uint8_t key[BLOCK], uint8_t mask, const void *bytes, siz
     add(&s, pad, sizeof pad);
     add(&s, bytes, n);
     end(&s, out);
-    lx_secret_wipe(pad, sizeof pad);
+    explicit_bzero(pad, sizeof pad);
 }
 
 lx_status lx_hmac_sha256(const void *key, size_t key_bytes, const void *bytes, size_t n,
@@ -140,7 +139,7 @@ lx_status lx_hmac_sha256(const void *key, size_t key_bytes, const void *bytes, s
         memcpy(block, key, key_bytes);
     keyed(block, 0x36, bytes, n, out);
     keyed(block, 0x5c, out, LX_SHA256_BYTES, out);
-    lx_secret_wipe(block, sizeof block);
+    explicit_bzero(block, sizeof block);
     return st;
 }
 

@@ -130,7 +130,7 @@ static void share_store(lx_state_store *states, lx_access *access)
 static void free_secret(char *text)
 {
     if (text != NULL)
-        lx_secret_wipe(text, strlen(text));
+        explicit_bzero(text, strlen(text));
     free(text);
 }
 
@@ -230,7 +230,7 @@ static lx_status take_secret(const char *text, char **out, lx_error *err)
     *out = strdup(text);
     if (*out == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a secret");
-    lx_secret_wipe((char *)(uintptr_t)text, strlen(text));
+    explicit_bzero((char *)(uintptr_t)text, strlen(text));
     return LX_OK;
 }
 

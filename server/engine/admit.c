@@ -98,7 +98,7 @@ static void consider(const lx_engine *e, const lx_fair_room *room, bool passes, 
         *best = *w;
 }
 
-/* The claim that comes first, of those that may pass the first one if `passes`; false: none. */
+/* The claim that comes first, or of all claims that may pass it if `passes`; false: none. */
 static bool find_best(const lx_engine *e, const lx_fair_room *room, bool passes, waiter *best)
 {
     *best = (waiter){.queued = -1, .run = -1};

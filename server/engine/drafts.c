@@ -1,13 +1,14 @@
 /*
  * Several tokens of a sample in one step: after the row of the newest token come rows of guessed
  * tokens. Those count whose guesses turn out to be the tokens that are drawn. A token is a function
- * of its logits and its number, and logits do not depend on how rows are cut into steps, so guesses
+ * of its logits and its number. Logits do not depend on how rows are cut into steps, so guesses
  * change no byte of an answer.
  *
  * The rows of a sample in a step are
  *     late   rows of known tokens that its state has not absorbed
  *     sure   the row of the newest token
  *     guess  rows of guessed tokens, each correct only if all before it are
+ *
  * The rows of guesses are computed in the second slot (lx_batch.branch). If all guesses were right,
  * the two slots swap. Otherwise the first one has the state after the sure row, and the rows of the
  * right guesses are late rows of the next step. That costs less than a copy of a state per row.
@@ -25,12 +26,14 @@
 #define BRANCH 0.5        /* rows that writing a second state costs; measured */
 #define TRUST 0.95        /* a gain below 5 % is as likely a loss */
 
-/* Guesses per step; tokens from which the drafter learns per step, as more would take hundreds of
-   streams time for guesses that they never use; bytes of second slots, out of the 64 MiB that a
-   server has beside weights and states. */
-enum { MOST_ROWS = 32, MOST_LESSONS = 16, MOST_SECOND_BYTES = 32 << 20 };
+enum {
+    MOST_ROWS = 32,    /* guesses per step */
+    MOST_LESSONS = 16, /* tokens per step from which the drafter learns: streams in hundreds never
+                          guess, and should not spend time on lessons */
+    MOST_SECOND_BYTES = 32 << 20, /* of second slots, out of a server's 64 MiB for small things */
+};
 
-/* --- what a guess costs --- */
+/* --- the cost of a guess --- */
 
 void lx_step_cost_observe(lx_step_cost *c, int32_t rows, int64_t ns)
 {
@@ -94,7 +97,7 @@ lx_status lx_drafts_init(lx_engine *e, int32_t first, lx_error *err)
     return lx_drafter_new(e->model, e->options.guesser, &d->drafter, err);
 }
 
-/* --- what is guessed --- */
+/* --- guesses --- */
 
 /* The guesses of a sample in this step, and its next one. */
 typedef struct chain {

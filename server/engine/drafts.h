@@ -4,8 +4,9 @@
  * A step of R rows takes about T(R) = base + slope R. A guessed row brings one more token if it and
  * all guesses before it are right, with probability p. It costs c rows: itself, with a sample's
  * first guess a second state to write, and, where it alone is wrong, the guesses before it once
- * more as late rows. It pays if it raises the expected tokens E per second: (E + p) / T(R + c) > E
- * / T(R) With many streams E and R are large and no guess pays, so drafting stops.
+ * more as late rows. It pays if it raises the expected tokens E per second:
+ * (E + p) / T(R + c) > E / T(R). With many streams E and R are large and no guess pays, so drafting
+ * stops.
  */
 #ifndef LINNET_SERVER_ENGINE_DRAFTS_H
 #define LINNET_SERVER_ENGINE_DRAFTS_H

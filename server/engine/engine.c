@@ -6,8 +6,9 @@
  *   2. under the mutex: sleeps while there is no work; takes jobs out of the queue that ended or
  * that get a slot (admit.c)
  *   3. without it: ends and starts these jobs, forks samples (runs.c)
- *   4. starts one step and reads the results of the one `ahead` steps before (step.c)
- * The thread sleeps while it has a job only if all its jobs wait for states that are being moved
+ *   4. starts one step and reads the results of an earlier one (step.c)
+ *
+ * While the thread has jobs, it sleeps only if all of them wait for states that are being moved
  * (moves.c). So it sees cancellations and deadlines within a step, without timers.
  */
 #include <errno.h>
@@ -43,28 +44,21 @@ static bool wait_for_change(lx_engine *e)
     return pthread_cond_timedwait(&e->changed, &e->mutex, &until) != ETIMEDOUT;
 }
 
-/* Under the mutex. */
-static bool may_sleep(const lx_engine *e)
-{
-    return e->n_runs == 0 || (e->awaits_moves && !lx_moves_done(e));
-}
-
 /* Waits for work, or until a probe is due, and takes work from the queue. False: the engine stops.
  */
 static bool take_work(lx_engine *e, int64_t *now)
 {
-    (void)pthread_mutex_lock(&e->mutex);
+    LX_HOLD(&e->mutex);
     e->probe_due = false;
     for (;;) {
         lx_engine_admit(e, *now);
-        if (e->stopping || e->probe_due || e->n_admitted + e->n_dropped > 0 || !may_sleep(e))
+        bool may_sleep = e->n_runs == 0 || (e->awaits_moves && !lx_moves_done(e));
+        if (e->stopping || e->probe_due || e->n_admitted + e->n_dropped > 0 || !may_sleep)
             break;
         e->probe_due = !wait_for_change(e);
         *now = lx_now_ns();
     }
-    bool go_on = !e->stopping;
-    (void)pthread_mutex_unlock(&e->mutex);
-    return go_on;
+    return !e->stopping;
 }
 
 static lx_status take_turn(lx_engine *e, int64_t now, lx_error *err)
@@ -113,7 +107,8 @@ static lx_status probe(lx_engine *e, lx_error *err)
 {
     int32_t slot = e->free_slots[e->n_free - 1];
     lx_status st = LX_OK;
-    if (e->pages.n > 0) /* the page after the pool is the probe's: kept states may use the others */
+    if (e->pages.n >
+        0) /* the probe has the page after the pool: kept states may use pages of the pool */
         st = lx_transformer_state_map(e->transformer, e->states, slot, 1, &e->pages.n, err);
     if (st != LX_OK || lx_transformer_probe(e->transformer, e->states, slot, err) != LX_OK)
         return LX_ERR_DEVICE; /* whatever the error: one row of zeros must be possible */
@@ -129,9 +124,8 @@ static void fail(lx_engine *e, lx_status status, const lx_error *err)
     bool lost = status == LX_ERR_DEVICE;
     lx_log(LX_LOG_ERROR, "engine %s: %s", e->model->name, err->text);
     if (lost) {
-        (void)pthread_mutex_lock(&e->mutex);
+        LX_HOLD(&e->mutex); /* of lx_engine_submit, which adds no job from now on */
         atomic_store(&e->healthy, false);
-        (void)pthread_mutex_unlock(&e->mutex);
     }
     lx_engine_abandon(e);
     end_taken(e, lost ? LX_ERR_DEVICE : LX_ERR_INTERNAL, err);
@@ -168,9 +162,8 @@ void *lx_engine_run(void *context)
 
 void lx_engine_poke(lx_engine *e)
 {
-    (void)pthread_mutex_lock(&e->mutex);
+    LX_HOLD(&e->mutex);
     (void)pthread_cond_signal(&e->changed);
-    (void)pthread_mutex_unlock(&e->mutex);
 }
 
 void lx_engine_suspend(lx_engine *e)
@@ -181,9 +174,8 @@ void lx_engine_suspend(lx_engine *e)
 
 void lx_engine_drain(lx_engine *e)
 {
-    (void)pthread_mutex_lock(&e->mutex);
+    LX_HOLD(&e->mutex);
     e->draining = true;
-    (void)pthread_mutex_unlock(&e->mutex);
 }
 
 bool lx_engine_idle(lx_engine *e)

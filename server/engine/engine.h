@@ -2,11 +2,11 @@
  * Continuous batching: one thread owns a transformer and its slots. Requests join and leave the
  * batch at every step.
  *
- * Each turn the thread ends cancelled and late jobs, gives slots to waiting samples, has the
- * scheduler choose the rows of the next step, starts that step, and hands tokens to jobs. A job
- * with n samples computes its prompt once; each sample starts from a copy of the state before the
- * prompt's last row. n may exceed n_slots. Where there are more samples than slots in a step, they
- * take turns (scheduler.h), and each keeps its state in its slot meanwhile.
+ * Each turn the thread ends cancelled and late jobs and gives slots to waiting samples. The
+ * scheduler chooses the rows of the next step; the thread starts that step, and hands tokens to
+ * jobs. A job with n samples computes its prompt once; each sample starts from a copy of the state
+ * before the prompt's last row. n may exceed n_slots. Where there are more samples than slots in a
+ * step, they take turns (scheduler.h), and each keeps its state in its slot meanwhile.
  *
  * With `ahead` a step is started before the tokens of earlier steps are read. A sample whose next
  * input follows from its own tokens alone (lx_plan.runs_ahead, no stop strings) reads them on the
@@ -29,15 +29,15 @@ typedef struct lx_engine_options {
     int32_t max_tokens;    /* rows per step, >= n_slots */
     int32_t prompt_chunk;  /* prompt rows per slot and step, >= 1 */
     int32_t prompt_beside; /* see lx_schedule_limits, >= 1 */
-    int64_t page_bytes;    /* of the pool that growing states share, 0: what all slots can use */
+    int64_t page_bytes;    /* of the pool that growing states share, 0: for all slots */
     int64_t prefix_bytes;  /* of states kept for prompts that begin alike, 0: none */
     int32_t prefix_every;  /* prompt rows from one kept state to the next; 0: see prefix.c */
     bool share_prefixes;   /* kept states and lessons of drafts serve all clients */
-    int64_t move_bytes;    /* a state of so many bytes is copied beside steps, 0: 1 MiB */
+    int64_t move_bytes;    /* a state of so many bytes is copied during steps, 0: 1 MiB */
     int64_t probe_ns;      /* idle for so long, the engine computes one row as a probe; 0: never */
-    int32_t ahead;         /* steps started before the results of one are read, <= LX_MAX_AHEAD */
+    int32_t ahead;         /* steps started before the oldest result is read, <= LX_MAX_AHEAD */
     int32_t draft;         /* guesses per sample and step, <= LX_MAX_DRAFT */
-    const struct lx_guesser *guesser; /* NULL: the one for what the model makes */
+    const struct lx_guesser *guesser; /* NULL: the guesser for the model's task */
 } lx_engine_options;
 
 /* Models whose states cannot branch guess nothing; nor do runs that go ahead. */

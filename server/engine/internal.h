@@ -1,5 +1,5 @@
 /*
- * What the engine's files share. Each file calls only files that stand below it:
+ * Declarations for the engine's files. Each file calls only files that stand below it:
  *
  *     start.c    makes and ends the engine; prepares steps, so that they allocate nothing
  *     engine.c   the thread and its turns
@@ -9,7 +9,7 @@
  *     runs.c     runs begin, fork and end
  *     drafts.c   guesses at tokens
  *     prefix.c   states of prompts that are kept
- *     moves.c    states that are copied beside steps
+ *     moves.c    states that are copied during steps
  *     run.c      questions about runs and slots
  *     queue.c    jobs come, wait and end; what clients use
  *
@@ -23,9 +23,9 @@
 #ifndef LINNET_SERVER_ENGINE_INTERNAL_H
 #define LINNET_SERVER_ENGINE_INTERNAL_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "common/lock.h"
 #include "model/drafts/draft.h"
 #include "server/engine/drafts.h"
 #include "server/engine/engine.h"
@@ -34,7 +34,7 @@
 #include "server/engine/run.h"
 #include "server/engine/scheduler.h"
 
-/* What a client, or one of its requests, uses of the engine. */
+/* The jobs, slots and pages of a client, or of one of its requests. */
 typedef struct lx_usage {
     const void *key;      /* the client's */
     int32_t client;       /* a request's */
@@ -93,7 +93,7 @@ typedef struct lx_drafts {
     lx_drafter *drafter;            /* NULL: nothing is guessed */
     int32_t most_rows;              /* guesses per step */
     int32_t n_second;               /* second slots, the last ones of the back end's */
-    int32_t unused[LX_MOST_SECOND]; /* those that no slot has */
+    int32_t unused[LX_MOST_SECOND]; /* the free ones */
     int32_t n_unused;
     int32_t lessons; /* tokens from which the drafter may still learn in this step */
     lx_step_cost cost;
@@ -105,7 +105,7 @@ typedef struct lx_moves {
     bool runs; /* there is a thread, because the model has large states */
     pthread_t thread;
     pthread_cond_t wanted;
-    int64_t large; /* bytes from which a state is moved beside steps */
+    int64_t large; /* bytes from which a state is moved during steps */
     lx_move *ring;
     uint64_t asked, taken; /* the engine's thread writes these; asked: under the mutex */
     uint64_t done;         /* the moves' thread writes it, under the mutex */
@@ -197,8 +197,8 @@ static inline int64_t lx_engine_page_bytes(const lx_engine *e)
 void lx_usage_count(lx_engine *e, int32_t request, int32_t n_active, int32_t n_prompt_slots);
 /* LX_OK, or why a job must not go on; LX_ERR_UNAVAILABLE: it is to be suspended. */
 lx_status lx_engine_check_job(const lx_engine *e, lx_job *job, int64_t now, lx_error *err);
-/* Pages of one slot of the job; those that its samples share; those that must be left before it is
-   admitted. */
+/* Pages of one slot of the job; pages that its samples share; pages that must be left before the
+   job is admitted. */
 int32_t lx_job_pages(const lx_engine *e, const lx_job *job);
 int32_t lx_job_shared_pages(const lx_engine *e, const lx_job *job);
 int32_t lx_job_first_pages(const lx_engine *e, const lx_job *job);

@@ -14,12 +14,12 @@
  */
 #include "server/engine/job.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
+#include "common/lock.h"
+#include "server/engine/penalties.h"
 
 /* Most bytes that a task notes of a row of the prompt, without its ids. */
 enum { PLAN_ROW_BYTES = 64 };
@@ -48,8 +48,8 @@ struct lx_job {
     lx_penalties *penalties; /* the engine's, NULL: none */
     lx_stops *stops;         /* NULL: none */
     lx_stop_tails *tails;    /* the engine's, NULL: no stops */
-    _Atomic int64_t submitted, started, first_token, last_token, ended;
-    _Atomic uint64_t submitted_step, started_step, ended_step;
+    _Atomic int64_t at_ns[LX_JOB_ENDED + 1], first_token, last_token;
+    _Atomic uint64_t at_step[LX_JOB_ENDED + 1];
     int32_t request_note; /* the engine's, of a request's first job */
     _Atomic int32_t cached_rows;
     _Atomic int64_t drafted, accepted;
@@ -94,7 +94,7 @@ static lx_status check_start(const lx_plan *plan, const lx_job_params *p, lx_err
     return LX_OK;
 }
 
-lx_status lx_job_check(const lx_plan *plan, const lx_job_params *p, lx_error *err)
+static lx_status check(const lx_plan *plan, const lx_job_params *p, lx_error *err)
 {
     bool none = (p->keep_state || plan->scored) && p->n == 1; /* no new token is enough */
     int32_t least = p->start.n_tokens + !none;
@@ -123,7 +123,7 @@ lx_status lx_job_check(const lx_plan *plan, const lx_job_params *p, lx_error *er
     if (p->targets == NULL)
         return LX_OK;
     if (p->n != 1)
-        return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, but what is scored is one answer", p->n);
+        return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, but a score is of one answer", p->n);
     return check_tokens(plan, "targets", p->targets, p->n_targets, err);
 }
 
@@ -133,7 +133,7 @@ bool lx_job_penalizes(const lx_job_params *p)
     return s->frequency_penalty != 0 || s->presence_penalty != 0 || lx_sampling_repeats(s);
 }
 
-lx_penalties_params lx_job_penalties(const lx_plan *plan, const lx_job_params *p)
+static lx_penalties_params penalties_of(const lx_plan *plan, const lx_job_params *p)
 {
     const lx_sampling_params *s = &p->sampling;
     bool text = plan->model->config.n_inputs == 1; /* so the prompt's rows are tokens */
@@ -222,7 +222,7 @@ int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *p)
     bytes += p->targets != NULL ? tokens * (int64_t)sizeof(int32_t) : 0;
     bytes += tokens * p->n_top * (int64_t)sizeof(lx_sample);
     bytes += p->n_biases * (int64_t)sizeof(lx_bias);
-    lx_penalties_params penalties = lx_job_penalties(plan, p);
+    lx_penalties_params penalties = penalties_of(plan, p);
     if (lx_job_penalizes(p))
         bytes += lx_penalties_bytes(&penalties);
     if (has_stops(p))
@@ -234,7 +234,7 @@ int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *p)
 static bool make_followers(lx_job *job)
 {
     const lx_job_params *p = &job->params;
-    lx_penalties_params penalties = lx_job_penalties(job->plan, p);
+    lx_penalties_params penalties = penalties_of(job->plan, p);
     if (lx_job_penalizes(p))
         job->penalties = lx_penalties_new(&penalties);
     if (job->stops != NULL)
@@ -296,7 +296,7 @@ static void fill_history(lx_job *job)
 lx_status lx_job_new(lx_plan *plan, const lx_job_params *params, lx_job_wake wake, void *context,
                      lx_job **out, lx_error *err)
 {
-    lx_status st = lx_job_check(plan, params, err);
+    lx_status st = check(plan, params, err);
     lx_job *job = st == LX_OK ? calloc(1, sizeof *job) : NULL;
     if (job == NULL) {
         lx_plan_free(plan);
@@ -394,14 +394,14 @@ lx_status lx_job_status(const lx_job *job, lx_error *err)
 
 lx_job_times lx_job_get_times(const lx_job *job)
 {
-    return (lx_job_times){.submitted = atomic_load(&job->submitted),
-                          .started = atomic_load(&job->started),
+    return (lx_job_times){.submitted = atomic_load(&job->at_ns[LX_JOB_SUBMITTED]),
+                          .started = atomic_load(&job->at_ns[LX_JOB_STARTED]),
                           .first_token = atomic_load(&job->first_token),
                           .last_token = atomic_load(&job->last_token),
-                          .finished = atomic_load(&job->ended),
-                          .submitted_step = atomic_load(&job->submitted_step),
-                          .started_step = atomic_load(&job->started_step),
-                          .finished_step = atomic_load(&job->ended_step)};
+                          .finished = atomic_load(&job->at_ns[LX_JOB_ENDED]),
+                          .submitted_step = atomic_load(&job->at_step[LX_JOB_SUBMITTED]),
+                          .started_step = atomic_load(&job->at_step[LX_JOB_STARTED]),
+                          .finished_step = atomic_load(&job->at_step[LX_JOB_ENDED])};
 }
 
 void lx_job_cancel(lx_job *job)
@@ -416,17 +416,15 @@ bool lx_job_cancelled(const lx_job *job)
 
 void lx_job_detach(lx_job *job)
 {
-    (void)pthread_mutex_lock(&job->mutex);
+    LX_HOLD(&job->mutex);
     job->wake = NULL;
-    (void)pthread_mutex_unlock(&job->mutex);
 }
 
 void lx_job_wait(lx_job *job)
 {
-    (void)pthread_mutex_lock(&job->mutex);
+    LX_HOLD(&job->mutex);
     while (!lx_job_finished(job))
         (void)pthread_cond_wait(&job->done, &job->mutex);
-    (void)pthread_mutex_unlock(&job->mutex);
 }
 
 float lx_job_mean_logprob(const lx_job *job, int32_t i)
@@ -469,10 +467,11 @@ int32_t *lx_job_request_note(lx_job *job)
     return job->params.first != NULL ? &job->params.first->request_note : &job->request_note;
 }
 
-void lx_job_mark_submitted(lx_job *job, uint64_t step)
+void lx_job_mark(lx_job *job, lx_job_event event, uint64_t step)
 {
-    atomic_store(&job->submitted_step, step);
-    atomic_store(&job->submitted, lx_now_ns());
+    atomic_store(&job->at_step[event], step);
+    if (event != LX_JOB_ENDED)
+        atomic_store(&job->at_ns[event], lx_now_ns());
 }
 
 void lx_job_mark_cached(lx_job *job, int32_t rows)
@@ -495,17 +494,6 @@ void lx_job_drafted(const lx_job *job, int64_t *drafted, int64_t *accepted)
 {
     *drafted = atomic_load_explicit(&job->drafted, memory_order_relaxed);
     *accepted = atomic_load_explicit(&job->accepted, memory_order_relaxed);
-}
-
-void lx_job_mark_started(lx_job *job, uint64_t step)
-{
-    atomic_store(&job->started_step, step);
-    atomic_store(&job->started, lx_now_ns());
-}
-
-void lx_job_mark_ended(lx_job *job, uint64_t step)
-{
-    atomic_store(&job->ended_step, step);
 }
 
 float *lx_job_state_room(lx_job *job, int32_t i, int32_t rows)
@@ -564,10 +552,10 @@ bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob)
     if (job->tails != NULL && own && n >= job->plan->n_open)
         ended |= lx_stop_tails_follow(job->tails, i, n, job->tokens + row_of(job, i));
     atomic_store_explicit(&s->n, n + 1, memory_order_release);
-    if (ended)
+    if (ended) {
         atomic_store(&job->last_token, lx_now_ns());
-    if (ended)
         atomic_store_explicit(&s->ended, true, memory_order_release);
+    }
     return n + 1 >= atomic_load_explicit(&s->wanted, memory_order_relaxed);
 }
 
@@ -576,17 +564,15 @@ void lx_job_finish(lx_job *job, lx_status status, const lx_error *err)
     job->status = status;
     if (err != NULL)
         job->err = *err;
-    atomic_store(&job->ended, lx_now_ns());
-    (void)pthread_mutex_lock(&job->mutex);
+    atomic_store(&job->at_ns[LX_JOB_ENDED], lx_now_ns());
+    LX_HOLD(&job->mutex);
     atomic_store_explicit(&job->finished, true, memory_order_release);
     (void)pthread_cond_broadcast(&job->done);
-    (void)pthread_mutex_unlock(&job->mutex);
 }
 
 void lx_job_notify(lx_job *job)
 {
-    (void)pthread_mutex_lock(&job->mutex);
+    LX_HOLD(&job->mutex);
     if (job->wake != NULL)
         job->wake(job->context);
-    (void)pthread_mutex_unlock(&job->mutex);
 }

@@ -18,7 +18,6 @@
 #include "common/budget.h"
 #include "common/client.h"
 #include "model/tasks/task.h"
-#include "server/engine/penalties.h"
 #include "server/engine/sampling.h"
 #include "server/engine/stops.h"
 
@@ -27,9 +26,9 @@ typedef struct lx_job lx_job;
 enum { LX_MAX_JOB_TOKENS = 1 << 24 };
 
 /*
- * Where all samples of a job begin. The state has absorbed the first `rows` input rows of the plan:
- * with a history all rows but that of the newest token, without one at most all rows of the prompt
- * but the last.
+ * The beginning of all samples of a job. The state has absorbed the first `rows` input rows of the
+ * plan. With a history these are all rows but the newest token's; without one, at most all rows of
+ * the prompt but the last.
  */
 typedef struct lx_job_start {
     int32_t n_tokens;      /* the history: tokens of the answer that are there already */
@@ -62,7 +61,7 @@ typedef struct lx_job_params {
     bool suspendable;
     int32_t n_biases;
     const lx_bias *biases; /* [n_biases], copied; as lx_sampling says */
-    int32_t n_top;         /* likeliest ids that are kept beside each token, 0 .. LX_MAX_TOP */
+    int32_t n_top;         /* likeliest ids that are kept with each token, 0 .. LX_MAX_TOP */
     const lx_stops *stops; /* copied, NULL: none; a sample ends with the token that completes one */
     lx_reserve *reserve;   /* held until the job is freed, NULL: none; see lx_job_bytes */
     lx_client client;      /* whose share of the slots it uses */
@@ -87,13 +86,11 @@ typedef struct lx_job_times { /* lx_now_ns(), 0 = not yet */
 
 /* Input rows that a sample's state has absorbed at its end: all but its last token's. */
 int64_t lx_job_rows(const lx_plan *plan, const lx_job_params *params);
-/* The most bytes a job of these params has, its plan included: what lx_job_new allocates. */
+/* The most bytes that lx_job_new allocates with these params, and those of the plan. */
 int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *params);
 
-/* LX_ERR_INVALID names the field of the params that does not fit the plan. */
-lx_status lx_job_check(const lx_plan *plan, const lx_job_params *params, lx_error *err) LX_MUST_USE;
-
-/* Checks the params. Takes the plan, also when it fails. wake may be NULL (poll or lx_job_wait). */
+/* Takes the plan, also when it fails. LX_ERR_INVALID names the field of the params that does not
+   fit the plan. wake may be NULL (poll or lx_job_wait). */
 lx_status lx_job_new(lx_plan *plan, const lx_job_params *params, lx_job_wake wake, void *context,
                      lx_job **out, lx_error *err) LX_MUST_USE;
 void lx_job_ref(lx_job *job);
@@ -137,24 +134,22 @@ const float *lx_job_state(const lx_job *job, int32_t i, int32_t *rows);
 bool lx_job_suspended(const lx_job *job);
 
 /* --- engine's side, the engine thread only --- */
-/* By lx_engine_submit. `step`, here and below: the number of steps done so far. */
-void lx_job_mark_submitted(lx_job *job, uint64_t step);
+typedef enum lx_job_event { LX_JOB_SUBMITTED, LX_JOB_STARTED, LX_JOB_ENDED } lx_job_event;
+/* Notes the time of an event and the number of steps done by then; the time of the end is noted by
+   lx_job_finish, which comes later. */
+void lx_job_mark(lx_job *job, lx_job_event event, uint64_t step);
 /* A note of the engine about the request, shared by all of its jobs; -1 at first. */
 int32_t *lx_job_request_note(lx_job *job);
 /* Biases and penalties for the logits of sample i's next token: *n, valid until the next push. */
 const lx_bias *lx_job_biases(const lx_job *job, int32_t i, int32_t *n);
 /* Whether these depend on the tokens. */
 bool lx_job_penalizes(const lx_job_params *params);
-/* The params of the job's penalties. */
-lx_penalties_params lx_job_penalties(const lx_plan *plan, const lx_job_params *params);
 /* Room for the likeliest ids of token `step`, filled before its push; NULL with n_top 0. */
 lx_sample *lx_job_top_room(lx_job *job, int32_t i, int32_t step);
 /* Writes a deferred token or a guess as token `step` until its push; readers do not see it. */
 void lx_job_expect(lx_job *job, int32_t i, int32_t step, int32_t stand_in);
 /* True when the reader is to be woken. */
 bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob);
-void lx_job_mark_started(lx_job *job, uint64_t step);
-void lx_job_mark_ended(lx_job *job, uint64_t step); /* before it is finished */
 void lx_job_count_drafted(lx_job *job, int32_t drafted, int32_t accepted); /* see lx_job_drafted */
 void lx_job_mark_cached(lx_job *job, int32_t rows); /* see lx_job_cached_rows; before it started */
 /* Room for the state of sample i after so many rows; NULL when none is kept. */

@@ -33,6 +33,19 @@ void lx_histogram_observe(lx_histogram *h, int64_t ns)
 
 typedef enum kind { COUNTER, SECONDS, GAUGE, HISTOGRAM, OUTCOMES, PHASES } kind;
 
+static const struct {
+    const char *type;
+    const char *label;     /* NULL, or one more label, by which the counters of a family differ */
+    const char *values[6]; /* of the label */
+} kinds[] = {
+    [COUNTER] = {"counter", NULL, {NULL}},
+    [SECONDS] = {"counter", NULL, {NULL}},
+    [GAUGE] = {"gauge", NULL, {NULL}},
+    [HISTOGRAM] = {"histogram", NULL, {NULL}},
+    [OUTCOMES] = {"counter", "outcome", {"ok", "invalid", "busy", "cancelled", "timeout", "error"}},
+    [PHASES] = {"counter", "phase", {"queue", "prompt", "decode", "answer"}},
+};
+
 typedef struct family {
     const char *name, *help;
     kind kind;
@@ -82,11 +95,6 @@ static const family families[] = {
 };
 #undef AT
 
-static const char *const outcomes[LX_N_OUTCOMES] = {"ok",        "invalid", "busy",
-                                                    "cancelled", "timeout", "error"};
-
-static const char *const phases[LX_N_PHASES] = {"queue", "prompt", "decode", "answer"};
-
 static void put_label_value(const char *text, lx_buffer *out)
 {
     for (; *text != '\0'; text++) {
@@ -129,34 +137,20 @@ static void put_histogram(const char *name, const char *model, const lx_histogra
     lx_buffer_printf(out, "} %" PRIu64 "\n", count);
 }
 
-/* Counters told apart by one more label. */
-static void put_counters(const char *name, const char *model, const _Atomic uint64_t *counters,
-                         const char *label, const char *const *values, int32_t n, lx_buffer *out)
+static void put_values(const family *f, const char *model, const lx_metrics *m, lx_buffer *out)
 {
-    for (int32_t i = 0; i < n; i++) {
-        put_series(name, "", model, out);
-        lx_buffer_printf(out, ",%s=\"%s\"} %" PRIu64 "\n", label, values[i],
-                         atomic_load_explicit(&counters[i], memory_order_relaxed));
-    }
-}
-
-static void put_value(const family *f, const char *model, const lx_metrics *m, lx_buffer *out)
-{
-    const void *value = (const char *)m + f->offset;
-    if (f->kind == HISTOGRAM) {
-        put_histogram(f->name, model, value, out);
-    } else if (f->kind == OUTCOMES) {
-        put_counters(f->name, model, value, "outcome", outcomes, LX_N_OUTCOMES, out);
-    } else if (f->kind == PHASES) {
-        put_counters(f->name, model, value, "phase", phases, LX_N_PHASES, out);
-    } else {
+    const _Atomic uint64_t *values = (const void *)((const char *)m + f->offset);
+    for (size_t i = 0; i < f->size / sizeof *values; i++) {
         put_series(f->name, "", model, out);
-        if (f->kind == COUNTER)
-            lx_buffer_printf(out, "} %" PRIu64 "\n", *(const _Atomic uint64_t *)value);
-        else if (f->kind == SECONDS)
-            put_seconds(value, out);
+        if (kinds[f->kind].label != NULL)
+            lx_buffer_printf(out, ",%s=\"%s\"", kinds[f->kind].label, kinds[f->kind].values[i]);
+        uint64_t value = atomic_load_explicit(&values[i], memory_order_relaxed);
+        if (f->kind == SECONDS)
+            put_seconds(&values[i], out);
+        else if (f->kind == GAUGE)
+            lx_buffer_printf(out, "} %" PRId64 "\n", (int64_t)value);
         else
-            lx_buffer_printf(out, "} %" PRId64 "\n", *(const _Atomic int64_t *)value);
+            lx_buffer_printf(out, "} %" PRIu64 "\n", value);
     }
 }
 
@@ -180,11 +174,14 @@ void lx_metrics_render(const char *const *names, const lx_metrics *const *metric
 {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         const family *f = &families[i];
-        const char *type = f->kind == HISTOGRAM ? "histogram"
-                           : f->kind == GAUGE   ? "gauge"
-                                                : "counter";
-        lx_buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", f->name, f->help, f->name, type);
-        for (int32_t k = 0; k < n; k++)
-            put_value(f, names[k], metrics[k], out);
+        lx_buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", f->name, f->help, f->name,
+                         kinds[f->kind].type);
+        for (int32_t k = 0; k < n; k++) {
+            if (f->kind == HISTOGRAM)
+                put_histogram(f->name, names[k],
+                              (const void *)((const char *)metrics[k] + f->offset), out);
+            else
+                put_values(f, names[k], metrics[k], out);
+        }
     }
 }

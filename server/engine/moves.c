@@ -47,7 +47,7 @@ static void *run_mover(void *context)
 {
     lx_engine *e = context;
     lx_moves *v = &e->moves;
-    (void)pthread_mutex_lock(&e->mutex);
+    LX_HOLD(&e->mutex);
     for (;;) {
         while (!v->stopping && v->done == v->asked)
             (void)pthread_cond_wait(&v->wanted, &e->mutex);
@@ -61,7 +61,6 @@ static void *run_mover(void *context)
         v->done++;
         (void)pthread_cond_broadcast(&e->changed);
     }
-    (void)pthread_mutex_unlock(&e->mutex);
     return NULL;
 }
 
@@ -101,10 +100,9 @@ lx_status lx_moves_ask(lx_engine *e, const lx_move *m, lx_error *err)
     if (bytes_of(e, m->rows) < v->large)
         return carry_out(e, &move, err);
     lx_slot_count(e, m->slot, 0, 1);
-    (void)pthread_mutex_lock(&e->mutex);
+    LX_HOLD(&e->mutex);
     *move_at(e, v->asked++) = move;
     (void)pthread_cond_signal(&v->wanted);
-    (void)pthread_mutex_unlock(&e->mutex);
     return LX_OK;
 }
 

@@ -1,13 +1,14 @@
 /*
  * Penalties on tokens that prompt and answer have already. Before token t of a sample is drawn, the
- * logit of id i is
- *   r(l[i]) + a[i] - frequency * c[i] - presence * (c[i] > 0)
- * with the logits l, the request's own biases a, and c[i] the count of i among tokens 0 .. t - 1 of
- * the answer and its history, without the prompt, as OpenAI defines it. r is Hugging Face's
- * repetition penalty: for ids of the prompt and the answer r(l) = l / repetition if l > 0, else
- * l * repetition; for others r(l) = l. The penalties are a list of biases per sample
- * (kernels/ops/sample/op.h), in f32, within LX_MAX_BIAS. Counting allocates nothing. Thread: one at
- * a time.
+ * logit of id i is r(l[i]) + a[i] - frequency * c[i] - presence * (c[i] > 0), where
+ *   - l are the logits and a the request's own biases
+ *   - c[i] counts i among tokens 0 .. t - 1 of the answer and its history, without the prompt, as
+ *     OpenAI defines it
+ *   - r is Hugging Face's repetition penalty. For ids of prompt and answer, r(l) = l / repetition
+ * if l > 0, else l * repetition. For other ids, r(l) = l.
+ *
+ * The penalties are a list of biases per sample (kernels/ops/sample/op.h), in f32, within
+ * LX_MAX_BIAS. Counting allocates nothing. Thread: one at a time.
  */
 #ifndef LINNET_SERVER_ENGINE_PENALTIES_H
 #define LINNET_SERVER_ENGINE_PENALTIES_H

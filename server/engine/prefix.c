@@ -1,7 +1,8 @@
 /*
  * States of prompts that are kept, so that later prompts which begin alike start from them. A
  * client finds only the states of its own key (lx_client), unless the operator has clients share
- * them (share_prefixes). Otherwise the time of an answer would tell one key what another has sent.
+ * them (share_prefixes). Otherwise the time of an answer would show a key the prompts of other
+ * keys.
  *
  * Kept states have slots of the back end after the engine's, so keeping one and starting from one
  * are copies on the device. The bits of rows do not depend on the step that computes them, so an
@@ -12,6 +13,7 @@
  *   - where it parts from a known prompt, since a third one may part there too
  *   - every prefix_every rows; without that option, every prompt_chunk rows if prompts go on from
  *     answers, as in a chat
+ *
  * In a chat the state at the end of an answer is kept too: the next prompt begins with that answer.
  *
  * Full pages of a growing state are shared with runs; the page after them is a copy. Kept states
@@ -107,7 +109,7 @@ void lx_prefix_make_room(lx_engine *e, int32_t n)
         drop_pages(e, lx_prefix_cache_forget(e->prefixes));
 }
 
-/* Whether a state of so many rows can be kept beside the pages of runs. */
+/* Whether a state of so many rows can be kept next to the pages of runs. */
 static bool has_room(const lx_engine *e, int32_t rows)
 {
     return lx_model_state_pages(e->model, rows) <= e->most_kept_pages &&

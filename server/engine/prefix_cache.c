@@ -2,8 +2,8 @@
  * Kept prefixes in an array that is sorted by owner and then by rows. The prefix with most rows in
  * common with a given one stands next to where that would stand, so a few binary searches find the
  * longest kept prefix. Each entry knows how many rows it has in common with the one before it. So a
- * pass in order finds the longest kept prefix of each, with a stack of those that the current entry
- * goes on from; that is how the entry is found whose loss costs least.
+ * pass in order finds the longest kept prefix of each, with a stack of the prefixes of the current
+ * entry. By such a pass the entry is found whose loss costs least.
  */
 #include "server/engine/prefix_cache.h"
 

@@ -3,9 +3,9 @@
  * entry's key is its owner and its input rows. An owner finds only its own entries, so neither
  * times nor counts tell it another owner's prompts. An owner is compared and never dereferenced.
  *
- * If a slot is needed, the prefix gives way whose loss costs least: the rows by which it is longer
- * than its next shorter kept prefix, divided by the time since its last use. Of equals the least
- * recently used gives way.
+ * If a slot is needed, the prefix gives way whose loss costs least. The cost is the number of rows
+ * by which it is longer than its next shorter kept prefix, divided by the time since its last use.
+ * Of equal prefixes the least recently used gives way.
  *
  * Thread: one at a time.
  */

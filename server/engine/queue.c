@@ -75,7 +75,7 @@ void lx_usage_count(lx_engine *e, int32_t request, int32_t n_active, int32_t n_p
     e->n_prompt_slots += n_prompt_slots;
 }
 
-/* --- what a job needs, and whether it goes on --- */
+/* --- the needs of a job, and whether it goes on --- */
 
 int32_t lx_job_pages(const lx_engine *e, const lx_job *job)
 {
@@ -196,20 +196,19 @@ lx_status lx_engine_submit(lx_engine *e, lx_job *job, lx_error *err)
                        "request may have of %lld (--state-mb)",
                        (long long)(lx_job_first_pages(e, job) * page_bytes),
                        (long long)(most * page_bytes), (long long)(e->pages.n * page_bytes));
-    (void)pthread_mutex_lock(&e->mutex);
+    LX_HOLD(&e->mutex);
     lx_status st = reserve(e, job, err);
-    if (st == LX_OK) {
-        lx_job_ref(job);
-        lx_job_mark_submitted(job, atomic_load(&e->metrics->steps));
-        enter(e, job);
-        e->queue[e->n_queue++] = (lx_queued){.job = job, .order = e->next_order++};
-        publish_queue(e);
-        atomic_fetch_add(&e->n_jobs, 1);
-        atomic_fetch_add(&e->work_left, total_tokens(job));
-        (void)pthread_cond_signal(&e->changed);
-    }
-    (void)pthread_mutex_unlock(&e->mutex);
-    return st;
+    if (st != LX_OK)
+        return st;
+    lx_job_ref(job);
+    lx_job_mark(job, LX_JOB_SUBMITTED, atomic_load(&e->metrics->steps));
+    enter(e, job);
+    e->queue[e->n_queue++] = (lx_queued){.job = job, .order = e->next_order++};
+    publish_queue(e);
+    atomic_fetch_add(&e->n_jobs, 1);
+    atomic_fetch_add(&e->work_left, total_tokens(job));
+    (void)pthread_cond_signal(&e->changed);
+    return LX_OK;
 }
 
 void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status status,
@@ -218,7 +217,7 @@ void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status st
     atomic_fetch_sub(&e->work_left, total_tokens(job) - n_tokens);
     atomic_fetch_sub(&e->n_jobs, 1);
     lx_engine_publish_slots(e); /* before the reader is woken, who may look at them */
-    lx_job_mark_ended(job, atomic_load(&e->metrics->steps));
+    lx_job_mark(job, LX_JOB_ENDED, atomic_load(&e->metrics->steps));
     (void)pthread_mutex_lock(&e->mutex);
     leave(e, job);
     lx_engine_count_beyond(e);

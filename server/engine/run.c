@@ -1,4 +1,4 @@
-/* What is asked of runs and slots (see run.h). */
+/* Questions about runs and slots (see run.h). */
 #include <assert.h>
 
 #include "server/engine/internal.h"

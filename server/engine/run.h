@@ -1,5 +1,5 @@
 /*
- * Runs and slots, and what is asked of them.
+ * Runs and slots, and questions about them.
  *
  * A slot is the memory of one sequence. A run is a request's part in the engine, from admission to
  * its last token. Of a prompt that several samples share, the prompt slot computes the rows and
@@ -14,8 +14,8 @@
  * Whether a run goes on.
  *
  *     OPEN   -> ENDING   it was cancelled, is late or is to be suspended: it gets no more rows
- *     ENDING -> OPEN     a step under way brought its first token in time, or a token after which
- *                        a stop string may have begun, so that it may not be suspended yet
+ *     ENDING -> OPEN     a step under way brought its first token in time, or a token with which a
+ *                        stop string may have begun (then it may not be suspended yet)
  *     ENDING -> SAVED    it is suspended, and its state is with its job or on its way there
  *     OPEN, ENDING -> FAILED   a sample had no finite logits
  *
@@ -46,14 +46,14 @@ typedef struct lx_run {
 } lx_run;
 
 /*
- * What a slot does. It is active in the phases PROMPT, DECODE and CATCH_UP.
+ * The phases of a slot. It is active in the phases PROMPT, DECODE and CATCH_UP.
  *
  *     FREE      no run has it
  *     PROMPT    it computes rows of a prompt or of a score
  *     DECODE    it computes tokens of a sample
  *     CATCH_UP  it computes its late rows and nothing else, because its state is wanted
- *     SHARED    it is a prompt slot: its state is complete, and samples start from copies
- *     PROMPTED  no token is wanted, and its state is complete once nothing of it is under way
+ *     SHARED    it is a prompt slot with a complete state. Samples start from copies of it
+ *     PROMPTED  no token is wanted. Its state is complete once nothing of it is under way
  *     LEAVING   its sample is complete, and its state is on its way to the job
  *
  *     FREE -> PROMPT, DECODE, SHARED, PROMPTED   a run starts; DECODE: also any of its samples
@@ -79,7 +79,7 @@ typedef struct lx_slot {
     int32_t run;          /* -1: free */
     int32_t sample;       /* of the run; -1 in a prompt slot */
     int32_t prompt_row;   /* the next row of the prompt or the score */
-    int32_t step;         /* tokens of the sample, with those that steps under way draw */
+    int32_t step;         /* tokens of the sample, with the tokens of steps under way */
     int32_t pages;        /* its chain of lx_run.pages pages; -1: none */
     int32_t steps, moves; /* under way; with a move, of which it has at most one, it gets no rows */
     int32_t state;        /* the back end's slot with its state: this one, or the second one */

@@ -25,7 +25,7 @@ void lx_runs_init(lx_engine *e)
 /* --- slots --- */
 
 /* Takes a free slot, with the n_shared pages of a chain and new ones. Of the n_reserved pages it
-   gives back those that other runs use too. */
+   gives back the pages that other runs use too. */
 static lx_status take_slot(lx_engine *e, int32_t run, int32_t shared, int32_t n_shared,
                            int32_t n_reserved, int32_t *out, lx_error *err)
 {
@@ -59,14 +59,6 @@ static int32_t pending(const lx_engine *e, const lx_run *r)
 {
     bool in_prompt = r->params->n > 1 && !lx_run_is_ready(e, r);
     return r->params->n - r->next_sample - in_prompt;
-}
-
-/* Pages that granted samples without a slot have reserved; the last sample has the prompt slot's.
- */
-static int32_t granted_pages(const lx_run *r)
-{
-    bool last = r->granted > 0 && r->next_sample + r->granted == r->params->n;
-    return (r->granted - last) * (r->pages - r->shared_pages);
 }
 
 static void start_sample(lx_engine *e, lx_run *r, int32_t slot)
@@ -142,7 +134,7 @@ lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err
     int32_t shared = lx_prefix_shared(e, kept, r->first_row, &n_shared);
     lx_status st = take_slot(e, run, shared, n_shared, r->pages, &slot, err);
     begin_in_slot(e, r, slot);
-    lx_job_mark_started(job, atomic_load(&e->metrics->steps));
+    lx_job_mark(job, LX_JOB_STARTED, atomic_load(&e->metrics->steps));
     lx_job_times t = lx_job_get_times(job);
     lx_histogram_observe(&e->metrics->queue_time, t.started - t.submitted);
     lx_counter_add(&e->metrics->queue_steps, (int64_t)(t.started_step - t.submitted_step));
@@ -197,12 +189,14 @@ void lx_runs_end(lx_engine *e, int32_t run, lx_status status, const lx_error *er
     bool complete = r->n_done == r->params->n; /* then its slots are free already */
     assert(r->under_way == 0);
     e->n_pending -= pending(e, r);
-    for (int32_t i = 0; i < e->total_slots && !complete; i++) {
+    for (int32_t i = 0; i < e->total_slots && !complete; i++)
         if (e->slots[i].run == run)
             lx_runs_free_slot(e, i);
-    }
     lx_usage_count(e, r->request, -r->granted, -(r->params->n > 1 && r->first_slot >= 0));
-    lx_pages_reserve(&e->pages, -granted_pages(r));
+    /* Granted samples without a slot have reserved pages, but the last one has the prompt slot's.
+     */
+    bool last = r->granted > 0 && r->next_sample + r->granted == r->params->n;
+    lx_pages_reserve(&e->pages, -(r->granted - last) * (r->pages - r->shared_pages));
     e->n_granted -= r->granted;
     lx_job *job = r->job;
     int64_t n_tokens = r->n_tokens;

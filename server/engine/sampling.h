@@ -11,10 +11,10 @@
 typedef struct lx_sampling_params {
     double temperature;
     double top_p;
-    /* On what the answer has already (server/engine/penalties.h); 0: none. A run with one waits for
+    /* On tokens of the answer (server/engine/penalties.h); 0: none. A run with a penalty waits for
        every token before it draws the next. */
     double frequency_penalty, presence_penalty;
-    double repetition_penalty; /* likewise, and on what the prompt has; 0 or 1: none */
+    double repetition_penalty; /* on tokens of answer and prompt; 0 or 1: none */
     double min_p, typical_p;   /* see lx_sampling (kernels/ops/sample/op.h); 0: none */
     int32_t top_k;             /* 0: no limit */
     bool has_seed;             /* false: none is chosen yet, as before a request becomes a job */

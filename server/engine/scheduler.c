@@ -89,7 +89,7 @@ static void move_clocks(const lx_fair_item *items, int32_t n, lx_fair_clock *req
     }
 }
 
-/* The least clock of those who got less than they could take. They all began at the old level or
+/* The least clock of all who got less than they could take. They all began at the old level or
    later, so a level never goes back. */
 void lx_fair_charge(const lx_fair_item *items, int32_t n, lx_fair_clock *requests,
                     lx_fair_clock *clients, uint64_t *level)

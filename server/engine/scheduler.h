@@ -6,8 +6,8 @@
  * request the oldest samples come first.
  *
  * lx_fair_rank is weighted fair queueing. The clock of a client or a request counts its turns; a
- * turn is a sample in a step. The least clock comes first. No clock is below the level, the least
- * clock of those that wait, so that a client gets no credit for time in which it asked for nothing.
+ * turn is a sample in a step. The least clock comes first. The level is the least clock of all
+ * waiting clients. No clock is below it, so a client gets no credit for time without requests.
  */
 #ifndef LINNET_SERVER_ENGINE_SCHEDULER_H
 #define LINNET_SERVER_ENGINE_SCHEDULER_H
@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LX_FAIR_TURN = 1 << 20 }; /* what a turn moves the clock of a client of weight 1 */
+enum { LX_FAIR_TURN = 1 << 20 }; /* by a turn the clock of a client of weight 1 moves so far */
 
 /* A client, or a request, which has neither weight nor level. */
 typedef struct lx_fair_clock {
@@ -54,7 +54,7 @@ typedef struct lx_schedule_limits {
  * Sets the rows of all items in the next step, by their prompt_rows. Returns the sum, which is 0
  * only without items. Each decoding item gets one row first; all fit, as max_tokens >= n_slots. The
  * rest goes to prompts in the order of the items, in chunks. With n decoding items all prompts
- * together get at most n / 2 + prompt_beside rows: a step's time grows with its rows, so streams
+ * together get at most n / 2 + prompt_beside rows. A step's time grows with its rows, so streams
  * keep their pace within a known factor.
  */
 int32_t lx_schedule(lx_fair_item *items, int32_t n, const lx_schedule_limits *limits);
@@ -80,12 +80,12 @@ typedef struct lx_fair_room {
     int32_t n_spare; /* more slots, of samples that miss steps */
     int32_t n_active, n_prompt_slots;
     int64_t total_weight; /* of the clients that have requests */
-    /* Pages of the pool; those that no run has reserved; those that small runs have. Large runs
-       have the others. */
+    /* Pages of the pool; pages that no run has reserved; pages of small runs. Large runs have the
+       rest. */
     int32_t n_pages, pages_left, small_pages;
 } lx_fair_room;
 
-/* How many spare slots an engine has beside its slots. */
+/* The number of spare slots of an engine with so many slots. */
 int32_t lx_fair_spare(int32_t n_slots);
 /*
  * Whether the claim may have a slot now. Every claim may while fewer than n_slots are active.
@@ -104,8 +104,8 @@ bool lx_fair_is_large(int32_t n_pages, int32_t pages_of_a_sample);
 int32_t lx_fair_most_pages(int32_t n_pages);
 /* Whether there are pages for the claim now. `passes`: a claim that comes first waits for pages. */
 bool lx_fair_has_pages(const lx_fair_claim *c, const lx_fair_room *room, bool passes);
-/* Whether claim a comes before b: by pages of the client per weight, then by active slots of the
-   client per weight, then by those of the request, then by age. */
+/* Whether claim a comes before b: by the client's pages per weight, its active slots per weight,
+   the request's active slots, and age. */
 bool lx_fair_before(const lx_fair_claim *a, const lx_fair_claim *b);
 
 #endif

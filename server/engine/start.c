@@ -1,6 +1,6 @@
 /*
- * The engine's start: it checks the options, allocates all that the engine will ever need, prepares
- * steps and starts the thread. The engine's end is the reverse.
+ * The engine's start: it checks the options, allocates all memory of the engine, prepares steps and
+ * starts the thread. The engine's end is the reverse.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -206,7 +206,7 @@ static void add_output(const lx_engine *e, lx_frame *f, lists *l)
 }
 
 /* Maps this page as all pages that a prepared step can need; -1: no page. Nothing is computed, so
-   all may be the same. */
+   one page may stand for all. */
 static lx_status map_slots(lx_engine *e, int32_t page, lx_error *err)
 {
     int32_t n = (e->options.max_tokens + LX_PAGE_TOKENS - 1) / LX_PAGE_TOKENS;
@@ -259,18 +259,6 @@ static lx_status prepare_all(lx_engine *e, lx_error *err)
 
 /* --- the thread --- */
 
-/* Timed waits are on the monotonic clock. */
-static bool init_condition(pthread_cond_t *changed)
-{
-    pthread_condattr_t attributes;
-    if (pthread_condattr_init(&attributes) != 0)
-        return false;
-    bool ok = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
-              pthread_cond_init(changed, &attributes) == 0;
-    (void)pthread_condattr_destroy(&attributes);
-    return ok;
-}
-
 /* The engine's thread has ended. */
 static void end_shared(lx_engine *e)
 {
@@ -281,12 +269,8 @@ static void end_shared(lx_engine *e)
 
 static lx_status start_threads(lx_engine *e, lx_error *err)
 {
-    if (pthread_mutex_init(&e->mutex, NULL) != 0)
+    if (pthread_mutex_init(&e->mutex, NULL) != 0 || !lx_timed_cond_init(&e->changed))
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
-    if (!init_condition(&e->changed)) {
-        (void)pthread_mutex_destroy(&e->mutex);
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
-    }
     lx_status st = lx_moves_init(e, err);
     if (st == LX_OK && lx_engine_thread(&e->thread, lx_engine_run, e))
         return LX_OK;

@@ -94,7 +94,7 @@ static bool push_token(lx_engine *e, int32_t slot, lx_sample sample, int64_t now
 }
 
 /* Hands out the tokens of one slot from output *at on, up to the first one that the next row did
-   not assume. *at moves on to the next slot's outputs. */
+   not assume. Then *at is at the next slot's outputs. */
 static lx_status hand_out(lx_engine *e, const lx_frame *f, int32_t *at, int64_t now, counts *n,
                           lx_error *err)
 {
@@ -153,7 +153,7 @@ static void end_overflown(lx_engine *e, int32_t run)
     lx_runs_end(e, run, st, &err);
 }
 
-/* Ends runs that are complete or failed, and wakes the readers of the others that got a token. */
+/* Ends runs that are complete or failed, and wakes the readers of other runs that got a token. */
 static void tell_jobs(lx_engine *e)
 {
     for (int32_t k = 0, i; k < e->n_runs; k += e->run_order[k] == i) { /* one that ends leaves */

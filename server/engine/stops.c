@@ -5,20 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool begins_with(const struct lx_stop *stop, const char *text, size_t bytes)
-{
-    return stop->bytes <= bytes && memcmp(text, stop->text, stop->bytes) == 0;
-}
-
 /* The number of the first stop string in the text and where it begins; -1: there is none. */
 static int32_t first_in(const lx_stops *s, const char *text, size_t bytes, size_t *begin)
 {
     for (size_t at = 0; at < bytes; at++) {
-        for (int32_t i = 0; i < s->n; i++) {
-            *begin = at;
-            if (begins_with(&s->stop[i], text + at, bytes - at))
+        *begin = at;
+        for (int32_t i = 0; i < s->n; i++)
+            if (s->stop[i].bytes <= bytes - at &&
+                memcmp(text + at, s->stop[i].text, s->stop[i].bytes) == 0)
                 return i;
-        }
     }
     return -1;
 }

@@ -27,7 +27,7 @@ size_t lx_stops_find(const lx_stops *s, const char *text, size_t bytes);
    there is none. */
 bool lx_stops_cut(const lx_stops *s, const char *text, size_t bytes, size_t *end);
 
-/* How much of a text without stop strings is settled: what follows may be the beginning of one. */
+/* Bytes of a text without stop strings that are settled: the rest may begin a stop string. */
 size_t lx_stops_settled(const lx_stops *s, const char *text, size_t bytes);
 
 /* The longest of them, 0 when there are none. */

@@ -1,11 +1,11 @@
 /*
  * One request and its answer, driven by the library's callbacks.
  *
- *   READING   first call: framing is checked, a bad one refused before its body is read;
- *             next calls: the body is collected up to the limit, what is over it is dropped
- *   WORKING   the connection is suspended; a worker has the exchange, or a wake will give it to one
- *             (turns.c). Requests that cost nothing, as probes, are answered without it
- *   SENDING   an answer is queued; a stream's reader is in response.c
+ *   - READING: the first call checks the framing and refuses a bad request before its body. The
+ *     next calls collect the body up to the limit, and drop the rest.
+ *   - WORKING: the connection is suspended. A worker has the exchange, or a wake will give it to
+ *     one (turns.c). Requests that cost nothing, such as probes, skip this phase.
+ *   - SENDING: an answer is queued. The reader of a stream is in response.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,28 +16,29 @@
 #include "common/log.h"
 #include "server/http/internal.h"
 
-/* A body over the limit is read and dropped so far, to have the refusal arrive; then it is cut. */
+/* So many bytes over the limit are read and dropped, so that the refusal arrives; then the
+   connection is cut. */
 enum { DROPPED_BODY_BYTES = 32 << 20, OUT_BYTES = 128 * 1024 };
 
 /* --- life --- */
 
-static void make_id(lx_http *h, char id[LX_MAX_REQUEST_ID + 1])
+static const char *header(const lx_exchange *ex, const char *name)
 {
-    (void)snprintf(id, LX_MAX_REQUEST_ID + 1, "%016llx-%llx", (unsigned long long)h->id_prefix,
-                   (unsigned long long)atomic_fetch_add(&h->next_id, 1));
+    const char *value = MHD_lookup_connection_value(ex->connection, MHD_HEADER_KIND, name);
+    return value != NULL ? value : "";
 }
 
 static void choose_id(lx_exchange *ex)
 {
-    const char *id = MHD_lookup_connection_value(ex->connection, MHD_HEADER_KIND, "X-Request-Id");
-    if (id != NULL && lx_request_id_ok(id))
+    const char *id = header(ex, "X-Request-Id");
+    lx_http *h = ex->http;
+    if (lx_request_id_ok(id))
         (void)snprintf(ex->id, sizeof ex->id, "%s", id);
     else
-        make_id(ex->http, ex->id);
-    const char *parent =
-        MHD_lookup_connection_value(ex->connection, MHD_HEADER_KIND, "Traceparent");
-    if (parent != NULL) /* one that is malformed is as if it were not there, says its standard */
-        (void)lx_trace_id_read(parent, ex->trace);
+        (void)snprintf(ex->id, sizeof ex->id, "%016llx-%llx", (unsigned long long)h->id_prefix,
+                       (unsigned long long)atomic_fetch_add(&h->next_id, 1));
+    /* By its standard a malformed one counts as absent. */
+    (void)lx_trace_id_read(header(ex, "Traceparent"), ex->trace);
 }
 
 static lx_exchange *exchange_new(lx_http *h, struct MHD_Connection *connection)
@@ -62,18 +63,22 @@ static lx_exchange *exchange_new(lx_http *h, struct MHD_Connection *connection)
 
 /* --- reading --- */
 
+static void set_deadline(lx_exchange *ex, int32_t seconds)
+{
+    lx_watch_set_deadline(&ex->http->watch, ex->conn, lx_now_ns() + seconds * LX_NS_PER_S);
+}
+
 static enum MHD_Result refuse(lx_exchange *ex, int status, const lx_error *err, bool close)
 {
     const lx_http_options *o = &ex->http->options;
     lx_response rs = {0};
     ex->conn->refused = close;
     o->refuse(o->context, status, err, &rs);
-    lx_watch_set_deadline(&ex->http->watch, ex->conn,
-                          lx_now_ns() + o->read_timeout_s * LX_NS_PER_S);
+    set_deadline(ex, o->read_timeout_s);
     return lx_http_queue(ex, &rs, close);
 }
 
-/* What the front says of this exchange's request: its refusal, 0 for none. */
+/* The status with which the front refuses this exchange's request, 0: it does not. */
 static int front_fault(const lx_exchange *ex, lx_error *err)
 {
     if (ex->number < ex->conn->front.n_requests)
@@ -81,12 +86,6 @@ static int front_fault(const lx_exchange *ex, lx_error *err)
     (void)lx_fail(err, LX_ERR_INTERNAL, "request", "the request was read past its checks");
     lx_log(LX_LOG_ERROR, "http: libmicrohttpd read a request past its checks");
     return 500;
-}
-
-static const char *header(const lx_exchange *ex, const char *name)
-{
-    const char *value = MHD_lookup_connection_value(ex->connection, MHD_HEADER_KIND, name);
-    return value != NULL ? value : "";
 }
 
 /* By the Content-Type that the handler will see. */
@@ -98,8 +97,8 @@ static void limit_body(lx_exchange *ex)
     lx_buffer_init(&ex->body, ex->most.bytes);
 }
 
-/* Whether the request may come in; otherwise *result is that of the answer queued instead. A body
-   that comes after it is not read. */
+/* Whether the request may come in. If not, an answer is queued with this *result, and the body is
+   not read. */
 static bool admit(lx_exchange *ex, const char *url, bool has_body, enum MHD_Result *result)
 {
     const lx_http_options *o = &ex->http->options;
@@ -123,8 +122,9 @@ static bool admit(lx_exchange *ex, const char *url, bool has_body, enum MHD_Resu
     return false;
 }
 
-/* The client that has to hold the body in its share; its key where it has sent one. */
-static bool join_share(lx_exchange *ex)
+/* Whether the client's share has room now for a body that begins. The body takes room as it comes,
+   so that a client holds no more than it has sent. */
+static bool begin_body(lx_exchange *ex)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(ex->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
@@ -132,17 +132,9 @@ static bool join_share(lx_exchange *ex)
     lx_body_owner owner = lx_body_owner_of(has_key ? ex->pass.client.key : NULL,
                                            info != NULL ? info->client_addr : NULL);
     ex->share = lx_shares_join(&ex->http->shares, &owner);
-    return ex->share != NULL;
-}
-
-/* Whether there is room now for a body that begins. It takes room as it comes, so that a client
-   holds no more than it has sent. */
-static bool begin_body(lx_exchange *ex)
-{
-    if (!join_share(ex))
-        return false;
-    return ex->body_length == 0 ||
-           lx_shares_have(&ex->http->shares, ex->share, (int64_t)ex->body_length + 1);
+    return ex->share != NULL &&
+           (ex->body_length == 0 ||
+            lx_shares_have(&ex->http->shares, ex->share, (int64_t)ex->body_length + 1));
 }
 
 /* Room for a body of so many bytes in all; false when the client's share has none. */
@@ -224,26 +216,24 @@ static enum MHD_Result refuse_body(lx_exchange *ex)
 
 /* --- working: on a worker ---
  *
- * A worker calls the handler and, where the answer comes later, does every step of it until it is
- * whole, or a stream that the connection's thread reads. Of a stream that is costly a worker makes
- * every piece.
+ * A worker calls the handler. If the answer comes later, workers do every step of it until it is
+ * whole, or a stream that the connection's thread reads. Of a costly stream they make every piece.
  *
  *   start_work        suspends the connection and gives the exchange to the workers
  *   lx_exchange_work  on a worker, once for the request and once for each wake
- *   take_answer       on the connection's thread again: what the worker has left
+ *   take_answer       sends the worker's answer, on the connection's thread
  */
 
 static enum MHD_Result start_work(lx_exchange *ex)
 {
     ex->phase = LX_EXCHANGE_WORKING;
     ex->given_ns = lx_now_ns();
-    lx_watch_set_deadline(&ex->http->watch, ex->conn,
-                          0); /* none: `handle_request` looks at the time */
+    lx_watch_set_deadline(&ex->http->watch, ex->conn, 0); /* handle_request limits the time */
     bool there = lx_watch_attach(&ex->http->watch, ex->conn, ex);
     return there && lx_exchange_give(ex) ? MHD_YES : MHD_NO;
 }
 
-/* From now on the answer comes from here, or from what this one hands over to. */
+/* From now on the answer comes from this object, or from the one to which it hands over. */
 static void take_over(lx_exchange *ex, const lx_deferred *deferred)
 {
     (void)pthread_mutex_lock(&ex->lock);
@@ -274,7 +264,7 @@ static void handle_request(lx_exchange *ex, lx_response *rs)
     lx_exchange_free_body(ex);
 }
 
-/* Whether *rs is to be sent now; otherwise there is nothing to do before the next wake. */
+/* Whether *rs is to be sent now. If not, nothing can be done before the next wake. */
 static bool make_answer(lx_exchange *ex, lx_response *rs)
 {
     if (!ex->handled) {
@@ -326,8 +316,7 @@ static enum MHD_Result take_answer(lx_exchange *ex)
     if (rs.deferred.pull != NULL)
         return lx_http_queue_stream(ex, &rs);
     if (ex->deferred.context == NULL)
-        lx_watch_set_deadline(&ex->http->watch, ex->conn,
-                              lx_now_ns() + ex->http->options.idle_timeout_s * LX_NS_PER_S);
+        set_deadline(ex, ex->http->options.idle_timeout_s);
     return lx_http_queue(ex, &rs, false);
 }
 
@@ -375,8 +364,7 @@ static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *meth
         return start_work(ex);
     lx_response rs = {0};
     o->handle(o->context, &ex->request, &rs);
-    lx_watch_set_deadline(&ex->http->watch, ex->conn,
-                          lx_now_ns() + o->idle_timeout_s * LX_NS_PER_S);
+    set_deadline(ex, o->idle_timeout_s);
     return lx_http_queue(ex, &rs, false);
 }
 

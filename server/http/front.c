@@ -1,4 +1,4 @@
-/* The states of reading what a client sends (see front.h). */
+/* The states of reading a client's bytes (see front.h). */
 #include "server/http/front.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static const char *rest(const lx_front *f, size_t *n)
     return f->in.data + f->in_read;
 }
 
-/* Refuses the request that is being read. What the library has of it is ended properly. */
+/* Refuses the request that is being read. The part that the library has gets a proper end. */
 static bool refuse(lx_front *f, int status, const char *param, const char *text)
 {
     size_t n = 0;
@@ -81,12 +81,7 @@ static bool end_head(lx_front *f, const char *head, size_t n)
     return true;
 }
 
-/* An empty line before a request line; some clients send one behind a body. */
-static bool is_empty_line(const lx_front *f, const char *s, size_t n)
-{
-    return f->scanned == 0 && n >= 2 && s[0] == '\r' && s[1] == '\n';
-}
-
+/* Some clients send an empty line after a body. */
 static bool skip_empty_line(lx_front *f)
 {
     if (++f->n_empty > LX_MAX_EMPTY_LINES)
@@ -99,7 +94,7 @@ static bool read_head(lx_front *f)
 {
     size_t n = 0;
     const char *s = rest(f, &n);
-    if (is_empty_line(f, s, n))
+    if (f->scanned == 0 && n >= 2 && s[0] == '\r' && s[1] == '\n')
         return skip_empty_line(f);
     if (n == 1 && s[0] == '\r')
         return false; /* perhaps the half of an empty line */
@@ -132,14 +127,6 @@ static bool pass_body(lx_front *f)
     return true;
 }
 
-static bool has_control(const char *s, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (((unsigned char)s[i] < 0x20 && s[i] != '\t') || s[i] == 0x7f)
-            return true;
-    return false;
-}
-
 static bool read_chunk_line(lx_front *f)
 {
     size_t n = 0, digits = 0;
@@ -155,7 +142,7 @@ static bool read_chunk_line(lx_front *f)
     if (end == NULL)
         return refuse(f, 400, "body", "the line of a chunk's size is too long");
     size_t line = (size_t)(end - s);
-    if (s[line - 1] != '\r' || has_control(s, line - 1))
+    if (s[line - 1] != '\r' || lx_has_control(s, line - 1))
         return refuse(f, 400, "body", "the line of a chunk's size is malformed");
     f->in_read += line + 1;
     f->left = size;
@@ -179,19 +166,19 @@ static bool read_chunk_end(lx_front *f)
     return true;
 }
 
-/* One line behind the last chunk. Nothing here uses trailers. */
+/* Drops one line after the last chunk: the server uses no trailers. */
 static bool read_trailer(lx_front *f)
 {
     size_t n = 0;
     const char *s = rest(f, &n), *end = memchr(s, '\n', n);
     size_t line = end != NULL ? (size_t)(end - s) + 1 : n;
     if (f->n_trailer + line > LX_HTTP_HEAD_BYTES || f->n_lines > LX_MAX_REQUEST_HEADERS)
-        return refuse(f, 431, "headers", "the trailer behind the body is too long");
+        return refuse(f, 431, "headers", "the trailer after the body is too long");
     if (end == NULL)
         return false;
     bool empty = line == 2;
     if (line < 2 || s[line - 2] != '\r' || (!empty && !lx_front_line_ok(s, line - 2)))
-        return refuse(f, 400, "headers", "the trailer behind the body is malformed");
+        return refuse(f, 400, "headers", "the trailer after the body is malformed");
     f->in_read += line;
     f->n_trailer += line;
     f->n_lines++;
@@ -205,33 +192,21 @@ static bool read_trailer(lx_front *f)
 
 /* --- all --- */
 
-/* True when it came further. */
-static bool step(lx_front *f)
-{
-    switch (f->state) {
-    case LX_FRONT_HEAD:
-        return read_head(f);
-    case LX_FRONT_LENGTH:
-    case LX_FRONT_CHUNK_DATA:
-        return pass_body(f);
-    case LX_FRONT_CHUNK_LINE:
-        return read_chunk_line(f);
-    case LX_FRONT_CHUNK_END:
-        return read_chunk_end(f);
-    case LX_FRONT_TRAILER:
-        return read_trailer(f);
-    case LX_FRONT_REFUSED:
-        break;
-    }
-    return false;
-}
+/* By state; false: there is nothing to read yet. */
+static bool (*const readers[])(lx_front *f) = {[LX_FRONT_HEAD] = read_head,
+                                               [LX_FRONT_LENGTH] = pass_body,
+                                               [LX_FRONT_CHUNK_LINE] = read_chunk_line,
+                                               [LX_FRONT_CHUNK_DATA] = pass_body,
+                                               [LX_FRONT_CHUNK_END] = read_chunk_end,
+                                               [LX_FRONT_TRAILER] = read_trailer};
 
 bool lx_front_add(lx_front *f, const char *bytes, size_t n)
 {
     if (f->state == LX_FRONT_REFUSED)
         return true;
     lx_buffer_append(&f->in, bytes, n);
-    while (f->in.status == LX_OK && f->in.length > f->in_read && step(f))
+    while (f->in.status == LX_OK && f->in.length > f->in_read && f->state != LX_FRONT_REFUSED &&
+           readers[f->state](f))
         continue;
     if (f->in_read > 0) {
         memmove(f->in.data, f->in.data + f->in_read, f->in.length - f->in_read);
@@ -241,19 +216,22 @@ bool lx_front_add(lx_front *f, const char *bytes, size_t n)
     return f->in.status == LX_OK && f->out.status == LX_OK;
 }
 
+size_t lx_take_bytes(lx_buffer *from, size_t *read, char *to, size_t max)
+{
+    size_t left = from->length - *read, n = left < max ? left : max;
+    if (n > 0)
+        memcpy(to, from->data + *read, n);
+    *read += n;
+    if (*read == from->length)
+        from->length = *read = 0;
+    return n;
+}
+
 size_t lx_front_take(lx_front *f, char *to, size_t max)
 {
-    size_t n = f->out.length - f->out_read;
-    if (n > max)
-        n = max;
-    if (n > 0)
-        memcpy(to, f->out.data + f->out_read, n);
-    f->out_read += n;
-    if (f->out_read == f->out.length) {
-        f->out.length = f->out_read = 0;
-        if (f->in.length == 0 && f->state == LX_FRONT_HEAD)
-            lx_front_fini(f); /* an idle connection holds nothing */
-    }
+    size_t n = lx_take_bytes(&f->out, &f->out_read, to, max);
+    if (f->out.length == 0 && f->in.length == 0 && f->state == LX_FRONT_HEAD)
+        lx_front_fini(f); /* an idle connection holds nothing */
     return n;
 }
 

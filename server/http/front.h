@@ -1,13 +1,13 @@
 /*
- * What a client sends, made plain before the HTTP library reads it.
+ * Makes a client's bytes plain before the HTTP library reads them.
  *
  * The library (0.9.75) joins a folded line to the header's name, cuts values at NUL, takes bare
  * line feeds, and closes or hangs where its memory of a connection ends. Two parsers that read the
- * same bytes differently let one request hide inside another. So where a request begins and ends is
- * decided here, strictly (RFC 9112), and the library gets a plain spelling of it: one line a
- * header, only headers that this server uses, chunks without extensions and trailers. It never sees
- * what is refused: a stand-in takes the request's place, and the exchange of that number gets the
- * fault.
+ * same bytes differently let one request hide inside another. So the front decides where a request
+ * begins and ends, strictly (RFC 9112), and the library gets a plain spelling of it. That has one
+ * line per header, only headers that this server uses, and chunks without extensions or trailers.
+ * The library never sees a refused request: a stand-in takes its place, and the exchange of that
+ * number gets the fault.
  *
  * Bytes in, bytes out; no sockets. Thread: one at a time.
  */
@@ -30,9 +30,9 @@ typedef enum lx_front_state {
     LX_FRONT_LENGTH, /* a body by Content-Length */
     LX_FRONT_CHUNK_LINE,
     LX_FRONT_CHUNK_DATA,
-    LX_FRONT_CHUNK_END, /* the line end behind its data */
+    LX_FRONT_CHUNK_END, /* the line end after its data */
     LX_FRONT_TRAILER,
-    LX_FRONT_REFUSED /* for good: all that comes is dropped */
+    LX_FRONT_REFUSED /* for good: later bytes are dropped */
 } lx_front_state;
 
 typedef struct lx_front {
@@ -41,7 +41,7 @@ typedef struct lx_front {
     lx_front_state state;
     lx_buffer in, out; /* not understood yet; not taken yet. Empty between requests */
     size_t in_read, out_read;
-    size_t scanned;     /* of a head: bytes of `in` that were looked at */
+    size_t scanned;     /* bytes of `in` that were searched for the end of the head */
     int32_t n_lines;    /* of the head or trailer so far */
     int32_t n_empty;    /* lines before the head */
     size_t n_trailer;   /* bytes of it */
@@ -55,14 +55,16 @@ typedef struct lx_front {
 void lx_front_init(lx_front *f, const lx_body_limits *limits);
 void lx_front_fini(lx_front *f);
 
-/* Bytes from the client, at most LX_FRONT_BLOCK, after all that there was has been taken. False
-   when there is no memory for them. */
+/* Bytes from the client, at most LX_FRONT_BLOCK, after lx_front_take has taken all earlier ones.
+   False: no memory. */
 bool lx_front_add(lx_front *f, const char *bytes, size_t n) LX_MUST_USE;
+/* Moves at most max bytes of the buffer from *read on; without more, the buffer is empty again. */
+size_t lx_take_bytes(lx_buffer *from, size_t *read, char *to, size_t max);
 /* Bytes for the library, at most max. */
 size_t lx_front_take(lx_front *f, char *to, size_t max);
 
 /* The HTTP status that refuses the connection's request of this number, counted from 0, with the
-   reason; 0: none so far. What has a fault in its body is refused at the body's end. */
+   reason; 0: none so far. A fault in a body is reported at the body's end. */
 int lx_front_fault(const lx_front *f, int64_t request, lx_error *err);
 
 /* front_head.c: one whole head, up to and with its empty line. Appends its plain spelling, or

@@ -13,7 +13,7 @@ typedef struct request_line {
     span method, authority, target, version; /* authority: of an absolute target, else empty */
 } request_line;
 
-/* What the server looks at, and what the library needs. */
+/* The headers that the server or the library reads. */
 static const char *const used[] = {
     "Accept",
     "Access-Control-Request-Method",
@@ -42,7 +42,7 @@ static bool is(span s, const char *word)
     return s.n == strlen(word) && strncasecmp(s.at, word, s.n) == 0;
 }
 
-/* The part before the character, which *rest then begins behind; all when it is not there. */
+/* Takes the part before the character, and the character, from *rest; without one, all of *rest. */
 static span cut(span *rest, char c)
 {
     const char *end = rest->n > 0 ? memchr(rest->at, c, rest->n) : NULL;
@@ -84,9 +84,8 @@ static bool split_target(request_line *l)
 static bool split_line(span line, request_line *l)
 {
     *l = (request_line){0};
-    for (size_t i = 0; i < line.n; i++)
-        if ((unsigned char)line.at[i] < 0x20 || line.at[i] == 0x7f)
-            return false;
+    if (lx_has_control(line.at, line.n) || memchr(line.at, '\t', line.n) != NULL)
+        return false;
     l->method = cut(&line, ' ');
     l->target = cut(&line, ' ');
     l->version = line;
@@ -94,21 +93,19 @@ static bool split_line(span line, request_line *l)
            memchr(line.at, ' ', line.n) == NULL && split_target(l);
 }
 
-static void fault(lx_header_check *c, int status, const char *param, const char *text)
+/* The span as text, or "" if it is too long. */
+static void copy(span s, char *to, size_t size)
 {
-    if (c->fault != 0)
-        return;
-    c->fault = status;
-    (void)lx_fail(&c->error, LX_ERR_INVALID, param, "%s", text);
+    size_t n = s.n < size ? s.n : 0;
+    memcpy(to, s.at, n);
+    to[n] = '\0';
 }
 
 static void check_line(const request_line *l, lx_header_check *check)
 {
-    char method[32] = "", version[16] = "";
-    if (l->method.n < sizeof method)
-        memcpy(method, l->method.at, l->method.n);
-    if (l->version.n < sizeof version)
-        memcpy(version, l->version.at, l->version.n);
+    char method[32], version[16];
+    copy(l->method, method, sizeof method);
+    copy(l->version, version, sizeof version);
     lx_header_check_begin(check, method, version);
     span query = l->target;
     (void)cut(&query, '?'); /* a path may have as many as it likes */
@@ -116,7 +113,7 @@ static void check_line(const request_line *l, lx_header_check *check)
     for (size_t i = 0; i < query.n; i++)
         arguments += query.at[i] == '&';
     if (arguments > LX_MAX_QUERY_ARGUMENTS)
-        fault(check, 414, "url", "the URL has too many arguments");
+        lx_header_fault(check, 414, "url", "the URL has too many arguments");
 }
 
 static bool is_used(span name)
@@ -149,28 +146,18 @@ static void put_header(span name, span value, lx_buffer *out)
 static void take_header(span line, bool has_authority, lx_header_check *check, lx_buffer *out)
 {
     if (line.at[0] == ' ' || line.at[0] == '\t')
-        fault(check, 400, "headers", "a header is folded over two lines");
+        lx_header_fault(check, 400, "headers", "a header is folded over two lines");
     if (memchr(line.at, ':', line.n) == NULL)
-        fault(check, 400, "headers", "a line of the headers has no colon");
+        lx_header_fault(check, 400, "headers", "a line of the headers has no colon");
     span name = cut(&line, ':'), value = trim(line);
     lx_header_check_add(check, name.at, name.n, value.at, value.n);
     if (check->fault == 0 && is_used(name) && !(has_authority && is(name, "Host")))
         put_header(name, value, out);
 }
 
-/* A method or a path as text; what is too long is no route's. */
-static void copy(span s, char *to, size_t size)
-{
-    to[0] = '\0';
-    if (s.n < size) {
-        memcpy(to, s.at, s.n);
-        to[s.n] = '\0';
-    }
-}
-
 static lx_body_limit body_limit(const request_line *l, bool is_form, const lx_body_limits *limits)
 {
-    char method[8], path[64];
+    char method[8], path[64]; /* no route is longer */
     span target = l->target;
     copy(l->method, method, sizeof method);
     copy(cut(&target, '?'), path, sizeof path);
@@ -186,7 +173,7 @@ void lx_front_head(const char *head, size_t n, const lx_body_limits *limits, lx_
     request_line l;
     *check = (lx_header_check){0};
     if (!split_line(first, &l)) {
-        fault(check, 400, "request", "the request's first line is malformed");
+        lx_header_fault(check, 400, "request", "the request's first line is malformed");
         return;
     }
     check_line(&l, check);

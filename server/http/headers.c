@@ -18,7 +18,7 @@ static bool is_token(const char *s, size_t n)
     return n > 0;
 }
 
-static void fault(lx_header_check *c, int status, const char *param, const char *text)
+void lx_header_fault(lx_header_check *c, int status, const char *param, const char *text)
 {
     if (c->fault != 0)
         return;
@@ -30,32 +30,31 @@ void lx_header_check_begin(lx_header_check *c, const char *method, const char *v
 {
     *c = (lx_header_check){0};
     if (!is_token(method, strlen(method)) || strlen(method) > 16)
-        fault(c, 400, "method", "the method is malformed");
+        lx_header_fault(c, 400, "method", "the method is malformed");
     if (strcmp(version, "HTTP/1.1") != 0 && strcmp(version, "HTTP/1.0") != 0)
-        fault(c, 505, "version", "only HTTP/1.0 and HTTP/1.1 are spoken here");
+        lx_header_fault(c, 505, "version", "only HTTP/1.0 and HTTP/1.1 are spoken here");
     c->old = strcmp(version, "HTTP/1.0") == 0;
     c->n_host = c->old ? -1 : 0; /* -1: may be absent */
 }
 
-static void check_value(lx_header_check *c, const char *value, size_t n)
+bool lx_has_control(const char *s, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        unsigned char v = (unsigned char)value[i];
-        if ((v < 0x20 && v != '\t') || v == 0x7f)
-            fault(c, 400, "headers", "a header's value holds a control character");
-    }
+    for (size_t i = 0; i < n; i++)
+        if (((unsigned char)s[i] < 0x20 && s[i] != '\t') || s[i] == 0x7f)
+            return true;
+    return false;
 }
 
 static void check_length(lx_header_check *c, const char *value, size_t n)
 {
     if (c->has_length)
-        fault(c, 400, "Content-Length", "Content-Length is given more than once");
+        lx_header_fault(c, 400, "Content-Length", "Content-Length is given more than once");
     c->has_length = true;
     if (n == 0 || n > 18)
-        fault(c, 400, "Content-Length", "Content-Length is malformed");
+        lx_header_fault(c, 400, "Content-Length", "Content-Length is malformed");
     for (size_t i = 0; i < n && c->fault == 0; i++) {
         if (value[i] < '0' || value[i] > '9')
-            fault(c, 400, "Content-Length", "Content-Length is malformed");
+            lx_header_fault(c, 400, "Content-Length", "Content-Length is malformed");
         else
             c->length = c->length * 10 + (uint64_t)(value[i] - '0');
     }
@@ -64,7 +63,8 @@ static void check_length(lx_header_check *c, const char *value, size_t n)
 static void check_encoding(lx_header_check *c, const char *value, size_t n)
 {
     if (c->chunked || n != 7 || strncasecmp(value, "chunked", 7) != 0)
-        fault(c, 400, "Transfer-Encoding", "Transfer-Encoding can only be \"chunked\", once");
+        lx_header_fault(c, 400, "Transfer-Encoding",
+                        "Transfer-Encoding can only be \"chunked\", once");
     c->chunked = true;
 }
 
@@ -76,8 +76,7 @@ static void copy_coding(lx_header_check *c, const char *value, size_t n)
     c->coding[kept] = '\0';
 }
 
-/* Bodies are read as they come: one that is compressed is refused, and an empty one has no coding.
- */
+/* The server decompresses no bodies. An empty body has no coding. */
 static void check_coding(lx_header_check *c)
 {
     if (c->fault != 0 || c->coding[0] == '\0' || (c->length == 0 && !c->chunked))
@@ -103,10 +102,11 @@ void lx_header_check_add(lx_header_check *c, const char *name, size_t name_bytes
                          size_t value_bytes)
 {
     if (++c->n_headers > LX_MAX_REQUEST_HEADERS)
-        fault(c, 431, "headers", "the request has too many headers");
+        lx_header_fault(c, 431, "headers", "the request has too many headers");
     if (!is_token(name, name_bytes))
-        fault(c, 400, "headers", "a header's name is malformed");
-    check_value(c, value, value_bytes);
+        lx_header_fault(c, 400, "headers", "a header's name is malformed");
+    if (lx_has_control(value, value_bytes))
+        lx_header_fault(c, 400, "headers", "a header's value holds a control character");
     if (is_name(name, name_bytes, "Content-Length"))
         check_length(c, value, value_bytes);
     else if (is_name(name, name_bytes, "Transfer-Encoding"))
@@ -130,13 +130,14 @@ lx_body_limit lx_body_limit_of(const lx_body_limits *l, const char *method, cons
 int lx_header_check_end(lx_header_check *c, lx_body_limit most)
 {
     if (c->has_length && c->chunked)
-        fault(c, 400, "Content-Length", "Content-Length and Transfer-Encoding exclude each other");
+        lx_header_fault(c, 400, "Content-Length",
+                        "Content-Length and Transfer-Encoding exclude each other");
     if (c->old && c->chunked)
-        fault(c, 400, "Transfer-Encoding", "HTTP/1.0 has no Transfer-Encoding");
+        lx_header_fault(c, 400, "Transfer-Encoding", "HTTP/1.0 has no Transfer-Encoding");
     if (c->n_host == 0)
-        fault(c, 400, "Host", "the Host header is missing");
+        lx_header_fault(c, 400, "Host", "the Host header is missing");
     if (c->n_host > 1)
-        fault(c, 400, "Host", "Host is given more than once");
+        lx_header_fault(c, 400, "Host", "Host is given more than once");
     check_coding(c);
     if (c->fault == 0 && c->length > most.bytes) {
         c->fault = 413;

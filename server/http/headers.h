@@ -1,9 +1,9 @@
 /*
- * Request framing, checked before anything of the body is read.
+ * Request framing, checked before the body is read.
  *
- * The HTTP library is lax where two parsers in a row may disagree about where a request ends (two
- * Content-Length, Content-Length beside Transfer-Encoding, a space before the colon), which lets a
- * request hide inside another. Whatever is ambiguous is refused here and the connection closed.
+ * The HTTP library accepts heads by which two parsers in a row may disagree about a request's end:
+ * two Content-Length, Content-Length with Transfer-Encoding, a space before the colon. So a request
+ * could hide inside another. An ambiguous request is refused here, and its connection closed.
  */
 #ifndef LINNET_SERVER_HTTP_HEADERS_H
 #define LINNET_SERVER_HTTP_HEADERS_H
@@ -51,15 +51,19 @@ typedef struct lx_header_check {
 void lx_header_check_begin(lx_header_check *c, const char *method, const char *version);
 void lx_header_check_add(lx_header_check *c, const char *name, size_t name_bytes, const char *value,
                          size_t value_bytes);
+/* Notes the first fault. */
+void lx_header_fault(lx_header_check *c, int status, const char *param, const char *text);
 /* Returns 0, or the HTTP status that refuses the request; c->error says why. */
 int lx_header_check_end(lx_header_check *c, lx_body_limit most);
 
+/* Whether the text has control characters other than tabs. */
+bool lx_has_control(const char *s, size_t n);
 /* True for a request id that is safe to repeat in a header and a log: [A-Za-z0-9._-]{1,64}. */
 bool lx_request_id_ok(const char *id);
 
 enum { LX_TRACE_ID = 32 }; /* hexadecimal digits */
-/* The trace's id in a `traceparent` (W3C Trace Context, 2021): "00-TRACE-PARENT-FLAGS", of later
-   versions the same beginning. False, and nothing is set, for anything else. */
+/* The trace's id in a `traceparent` (W3C Trace Context, 2021): "00-TRACE-PARENT-FLAGS", or a later
+   version that begins so. False, and nothing is set: it is malformed. */
 bool lx_trace_id_read(const char *traceparent, char out[LX_TRACE_ID + 1]);
 
 #endif

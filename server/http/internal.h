@@ -1,13 +1,11 @@
 /*
- * What the files of the HTTP server share: connections, exchanges, the watcher. Only they include
- * this.
+ * Connections, exchanges, workers and the watcher, for the files of the HTTP server only.
  *
  * Locks, in the order in which they may be taken (never the other way round):
- *   watch lock     the list of connections, their deadlines and current exchanges
- *   exchange lock  one exchange's {suspended, woken, left, completed, working, busy};
- *                  MHD_suspend_connection and MHD_resume_connection are called with it held, as
- *                  they must agree with the flags
- *   workers' lock  the lines of exchanges that wait for a worker
+ *   - watch lock: the connections, their deadlines and current exchanges
+ *   - exchange lock: one exchange's {suspended, woken, left, completed, working, busy}. Calls of
+ *     MHD_suspend_connection and MHD_resume_connection hold it, as they must agree with the flags.
+ *   - workers' lock: the lines of exchanges that wait for a worker
  *
  * The watcher never wakes an exchange under the watch lock: it takes a reference first.
  *
@@ -19,9 +17,9 @@
 #define LINNET_SERVER_HTTP_INTERNAL_H
 
 #include <microhttpd.h>
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "common/lock.h"
 #include "server/http/front.h"
 #include "server/http/headers.h"
 #include "server/http/server.h"
@@ -30,23 +28,22 @@
 struct lx_exchange;
 typedef struct lx_tls_pair lx_tls_pair; /* a certificate and its key */
 
-/* The library's memory of a connection: a head as the front hands it on, what the library makes of
-   its headers and arguments, and the head of the answer must fit. */
+/* The library's memory of a connection. It must hold a head as the front passes it on, the
+   library's lists of its headers and arguments, and the head of the answer. */
 enum { LX_HTTP_MEMORY_BYTES = 28 * 1024, LX_MAX_LINGERING = 64 };
 
 typedef struct lx_http_conn {
     lx_http *http;
-    struct lx_http_conn *prev, *next;
-    struct lx_http_conn *newer, *older; /* of those that are idle */
+    struct lx_http_conn *newer, *older; /* idle connections */
     struct lx_exchange *exchange;       /* with a pending answer; NULL otherwise */
     int64_t deadline_ns;                /* when the socket is shut down, 0: never */
-    lx_tls_pair *tls;                   /* what it shook hands with; NULL without TLS */
+    lx_tls_pair *tls;                   /* the pair of its handshake; NULL without TLS */
     int fd;
     uint32_t generation; /* tells apart connections that had the same fd */
     bool hung_up;        /* the peer will send nothing more */
     bool idle, evicted;  /* in no request; shut down for others, and not closed yet */
     bool asked;          /* its first request has begun */
-    bool refused;        /* closed before all that the peer sends was read */
+    bool refused;        /* closed while the peer still sends */
     lx_front front;      /* its thread only, as the number of exchanges */
     int64_t n_exchanges;
 } lx_http_conn;
@@ -63,9 +60,8 @@ typedef struct lx_watch {
     pthread_mutex_t lock;
     pthread_t thread;
     int epoll_fd, stop_fd;
-    lx_http_conn *conns;  /* all open connections */
-    lx_http_conn **by_fd; /* [n_by_fd] */
-    int32_t n_by_fd;
+    lx_http_conn **by_fd;    /* [n_by_fd] open connections */
+    int32_t n_by_fd, fd_end; /* no connection has had the fd fd_end or a higher one */
     uint32_t next_generation;
     /* Connections without a request: since their last answer, or since they began. */
     lx_http_conn *newest, *oldest;
@@ -94,7 +90,7 @@ struct lx_http {
     lx_shares shares; /* of options.bodies */
     lx_workers workers;
     struct MHD_Daemon *daemon;
-    int listener; /* once it is quiesced, until it stops; else -1 */
+    int listener; /* before the daemon has it, and once that is quiesced; else -1 */
     lx_watch watch;
     int32_t port;
     pthread_mutex_t tls_lock;
@@ -126,7 +122,7 @@ typedef struct lx_exchange {
     int64_t given_ns;                       /* when it was given to the workers first */
     lx_request request;
     lx_response response; /* made by a worker, for the connection's thread */
-    struct lx_exchange *next_line, *behind, *last_behind; /* see workers.c; its lock */
+    struct lx_exchange *next_line, *after, *last; /* see workers.c; its lock */
     lx_exchange_phase phase; /* the connection's thread only, as are the rest */
     bool answering, ended;
     bool old_version;  /* HTTP/1.0: a stream's end is the connection's */
@@ -160,21 +156,23 @@ void lx_exchange_on_completed(void *cls, struct MHD_Connection *connection, void
                               enum MHD_RequestTerminationCode code);
 
 /* turns.c */
-void lx_exchange_ref(lx_exchange *ex);
+static inline void lx_exchange_ref(lx_exchange *ex)
+{
+    atomic_fetch_add(&ex->refs, 1);
+}
 void lx_exchange_unref(lx_exchange *ex);
 void lx_exchange_free_body(lx_exchange *ex);
 void lx_exchange_wake(void *context);      /* there is more; any thread */
 void lx_exchange_kill(lx_exchange *ex);    /* the client left; any thread */
-void lx_exchange_cancel(lx_exchange *ex);  /* stop making the answer, still send what it says */
+void lx_exchange_cancel(lx_exchange *ex);  /* end the making of the answer; `finish` still sends */
 bool lx_exchange_is_left(lx_exchange *ex); /* whether the client left; forgets a wake */
-/* Suspends the connection until the next wake. False when there was a wake in between, the client
-   left or the server stops: then look again. The connection's thread only. */
+/* Suspends the connection until the next wake. False: a wake has come, the client left or the
+   server stops, so look again. The connection's thread only. */
 bool lx_exchange_suspend(lx_exchange *ex);
-/* The connection's thread: suspends the connection until a worker has done its part, which begins
-   now. False when the client left or the server stops. */
+/* Gives the exchange to a worker and suspends the connection meanwhile. False: the client left or
+   the server stops. The connection's thread only. */
 bool lx_exchange_give(lx_exchange *ex);
-/* A worker's turn: it leaves the answer, or NULL: there is none yet. False: it has to look again.
- */
+/* Ends a worker's turn with the answer, or NULL without one. False: the worker must look again. */
 bool lx_exchange_end_turn(lx_exchange *ex, const lx_response *rs);
 void lx_exchange_drop(lx_exchange *ex); /* lx_exchange_work, when no worker has a turn any more */
 
@@ -182,12 +180,13 @@ void lx_exchange_drop(lx_exchange *ex); /* lx_exchange_work, when no worker has 
 void lx_exchange_work(lx_exchange *ex); /* a worker's turn; takes a reference over */
 
 /* workers.c */
-/* n threads that call `work` for each exchange; `drop` gets those that are left at the end. */
+/* n threads that call `work` for each exchange, and `drop` at the end for each waiting one. */
 lx_status lx_workers_start(lx_workers *w, int32_t n, void (*work)(lx_exchange *ex),
                            void (*drop)(lx_exchange *ex), lx_error *err) LX_MUST_USE;
 /* Takes a reference of the exchange, which `work` gets. False: they have stopped. */
 bool lx_workers_add(lx_workers *w, lx_exchange *ex) LX_MUST_USE;
-/* Waits for what is under way and drops the rest; nothing is taken from then on. */
+/* Waits for the exchanges at work and drops the waiting ones; lx_workers_add refuses from then on.
+ */
 void lx_workers_stop(lx_workers *w);
 void lx_workers_fini(lx_workers *w); /* once no exchange is left */
 
@@ -205,8 +204,7 @@ void lx_http_log_request(const lx_exchange *ex, bool complete);
 typedef struct lx_recv_source {
     const void *from;
     ssize_t (*read)(const void *from, char *to, size_t max); /* as recv; 0: the end */
-    ssize_t (*again)(const void *from);                      /* says that there is nothing now */
-    ssize_t (*failed)(const void *from);                     /* says that there is no memory */
+    ssize_t again, failed; /* the results without bytes now, and without memory; errno is set too */
 } lx_recv_source;
 
 /* From now on the library reads the socket through the front. The connection's thread only. */
@@ -225,8 +223,7 @@ void lx_watch_stop(lx_watch *w); /* also one that was never started */
 bool lx_watch_open(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns);
 void lx_watch_close(lx_watch *w, lx_http_conn *conn);
 void lx_watch_set_deadline(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns);
-/* A request begins: the connection is not idle. And ends: it is, as long as no other one gets its
-   place. */
+/* A request begins, so the connection is not idle; and ends, so it is idle and may give way. */
 void lx_watch_begin(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns);
 void lx_watch_end(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns);
 /* From now on a hang-up of the peer kills `ex`. False when it has hung up already. */

@@ -1,6 +1,6 @@
 /*
- * The listening socket, made here and not by the HTTP library, so that an address in use or a bad
- * host name ends in a message that says so; and how the library's threads leave it.
+ * The listening socket. The HTTP library does not make it, so that an error names the address in
+ * use or the bad host. This file also has the way in which the library's threads leave the socket.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -69,9 +69,9 @@ lx_status lx_http_listen(const char *host, int32_t port, int *fd, int32_t *bound
 }
 
 /*
- * In place of the C library's, for libmicrohttpd: when it is quiesced, the thread that asks for it
- * and each of its own threads take the listening socket out of the same epoll set, and the one that
- * comes second ends the process (0.9.75). What is not there counts as taken out.
+ * Replaces the C library's function for libmicrohttpd (0.9.75). When that is quiesced, the calling
+ * thread and each of its own threads remove the listening socket from the same epoll set, and the
+ * second removal ends the process. So the removal of an absent socket is a success here.
  */
 int epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event)
 {

@@ -1,8 +1,7 @@
 /*
- * The request log: one line per request, with nothing of its content but method and path,
- * unless the server was asked to show bodies. Requests for work are logged by default; pages,
- * probes and metrics only at the debug level. What was refused at the door is logged at info, as a
- * client may be trying keys.
+ * The request log: one line per request. Of its content the line has method and path, and the body
+ * only if the operator wants that. POST requests are logged at level info; pages, probes and
+ * metrics at debug. Requests with a wrong key are logged at info, as a client may be trying keys.
  */
 #include <netdb.h>
 #include <netinet/in.h>
@@ -37,20 +36,33 @@ static void name_address(const lx_exchange *ex, char *out, size_t size)
         out[0] = '\0';
 }
 
-static void log_json(lx_log_level level, const lx_exchange *ex, bool complete, double ms,
-                     const char *address, const char *who)
+void lx_http_log_request(const lx_exchange *ex, bool complete)
 {
-    lx_log_field fields[13];
-    int n = 0;
-    fields[n++] = (lx_log_field){.name = "message", .text = "request"};
-    fields[n++] = (lx_log_field){.name = "id", .text = ex->id};
-    fields[n++] = (lx_log_field){.name = "method", .text = ex->method};
-    fields[n++] = (lx_log_field){.name = "path", .text = ex->path};
-    fields[n++] = (lx_log_field){.name = "status", .number = ex->status};
-    fields[n++] = (lx_log_field){.name = "ms", .number = (double)(int64_t)(ms * 1000) / 1000};
-    fields[n++] = (lx_log_field){.name = "body_bytes", .number = (double)ex->body_bytes};
-    fields[n++] = (lx_log_field){.name = "address", .text = address};
-    fields[n++] = (lx_log_field){.name = "outcome", .text = complete ? "complete" : "client left"};
+    bool important = strcmp(ex->method, "POST") == 0 || ex->status == 401;
+    lx_log_level level = important ? LX_LOG_INFO : LX_LOG_DEBUG;
+    double ms = (double)(lx_now_ns() - ex->start_ns) / (double)LX_NS_PER_MS;
+    const char *who = ex->pass.who != NULL ? ex->pass.who : "";
+    char address[64];
+    name_address(ex, address, sizeof address);
+    if (!lx_log_is_json()) { /* the members of the JSON line, in its order and with its names */
+        lx_log(level, "%s %s %s %d %.1f ms%s address=%s%s%s%s%s%s%s", ex->id, ex->method, ex->path,
+               ex->status, ms, complete ? "" : ", client left", address,
+               ex->trace[0] != '\0' ? " trace_id=" : "", ex->trace, who[0] != '\0' ? " key=" : "",
+               who, ex->shown != NULL ? " " : "", ex->shown != NULL ? ex->shown : "");
+        return;
+    }
+    int n = 9;
+    lx_log_field fields[12] = {
+        {.name = "message", .text = "request"},
+        {.name = "id", .text = ex->id},
+        {.name = "method", .text = ex->method},
+        {.name = "path", .text = ex->path},
+        {.name = "status", .number = ex->status},
+        {.name = "ms", .number = (double)(int64_t)(ms * 1000) / 1000},
+        {.name = "body_bytes", .number = (double)ex->body_bytes},
+        {.name = "address", .text = address},
+        {.name = "outcome", .text = complete ? "complete" : "client left"},
+    };
     if (ex->trace[0] != '\0')
         fields[n++] = (lx_log_field){.name = "trace_id", .text = ex->trace};
     if (who[0] != '\0')
@@ -58,28 +70,4 @@ static void log_json(lx_log_level level, const lx_exchange *ex, bool complete, d
     if (ex->shown != NULL)
         fields[n++] = (lx_log_field){.name = "body", .text = ex->shown};
     lx_log_fields(level, fields, n);
-}
-
-/* The members of a JSON line, in its order and with its names. */
-static void log_text(lx_log_level level, const lx_exchange *ex, bool complete, double ms,
-                     const char *address, const char *who)
-{
-    lx_log(level, "%s %s %s %d %.1f ms%s address=%s%s%s%s%s%s%s", ex->id, ex->method, ex->path,
-           ex->status, ms, complete ? "" : ", client left", address,
-           ex->trace[0] != '\0' ? " trace_id=" : "", ex->trace, who[0] != '\0' ? " key=" : "", who,
-           ex->shown != NULL ? " " : "", ex->shown != NULL ? ex->shown : "");
-}
-
-void lx_http_log_request(const lx_exchange *ex, bool complete)
-{
-    bool tell = strcmp(ex->method, "POST") == 0 || ex->status == 401;
-    lx_log_level level = tell ? LX_LOG_INFO : LX_LOG_DEBUG;
-    double ms = (double)(lx_now_ns() - ex->start_ns) / (double)LX_NS_PER_MS;
-    char address[64];
-    name_address(ex, address, sizeof address);
-    const char *who = ex->pass.who != NULL ? ex->pass.who : "";
-    if (lx_log_is_json())
-        log_json(level, ex, complete, ms, address, who);
-    else
-        log_text(level, ex, complete, ms, address, who);
 }

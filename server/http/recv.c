@@ -1,13 +1,11 @@
 /*
- * The place where the HTTP library reads: between its call and the socket stands the connection's
- * front (front.h).
+ * Puts the connection's front (front.h) between the HTTP library and the socket.
  *
- * The library has no hook for what it reads, but it reads a plain connection by the C library's
- * public recv, and by the rules of ELF a program's definition of a public function comes before a
- * library's. So the one here is called instead; it passes every other socket of the process on. For
- * TLS the same is done with gnutls_record_recv (tls.c). A library that read in another way
- * would go past the front: an exchange then finds a request that the front has not handed on, and
- * refuses.
+ * The library has no hook for its reads. But it reads a plain connection by the public function
+ * recv, and by the rules of ELF a program's definition comes before a library's. So the library
+ * calls the recv of this file, which passes on all other sockets. tls.c does this for TLS, with
+ * gnutls_record_recv. If the library read in another way, an exchange would see a request that the
+ * front has not passed on, and refuse it.
  */
 #undef _FORTIFY_SOURCE /* its headers define recv, too, as an inline function */
 
@@ -18,8 +16,8 @@
 
 enum { MAX_FDS = 1 << 20 };
 
-/* By descriptor; NULL for sockets of others. Set and cleared by the thread that owns the
-   connection, while the socket is open. */
+/* By descriptor; NULL for other sockets. The connection's thread sets and clears an entry while the
+   socket is open. */
 static lx_front *_Atomic fronts[MAX_FDS];
 
 bool lx_recv_attach(int fd, lx_front *front)
@@ -40,8 +38,8 @@ lx_front *lx_recv_front(int fd)
     return fd >= 0 && fd < MAX_FDS ? atomic_load(&fronts[fd]) : NULL;
 }
 
-/* Reads until there is as much as the library wants, or the socket has no more: the library
-   takes less than it wanted for a sign of that, and waits for the next event. */
+/* Reads until the library has all the bytes that it wants, or the socket has no more. If the
+   library gets fewer bytes, it waits for the next event. */
 ssize_t lx_recv_through(lx_front *f, const lx_recv_source *source, char *to, size_t max)
 {
     size_t n = lx_front_take(f, to, max);
@@ -50,11 +48,14 @@ ssize_t lx_recv_through(lx_front *f, const lx_recv_source *source, char *to, siz
         ssize_t got = source->read(source->from, block, sizeof block);
         if (got <= 0)
             return n > 0 ? (ssize_t)n : got;
-        if (!lx_front_add(f, block, (size_t)got))
-            return source->failed(source->from);
+        if (!lx_front_add(f, block, (size_t)got)) {
+            errno = ENOMEM;
+            return source->failed;
+        }
         n += lx_front_take(f, to + n, max - n);
     }
-    return n > 0 ? (ssize_t)n : source->again(source->from);
+    errno = EAGAIN;
+    return n > 0 ? (ssize_t)n : source->again;
 }
 
 /* --- plain --- */
@@ -64,26 +65,11 @@ static ssize_t read_socket(const void *from, char *to, size_t max)
     return recvfrom(*(const int *)from, to, max, 0, NULL, NULL);
 }
 
-static ssize_t again(const void *from)
-{
-    (void)from;
-    errno = EAGAIN;
-    return -1;
-}
-
-static ssize_t failed(const void *from)
-{
-    (void)from;
-    errno = ENOMEM;
-    return -1;
-}
-
 ssize_t recv(int fd, void *to, size_t max, int flags)
 {
     lx_front *f = lx_recv_front(fd);
     if (f == NULL || f->within_tls || flags != 0) /* the library's own reads have no flags */
         return recvfrom(fd, to, max, flags, NULL, NULL);
-    const lx_recv_source source = {
-        .from = &fd, .read = read_socket, .again = again, .failed = failed};
+    const lx_recv_source source = {&fd, read_socket, .again = -1, .failed = -1};
     return lx_recv_through(f, &source, to, max);
 }

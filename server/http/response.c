@@ -1,11 +1,11 @@
 /*
- * From lx_response to the library's response objects. Headers that belong to every answer are added
- * here: the request id, nosniff, and Connection: close once the server drains (the library goes on
- * serving idle keep-alive connections after it stopped listening).
+ * From lx_response to the library's response objects, with the headers of every answer: the request
+ * id, nosniff, and Connection: close once the server drains. (After it stops listening, the library
+ * still serves idle keep-alive connections.)
  *
  * The reader of a stream runs in the connection's thread. Without data it must suspend the
- * connection, or the library calls it in a busy loop; whether there is data is decided under the
- * exchange lock together with the suspension, so that no wake is lost in between.
+ * connection, or the library calls it in a busy loop. It looks for data and suspends under the
+ * exchange lock, so that no wake is lost in between.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -73,48 +73,35 @@ static bool add_headers(struct MHD_Response *m, const lx_response *rs, const lx_
     return ok && (!close || add(m, "Connection", "close"));
 }
 
-static void count(lx_http *h, int status)
+/* Takes the library's response. */
+static enum MHD_Result send_response(lx_exchange *ex, const lx_response *rs, struct MHD_Response *m,
+                                     bool close)
 {
-    if (status >= 100 && status < 600)
-        atomic_fetch_add(&h->responses[status / 100], 1);
-}
-
-enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close)
-{
+    lx_http *h = ex->http;
+    enum MHD_Result result = MHD_NO;
     ex->phase = LX_EXCHANGE_SENDING;
     ex->status = rs->status;
-    struct MHD_Response *m =
-        rs->body != NULL
-            ? MHD_create_response_from_buffer(rs->body_bytes, rs->body, MHD_RESPMEM_MUST_FREE)
-            : MHD_create_response_from_buffer(rs->body_bytes, (void *)(uintptr_t)rs->static_body,
-                                              MHD_RESPMEM_PERSISTENT);
-    if (m == NULL) {
-        free(rs->body);
-        return MHD_NO;
-    }
-    enum MHD_Result result = MHD_NO;
-    if (add_headers(m, rs, &ex->pass, ex->id, close || atomic_load(&ex->http->draining))) {
+    if (add_headers(m, rs, &ex->pass, ex->id, close || atomic_load(&h->draining))) {
         result = MHD_queue_response(ex->connection, (unsigned)rs->status, m);
-        count(ex->http, rs->status);
+        if (rs->status >= 100 && rs->status < 600)
+            atomic_fetch_add(&h->responses[rs->status / 100], 1);
     }
     MHD_destroy_response(m);
     return result;
 }
 
-/* Moves made bytes to the library; 0 when there are none. */
-static size_t give(lx_exchange *ex, char *buf, size_t max)
+enum MHD_Result lx_http_queue(lx_exchange *ex, lx_response *rs, bool close)
 {
-    size_t n = ex->out.length - ex->out_read;
-    if (n > max)
-        n = max;
-    if (n == 0)
-        return 0;
-    memcpy(buf, ex->out.data + ex->out_read, n);
-    ex->out_read += n;
-    if (ex->out_read == ex->out.length)
-        ex->out.length = ex->out_read = 0;
-    atomic_store(&ex->last_sent_ns, lx_now_ns());
-    return n;
+    struct MHD_Response *m =
+        rs->body != NULL
+            ? MHD_create_response_from_buffer(rs->body_bytes, rs->body, MHD_RESPMEM_MUST_FREE)
+            : MHD_create_response_from_buffer(rs->body_bytes, (void *)(uintptr_t)rs->static_body,
+                                              MHD_RESPMEM_PERSISTENT);
+    if (m != NULL)
+        return send_response(ex, rs, m, close);
+    ex->status = rs->status;
+    free(rs->body);
+    return MHD_NO;
 }
 
 bool lx_http_pull(lx_exchange *ex)
@@ -127,10 +114,9 @@ bool lx_http_pull(lx_exchange *ex)
 }
 
 /* The library (0.9.75) closes the connection of a stream that fails, or ends in HTTP/1.0, but frees
-   it only when it looks at it once more. That has no cause here: a connection that was suspended is
-   not in the library's epoll, and the list of timeouts is read from its oldest entry to the first
-   that is not late, which any idle connection can be. Connections with a timeout of their own are
-   all looked at in each turn, so the closed one is moved there. */
+   it only when it looks at it again. Nothing makes it look: a connection that was suspended is not
+   in its epoll, and it reads the list of timeouts only up to the first entry that is not late. But
+   in each turn it looks at all connections with an own timeout, so the closed one gets one. */
 static ssize_t end_stream(const lx_exchange *ex, ssize_t end)
 {
     unsigned own_s = ex->http->options.idle_timeout_s == 1 ? 2 : 1; /* differs from the others' */
@@ -139,7 +125,7 @@ static ssize_t end_stream(const lx_exchange *ex, ssize_t end)
     return end;
 }
 
-/* The rest cannot be made: says so, which needs no memory, and ends. */
+/* Ends a stream whose rest cannot be made with its failure text, which needs no memory. */
 static ssize_t give_up(lx_exchange *ex, char *buf, size_t max)
 {
     size_t n = ex->deferred.failure == NULL ? 0 : strlen(ex->deferred.failure);
@@ -157,9 +143,11 @@ static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
     (void)pos;
     lx_exchange *ex = cls;
     for (;;) {
-        size_t n = give(ex, buf, max);
-        if (n > 0)
+        size_t n = lx_take_bytes(&ex->out, &ex->out_read, buf, max);
+        if (n > 0) {
+            atomic_store(&ex->last_sent_ns, lx_now_ns());
             return (ssize_t)n;
+        }
         if (ex->ended)
             return end_stream(ex, MHD_CONTENT_READER_END_OF_STREAM);
         if (lx_exchange_is_left(ex))
@@ -184,16 +172,7 @@ enum MHD_Result lx_http_queue_stream(lx_exchange *ex, lx_response *rs)
     if (m == NULL)
         return MHD_NO;
     lx_exchange_ref(ex);
-    if (!add_headers(m, rs, &ex->pass, ex->id, atomic_load(&ex->http->draining))) {
-        MHD_destroy_response(m);
-        return MHD_NO;
-    }
-    ex->phase = LX_EXCHANGE_SENDING;
-    ex->status = rs->status;
     atomic_store(&ex->last_sent_ns, lx_now_ns());
     atomic_store(&ex->streaming, true);
-    enum MHD_Result result = MHD_queue_response(ex->connection, (unsigned)rs->status, m);
-    MHD_destroy_response(m);
-    count(ex->http, rs->status);
-    return result;
+    return send_response(ex, rs, m, false);
 }

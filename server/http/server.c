@@ -1,11 +1,13 @@
 /*
  * Start and stop of the HTTP server.
  *
- * libmicrohttpd runs a pool of threads, each with an epoll of its own; the watcher (watch.c)
- * adds what it lacks, and the workers (workers.c) do what requests ask for. Order of the end, as a
- * suspended connection at MHD_stop_daemon aborts the process: stop listening, let answers finish,
- * mark the server as stopping (nothing is suspended from then on), let workers end what they have
- * begun, resume what is suspended, stop the library, stop the watcher.
+ * libmicrohttpd runs a pool of threads, each with an epoll of its own. The watcher (watch.c) sees
+ * the events that the library misses, and the workers (workers.c) carry out requests. A suspended
+ * connection at MHD_stop_daemon aborts the process. So the server stops in this order:
+ *   - stop listening, and let answers finish
+ *   - mark the server as stopping; no connection is suspended from then on
+ *   - let workers end their turns, and resume suspended connections
+ *   - stop the library, then the watcher
  */
 #include "server/http/server.h"
 
@@ -41,21 +43,19 @@ static void open_connection(lx_http *h, struct MHD_Connection *connection, void 
         return; /* its first request will be refused */
     conn->http = h;
     conn->fd = info->connect_fd;
-    if (!lx_watch_open(&h->watch, conn, lx_now_ns() + h->options.read_timeout_s * LX_NS_PER_S)) {
-        free(conn);
-        *context = NULL;
-        return;
-    }
     lx_front_init(&conn->front, &h->options.limits);
     conn->front.within_tls = h->options.tls_key != NULL;
-    if (!lx_recv_attach(conn->fd, &conn->front)) {
-        lx_watch_close(&h->watch, conn);
-        free(conn);
-        *context = NULL;
+    bool attached = lx_recv_attach(conn->fd, &conn->front);
+    if (attached &&
+        lx_watch_open(&h->watch, conn, lx_now_ns() + h->options.read_timeout_s * LX_NS_PER_S)) {
+        conn->tls = lx_http_tls_attach(h, connection);
+        atomic_fetch_add(&h->n_connections, 1);
         return;
     }
-    conn->tls = lx_http_tls_attach(h, connection);
-    atomic_fetch_add(&h->n_connections, 1);
+    if (attached)
+        lx_recv_detach(conn->fd);
+    free(conn);
+    *context = NULL;
 }
 
 static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
@@ -98,45 +98,47 @@ static size_t unescape(void *cls, struct MHD_Connection *connection, char *s)
     return (size_t)(out - s);
 }
 
-/* TLS 1.2 and 1.3. */
-static void tls_options(const lx_http_options *o, struct MHD_OptionItem *items)
-{
-    static const char versions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
-    const struct {
-        enum MHD_OPTION option;
-        const char *text;
-    } pairs[] = {{MHD_OPTION_HTTPS_MEM_CERT, o->tls_certificate},
-                 {MHD_OPTION_HTTPS_MEM_KEY, o->tls_key},
-                 {MHD_OPTION_HTTPS_PRIORITIES, versions}};
-    for (int i = 0; i < 3; i++)
-        items[i] = (struct MHD_OptionItem){.option = pairs[i].option,
-                                           .ptr_value = (void *)(uintptr_t)pairs[i].text};
-    items[3] = (struct MHD_OptionItem){.option = MHD_OPTION_END};
-}
-
-static lx_status start_daemon(lx_http *h, int listen_fd, lx_error *err)
+static lx_status start_daemon(lx_http *h, lx_error *err)
 {
     const lx_http_options *o = &h->options;
     if (!lx_http_tls_find_recv())
         return lx_fail(err, LX_ERR_INTERNAL, NULL, "GnuTLS has no gnutls_record_recv");
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-    struct MHD_OptionItem tls[4] = {{.option = MHD_OPTION_END}};
-    if (o->tls_key != NULL) {
-        flags |= MHD_USE_TLS;
-        tls_options(o, tls);
-    }
+    static const char versions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
+    bool has_tls = o->tls_key != NULL;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
+                     (has_tls ? MHD_USE_TLS : 0U);
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)o->tls_certificate},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)o->tls_key},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)versions},
+        {MHD_OPTION_END, 0, NULL}};
     h->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, lx_exchange_on_call, h, MHD_OPTION_EXTERNAL_LOGGER, log_library, NULL,
-        MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_LISTEN_SOCKET, listen_fd,
+        MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_LISTEN_SOCKET, h->listener,
         MHD_OPTION_THREAD_POOL_SIZE, (unsigned)(o->n_threads > 1 ? o->n_threads : 0),
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)o->idle_timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)LX_HTTP_MEMORY_BYTES, MHD_OPTION_NOTIFY_COMPLETED, lx_exchange_on_completed, h,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        (unsigned)o->max_per_address, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+        (unsigned)o->max_per_address, MHD_OPTION_ARRAY, has_tls ? tls : &tls[3], MHD_OPTION_END);
     if (h->daemon == NULL)
         return lx_fail(err, LX_ERR_IO, NULL, "cannot start the HTTP threads");
+    h->listener = MHD_INVALID_SOCKET; /* it is the daemon's */
     return LX_OK;
+}
+
+/* Frees the server, whose threads have ended. */
+static void end(lx_http *h, bool had_workers)
+{
+    if (h->listener != MHD_INVALID_SOCKET)
+        (void)close(h->listener);
+    if (h->watch.started)
+        lx_watch_stop(&h->watch);
+    if (had_workers)
+        lx_workers_fini(&h->workers);
+    lx_http_tls_free(h);
+    lx_shares_fini(&h->shares);
+    free(h);
 }
 
 lx_status lx_http_start(const lx_http_options *options, lx_http **out, lx_error *err)
@@ -148,7 +150,6 @@ lx_status lx_http_start(const lx_http_options *options, lx_http **out, lx_error 
     h->listener = MHD_INVALID_SOCKET;
     if (getrandom(&h->id_prefix, sizeof h->id_prefix, 0) != (ssize_t)sizeof h->id_prefix)
         h->id_prefix = (uint64_t)lx_now_ns();
-    int fd = -1;
     lx_shares_init(&h->shares, options->bodies);
     (void)pthread_mutex_init(&h->tls_lock, NULL); /* cannot fail without attributes */
     lx_status st = LX_OK;
@@ -161,24 +162,16 @@ lx_status lx_http_start(const lx_http_options *options, lx_http **out, lx_error 
                               err);
     bool works = st == LX_OK;
     if (st == LX_OK)
-        st = lx_http_listen(options->host, options->port, &fd, &h->port, err);
+        st = lx_http_listen(options->host, options->port, &h->listener, &h->port, err);
     if (st == LX_OK)
-        st = start_daemon(h, fd, err);
+        st = start_daemon(h, err);
     if (st == LX_OK) {
         *out = h;
         return LX_OK;
     }
-    if (fd >= 0)
-        (void)close(fd);
-    if (works) {
+    if (works)
         lx_workers_stop(&h->workers);
-        lx_workers_fini(&h->workers);
-    }
-    if (h->watch.started)
-        lx_watch_stop(&h->watch);
-    lx_http_tls_free(h);
-    lx_shares_fini(&h->shares);
-    free(h);
+    end(h, works);
     return st;
 }
 
@@ -203,7 +196,7 @@ void lx_http_quiesce(lx_http *h)
     if (atomic_exchange(&h->draining, true))
         return;
     /* The socket listens no more but stays open until the daemon has stopped: its threads may still
-       be taking it out of what they wait for, and the library ends the process when that fails. */
+       be taking it out of their epoll, and the library ends the process if that fails. */
     h->listener = MHD_quiesce_daemon(h->daemon);
     if (h->listener != MHD_INVALID_SOCKET)
         (void)shutdown(h->listener, SHUT_RDWR);
@@ -223,11 +216,5 @@ void lx_http_stop(lx_http *h)
     lx_workers_stop(&h->workers);
     lx_watch_each(&h->watch, lx_exchange_kill);
     MHD_stop_daemon(h->daemon);
-    if (h->listener != MHD_INVALID_SOCKET)
-        (void)close(h->listener);
-    lx_watch_stop(&h->watch);
-    lx_workers_fini(&h->workers);
-    lx_http_tls_free(h);
-    lx_shares_fini(&h->shares);
-    free(h);
+    end(h, true);
 }

@@ -1,13 +1,13 @@
 /*
  * The HTTP server: sockets, limits and timing, with handlers that see plain structs.
  *
- * A handler gets a whole request and either answers at once (status, headers, body) or hands over
- * a `deferred` object whose content comes later: a whole response when it is ready, or a stream
- * read piece by piece. The maker of the content calls request->wake when there is more; the
- * server suspends the connection in between, so that a waiting request costs no thread. Handlers
- * and whole answers are made by workers, so that the threads of connections only move bytes.
+ * A handler gets a whole request. It answers at once (status, headers, body), or hands over a
+ * `deferred` object for a later answer: a whole response, or a stream that is read piece by piece.
+ * The maker of the content calls request->wake when there is more. The server suspends the
+ * connection in between, so a waiting request costs no thread. Workers call handlers and make whole
+ * answers, so the threads of connections only move bytes.
  *
- * A client that leaves while its answer is pending is noticed at once and `cancel` is called.
+ * If a client leaves while its answer is pending, the server calls `cancel` at once.
  */
 #ifndef LINNET_SERVER_HTTP_SERVER_H
 #define LINNET_SERVER_HTTP_SERVER_H
@@ -23,14 +23,12 @@
 
 enum { LX_MAX_RESPONSE_HEADERS = 8, LX_MAX_REQUEST_ID = 64 };
 
-struct lx_owner;
-
-/* Borrowed by the handler during its call, but wake and wake_context: those stay valid until
-   `release` of the deferred object has returned. */
+/* Borrowed by the handler during its call. But wake and wake_context stay valid until `release` of
+   the deferred object has returned. */
 typedef struct lx_request {
     const char *method; /* "POST" */
     const char *path;   /* decoded, without the query */
-    const char *tail; /* path from what a route's "*" stands for on, or ""; by lx_routes_dispatch */
+    const char *tail;   /* the path from a route's "*" on, or ""; by lx_routes_dispatch */
     const char *content_type, *if_none_match, *accept, *host; /* "" when absent */
     bool https; /* the client speaks TLS, with this server or, as it says, with a proxy before it */
     /* The value of an argument in the query, NULL when absent; valid during the handler's call. */
@@ -42,8 +40,8 @@ typedef struct lx_request {
     lx_client client;            /* as admit said */
     void (*wake)(void *context); /* any thread; must not be called after release */
     void *wake_context;
-    const struct lx_owner *owner; /* of its states, as `admit` says; lives as long as the server */
-    bool admin;                   /* may act on the whole server */
+    const lx_owner *owner; /* of its states, as `admit` says; lives as long as the server */
+    bool admin;            /* may act on the whole server */
 } lx_request;
 
 typedef struct lx_response_header {
@@ -53,21 +51,21 @@ typedef struct lx_response_header {
 
 struct lx_response;
 
-/* An answer that is still being made. `advance`, `is_done` and `finish` serve a whole answer,
-   `pull` a stream; the latter is used when it is not NULL. `finish` may hand over once more, to
-   another deferred object; the first one is released with the last. */
+/* An answer that is still being made: a stream by `pull` if that is not NULL, else a whole answer
+   by `advance`, `is_done` and `finish`. `finish` may hand over once, to another deferred object;
+   the server releases both together. */
 typedef struct lx_deferred {
     void *context; /* NULL: there is no deferred object */
-    /* After every wake: does what needs no waiting. NULL: there is nothing to do. */
+    /* After every wake: does the work that needs no waiting. May be NULL. */
     void (*advance)(void *context);
     bool (*is_done)(const void *context); /* `finish` may be called; asking changes nothing */
     void (*finish)(void *context, struct lx_response *rs);
-    /* Appends what is there now, possibly nothing. True when that was the end. */
+    /* Appends the bytes that are there now, possibly none. True at the end. */
     bool (*pull)(void *context, lx_buffer *out);
     bool costly;                    /* pulls may take milliseconds: workers make them, too */
     void (*cancel)(void *context);  /* any thread, more than once, also after the end; or NULL */
     void (*release)(void *context); /* once, last; no wake may come after it has returned */
-    const char *ping;               /* static; sent in a silent stream, NULL for none */
+    const char *ping;               /* static; sent in a silent stream, or NULL */
     const char *failure; /* static; ends a stream whose rest cannot be made, NULL: it is cut */
     int64_t deadline_ns; /* lx_now_ns() time by which the client must have read it all */
 } lx_deferred;
@@ -85,23 +83,23 @@ typedef struct lx_response {
 
 /* Adds a header; the value is cut at 255 bytes. More than the maximum are dropped. */
 void lx_response_add(lx_response *rs, const char *name, const char *fmt, ...) LX_PRINTF(3, 4);
-/* Moves the buffer's content into the response; when the buffer failed 503 with the error envelope,
-   which needs no memory. */
+/* Moves the buffer's content into the response. If the buffer has failed, the response is a 503
+   with the error envelope, which needs no memory. */
 void lx_response_take(lx_response *rs, int status, const char *content_type, lx_buffer *body);
 
-/* What is known of a request before its body is read; borrowed for the call. */
+/* A request before its body is read; borrowed for the call. */
 typedef struct lx_request_head {
     const char *method, *path;
     const char *host, *authorization, *origin, *fetch_site; /* "" when absent */
     bool asks_for_method;                                   /* has Access-Control-Request-Method */
 } lx_request_head;
 
-/* What `admit` says of a request it lets in, or refuses. */
+/* The decision of `admit` on a request. */
 typedef struct lx_pass {
-    void *ticket;     /* for `leave` */
-    lx_client client; /* for the handler */
-    const char *who;  /* for the log, lives as long as the server; NULL: an unknown client */
-    const struct lx_owner *owner; /* for the request, as is `admin` */
+    void *ticket;          /* for `leave` */
+    lx_client client;      /* for the handler */
+    const char *who;       /* for the log, lives as long as the server; NULL: an unknown client */
+    const lx_owner *owner; /* for the request, as is `admin` */
     bool admin;
     const char *allow_origin; /* Access-Control-Allow-Origin, lives as long; NULL: none */
     bool vary_origin;         /* the answer depends on the Origin header */
@@ -120,15 +118,15 @@ typedef struct lx_http_options {
     int32_t idle_timeout_s; /* silence on a connection */
     int32_t read_timeout_s; /* for a request's head, and again for its body, in all */
     int64_t wait_ns;        /* for a worker, after which the request is refused */
-    int32_t ping_s;         /* silence in a stream before a comment is sent, 0: never */
+    int32_t ping_s;         /* silence in a stream before a ping, 0: never */
     lx_body_limits limits;
     lx_budget *bodies; /* bytes of bodies that are being read; see shares.h */
-    /* Lets a request in, before its body is read; or answers it. NULL: all are let in. */
+    /* Lets a request in before its body is read, or answers it. NULL: lets all in. */
     bool (*admit)(void *context, const lx_request_head *head, lx_pass *pass, lx_response *rs);
-    void (*leave)(void *context, lx_pass *pass); /* its answer is over; once a request */
+    void (*leave)(void *context, lx_pass *pass); /* once per request, after its answer */
     void *access;                                /* context of the two */
-    /* Whether a request without a body is answered at once and at next to no cost: then its
-       connection's thread calls the handler, behind no other request's work. NULL: none is. */
+    /* Whether a request without a body costs next to nothing. Then its connection's thread calls
+       the handler, so it does not wait for other requests' work. NULL: none does. */
     bool (*is_quick)(const char *method, const char *path);
     /* By one of n_threads workers, but for quick ones; clients take turns, by their keys. */
     void (*handle)(void *context, const lx_request *rq, lx_response *rs);
@@ -151,16 +149,16 @@ typedef struct lx_http lx_http;
 lx_status lx_http_start(const lx_http_options *options, lx_http **out, lx_error *err) LX_MUST_USE;
 int32_t lx_http_port(const lx_http *h);
 lx_http_stats lx_http_get_stats(lx_http *h);
-/* Another certificate and key for connections that begin from now on, of a server that has TLS; any
-   thread. PEM texts, not kept. LX_ERR_INVALID when they do not belong together: then the old ones
-   stay. */
+/* Gives connections that begin from now on another certificate and key, if the server has TLS. PEM
+   texts, not kept. LX_ERR_INVALID: they do not belong together, and the old ones stay. Any thread.
+ */
 lx_status lx_http_renew_tls(lx_http *h, const char *certificate, const char *key,
                             lx_error *err) LX_MUST_USE;
 /* Closes the listening socket; open connections are closed after their answer from now on. */
 void lx_http_quiesce(lx_http *h);
-/* Cancels every pending answer; the clients still get what `finish` or `pull` then say. */
+/* Cancels every pending answer. The clients still get the ends that `finish` or `pull` make. */
 void lx_http_cancel_all(lx_http *h);
-/* Drops what is left and frees the server. NULL is allowed. */
+/* Drops the remaining connections and frees the server. NULL is allowed. */
 void lx_http_stop(lx_http *h);
 
 #endif

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/lock.h"
+
 enum { NETWORK_BYTES = 8 }; /* of an IPv6 address */
 
 static const uint8_t MAPPED[12] = {[10] = 0xff, [11] = 0xff}; /* IPv4 in IPv6, RFC 4291 */
@@ -39,19 +41,12 @@ void lx_shares_fini(lx_shares *s)
     (void)pthread_mutex_destroy(&s->lock);
 }
 
-/* Under the lock. */
-static lx_share *find(const lx_shares *s, const lx_body_owner *owner)
-{
-    for (lx_share *share = s->first; share != NULL; share = share->next)
-        if (memcmp(&share->owner, owner, sizeof *owner) == 0)
-            return share;
-    return NULL;
-}
-
 lx_share *lx_shares_join(lx_shares *s, const lx_body_owner *owner)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    lx_share *share = find(s, owner);
+    LX_HOLD(&s->lock);
+    lx_share *share = s->first;
+    while (share != NULL && memcmp(&share->owner, owner, sizeof *owner) != 0)
+        share = share->next;
     if (share == NULL && (share = calloc(1, sizeof *share)) != NULL) {
         memcpy(&share->owner, owner, sizeof *owner);
         share->next = s->first;
@@ -59,63 +54,48 @@ lx_share *lx_shares_join(lx_shares *s, const lx_body_owner *owner)
     }
     if (share != NULL)
         share->n_bodies++;
-    (void)pthread_mutex_unlock(&s->lock);
     return share;
 }
 
-/* Under the lock: without what the parsing of bodies holds for a moment. */
+/* Under the lock, without the bytes that the parsing of bodies holds for a moment. */
 static bool is_allowed(const lx_shares *s, const lx_share *share, int64_t bytes)
 {
     int64_t others = s->bytes - share->bytes;
     return share->bytes + bytes <= (atomic_load(&s->budget->limit) - others) / 2;
 }
 
-static void count_refusal(lx_shares *s)
-{
-    atomic_fetch_add(&s->budget->refused, 1);
-}
-
 bool lx_shares_have(lx_shares *s, const lx_share *share, int64_t bytes)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    bool have = is_allowed(s, share, bytes);
-    (void)pthread_mutex_unlock(&s->lock);
-    have = have && bytes <= atomic_load(&s->budget->limit) - atomic_load(&s->budget->used);
-    if (!have)
-        count_refusal(s);
+    LX_HOLD(&s->lock);
+    bool have = is_allowed(s, share, bytes) &&
+                bytes <= atomic_load(&s->budget->limit) - atomic_load(&s->budget->used);
+    atomic_fetch_add(&s->budget->refused, !have);
     return have;
 }
 
 bool lx_shares_take(lx_shares *s, lx_share *share, int64_t bytes)
 {
-    (void)pthread_mutex_lock(&s->lock);
+    LX_HOLD(&s->lock);
     bool allowed = is_allowed(s, share, bytes);
-    bool taken = allowed && lx_budget_try(s->budget, bytes); /* which counts its own refusals */
-    if (taken) {
-        share->bytes += bytes;
-        s->bytes += bytes;
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-    if (!allowed)
-        count_refusal(s);
-    return taken;
+    atomic_fetch_add(&s->budget->refused, !allowed);
+    if (!allowed || !lx_budget_try(s->budget, bytes)) /* which counts its own refusals */
+        return false;
+    share->bytes += bytes;
+    s->bytes += bytes;
+    return true;
 }
 
 void lx_shares_leave(lx_shares *s, lx_share *share, int64_t bytes)
 {
     lx_budget_release(s->budget, bytes);
-    (void)pthread_mutex_lock(&s->lock);
+    LX_HOLD(&s->lock);
     share->bytes -= bytes;
     s->bytes -= bytes;
-    share->n_bodies--;
-    bool over = share->n_bodies == 0;
-    if (over) {
-        lx_share **at = &s->first;
-        while (*at != share)
-            at = &(*at)->next;
-        *at = share->next;
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-    if (over)
-        free(share);
+    if (--share->n_bodies > 0)
+        return;
+    lx_share **at = &s->first;
+    while (*at != share)
+        at = &(*at)->next;
+    *at = share->next;
+    free(share);
 }

@@ -2,9 +2,9 @@
  * How much of the budget of bodies each client holds, so that no client can hold all of it.
  *
  * A client is its API key, or its address where the request has no key. A client's bodies may hold
- * half of the bytes that the bodies of other clients leave, so a client that sends large bodies
- * slowly leaves room for the small bodies of all others. Bytes for parsing are not counted here:
- * they are held for the time of one handler only. Thread: any.
+ * half of the bytes that the bodies of other clients leave. So a client that sends large bodies
+ * slowly leaves room for the small bodies of other clients. Bytes for parsing are not counted,
+ * because one handler holds them only for a moment. Thread: any.
  */
 #ifndef LINNET_SERVER_HTTP_SHARES_H
 #define LINNET_SERVER_HTTP_SHARES_H

@@ -1,9 +1,9 @@
 /*
  * Certificate and key, which can be renewed while the server runs.
  *
- * The HTTP library reads a pair once, at its start, and gives it to every connection. So each new
- * connection gets ours instead, before its handshake: the newest pair, counted, so that one that
- * was replaced is freed with the last connection that began under it.
+ * The HTTP library reads a pair once, at its start, and gives it to every connection. So this file
+ * gives each new connection the newest pair instead, before its handshake. Pairs are counted, so a
+ * replaced pair is freed with the last connection that began under it.
  */
 #include <dlfcn.h>
 #include <gnutls/gnutls.h>
@@ -27,7 +27,7 @@ static gnutls_datum_t datum(const char *text)
     return (gnutls_datum_t){.data = p.out, .size = (unsigned)strlen(text)};
 }
 
-static void unref(lx_tls_pair *pair)
+void lx_http_tls_detach(lx_tls_pair *pair)
 {
     if (pair == NULL || atomic_fetch_sub(&pair->refs, 1) != 1)
         return;
@@ -48,7 +48,7 @@ static lx_status new_pair(const char *certificate, const char *key, lx_tls_pair 
     int rc = gnutls_certificate_set_x509_key_mem(pair->credentials, &cert_text, &key_text,
                                                  GNUTLS_X509_FMT_PEM);
     if (rc < 0) {
-        unref(pair);
+        lx_http_tls_detach(pair);
         return lx_fail(err, LX_ERR_INVALID, "tls-cert",
                        "--tls-cert and --tls-key are not a certificate and its key: %s",
                        gnutls_strerror(rc));
@@ -67,7 +67,7 @@ lx_status lx_http_renew_tls(lx_http *h, const char *certificate, const char *key
     lx_tls_pair *before = h->tls;
     h->tls = pair;
     (void)pthread_mutex_unlock(&h->tls_lock);
-    unref(before);
+    lx_http_tls_detach(before);
     return LX_OK;
 }
 
@@ -88,22 +88,17 @@ lx_tls_pair *lx_http_tls_attach(lx_http *h, struct MHD_Connection *connection)
     if (rc == 0)
         return pair;
     lx_log(LX_LOG_WARN, "a connection gets the first certificate: %s", gnutls_strerror(rc));
-    unref(pair);
+    lx_http_tls_detach(pair);
     return NULL;
-}
-
-void lx_http_tls_detach(lx_tls_pair *pair)
-{
-    unref(pair);
 }
 
 void lx_http_tls_free(lx_http *h)
 {
-    unref(h->tls);
+    lx_http_tls_detach(h->tls);
     (void)pthread_mutex_destroy(&h->tls_lock);
 }
 
-/* --- what the library reads (see recv.c) --- */
+/* --- the library's reads (see recv.c) --- */
 
 typedef ssize_t (*recv_function)(gnutls_session_t session, void *data, size_t size);
 
@@ -120,18 +115,6 @@ static ssize_t read_record(const void *from, char *to, size_t max)
     return real_recv(*(const gnutls_session_t *)from, to, max);
 }
 
-static ssize_t again(const void *from)
-{
-    (void)from;
-    return GNUTLS_E_AGAIN;
-}
-
-static ssize_t failed(const void *from)
-{
-    (void)from;
-    return GNUTLS_E_MEMORY_ERROR;
-}
-
 /* Called by the library for its connections, and by `linnet health` for its own. */
 ssize_t gnutls_record_recv(gnutls_session_t session, void *data, size_t size)
 {
@@ -140,7 +123,6 @@ ssize_t gnutls_record_recv(gnutls_session_t session, void *data, size_t size)
         return GNUTLS_E_INTERNAL_ERROR;
     if (f == NULL)
         return real_recv(session, data, size);
-    const lx_recv_source source = {
-        .from = &session, .read = read_record, .again = again, .failed = failed};
+    const lx_recv_source source = {&session, read_record, GNUTLS_E_AGAIN, GNUTLS_E_MEMORY_ERROR};
     return lx_recv_through(f, &source, data, size);
 }

@@ -1,22 +1,17 @@
 /*
- * The life of an exchange: its references, and who acts next. An exchange is with a worker, or
- * waits for a wake, or its connection's thread has it.
+ * The life of an exchange: its references, and whose turn it is. A worker has the exchange, or its
+ * connection's thread has it, or it waits for a wake.
  *
- * `busy` says that a worker has the exchange, or will. Meanwhile the connection stays suspended
- * whatever happens, since the worker reads what belongs to it: the head and the body. Resuming a
- * connection that is not suspended, or that has completed, is undefined, so both are checked under
- * the exchange lock; the library never frees a suspended connection.
+ * While an exchange is `busy`, a worker has it or will get it. The connection then stays suspended,
+ * since the worker reads its head and body, and the library never frees a suspended connection. To
+ * resume a connection that is not suspended, or has completed, is undefined, so both are checked
+ * under the exchange lock.
  */
 #include <stdlib.h>
 
 #include "server/http/internal.h"
 
 /* --- references --- */
-
-void lx_exchange_ref(lx_exchange *ex)
-{
-    atomic_fetch_add(&ex->refs, 1);
-}
 
 void lx_exchange_free_body(lx_exchange *ex)
 {
@@ -58,7 +53,8 @@ static void resume_locked(lx_exchange *ex)
     }
 }
 
-/* Under the exchange lock: to the workers; when they have ended, to the connection's thread. */
+/* Under the exchange lock: gives the exchange to the workers or, when they have ended, to the
+   connection's thread. */
 static void give_locked(lx_exchange *ex)
 {
     ex->busy = true;
@@ -74,13 +70,12 @@ static void give_locked(lx_exchange *ex)
 void lx_exchange_wake(void *context)
 {
     lx_exchange *ex = context;
-    (void)pthread_mutex_lock(&ex->lock);
+    LX_HOLD(&ex->lock);
     ex->woken = true;
     if (!ex->working)
         resume_locked(ex);
     else if (!ex->busy && !ex->left)
         give_locked(ex);
-    (void)pthread_mutex_unlock(&ex->lock);
 }
 
 void lx_exchange_cancel(lx_exchange *ex)
@@ -92,56 +87,65 @@ void lx_exchange_cancel(lx_exchange *ex)
         deferred.cancel(deferred.context);
 }
 
-void lx_exchange_kill(lx_exchange *ex)
+static void leave(lx_exchange *ex, bool worker_ended)
 {
-    (void)pthread_mutex_lock(&ex->lock);
+    LX_HOLD(&ex->lock);
+    ex->busy = ex->busy && !worker_ended;
     ex->left = true;
     resume_locked(ex);
-    (void)pthread_mutex_unlock(&ex->lock);
+}
+
+void lx_exchange_kill(lx_exchange *ex)
+{
+    leave(ex, false);
     lx_exchange_cancel(ex);
+}
+
+void lx_exchange_drop(lx_exchange *ex)
+{
+    leave(ex, true);
+    lx_exchange_unref(ex);
+}
+
+/* Under the exchange lock: suspends the connection until a worker has done its part (works), or
+   until a wake. False: the client left, the server stops, or a wake has come already. */
+static bool suspend_locked(lx_exchange *ex, bool works)
+{
+    if (atomic_load(&ex->http->stopping))
+        ex->left = true;
+    if (ex->left || (ex->woken && !works))
+        return false;
+    ex->working |= works;
+    ex->suspended = true;
+    MHD_suspend_connection(ex->connection);
+    return true;
 }
 
 bool lx_exchange_suspend(lx_exchange *ex)
 {
-    (void)pthread_mutex_lock(&ex->lock);
-    if (atomic_load(&ex->http->stopping))
-        ex->left = true;
-    bool suspends = !ex->woken && !ex->left;
-    if (suspends) {
-        ex->suspended = true;
-        MHD_suspend_connection(ex->connection);
-    }
-    (void)pthread_mutex_unlock(&ex->lock);
-    return suspends;
+    LX_HOLD(&ex->lock);
+    return suspend_locked(ex, false);
 }
 
 bool lx_exchange_give(lx_exchange *ex)
 {
-    (void)pthread_mutex_lock(&ex->lock);
-    if (atomic_load(&ex->http->stopping))
-        ex->left = true;
-    bool works = !ex->left;
-    if (works) {
-        ex->working = ex->suspended = true;
-        MHD_suspend_connection(ex->connection);
+    LX_HOLD(&ex->lock);
+    bool suspended = suspend_locked(ex, true);
+    if (suspended)
         give_locked(ex);
-    }
-    (void)pthread_mutex_unlock(&ex->lock);
-    return works;
+    return suspended;
 }
 
 bool lx_exchange_is_left(lx_exchange *ex)
 {
-    (void)pthread_mutex_lock(&ex->lock);
-    bool left = ex->left;
+    LX_HOLD(&ex->lock);
     ex->woken = false;
-    (void)pthread_mutex_unlock(&ex->lock);
-    return left;
+    return ex->left;
 }
 
 bool lx_exchange_end_turn(lx_exchange *ex, const lx_response *rs)
 {
-    (void)pthread_mutex_lock(&ex->lock);
+    LX_HOLD(&ex->lock);
     bool over = rs != NULL || ex->left || !ex->woken;
     if (over)
         ex->busy = false;
@@ -151,16 +155,5 @@ bool lx_exchange_end_turn(lx_exchange *ex, const lx_response *rs)
     }
     if (rs != NULL || ex->left)
         resume_locked(ex);
-    (void)pthread_mutex_unlock(&ex->lock);
     return over;
-}
-
-void lx_exchange_drop(lx_exchange *ex)
-{
-    (void)pthread_mutex_lock(&ex->lock);
-    ex->busy = false;
-    ex->left = true;
-    resume_locked(ex);
-    (void)pthread_mutex_unlock(&ex->lock);
-    lx_exchange_unref(ex);
 }

@@ -1,20 +1,19 @@
 /*
- * The watcher: one thread for what the HTTP library does not notice.
+ * The watcher: one thread for events that the HTTP library does not notice.
  *
- *   - a client that hangs up while its connection is suspended: the library has taken the socket
- *     out of its own epoll by then, so it is in ours, waiting for EPOLLRDHUP
- *   - a client that hangs up in the middle of a request, when its last data and the end arrive as
- *     one event (the library's epoll is edge-triggered and it may not look again)
- *   - a client that sends its head or body, or reads its answer, so slowly that the idle timeout
- *     never fires: every connection has a deadline, at which the socket is shut down
- *   - the rest of a refused request
- *   - a stream that has been silent for so long that a comment keeps the proxies in between awake
- *   - connections without a request that fill the table: the library takes no new ones then, so the
- *     one that is idle for longest is shut down before
+ *   - A client hangs up while its connection is suspended. The library has taken the socket out of
+ *     its own epoll by then, so it is in ours, waiting for EPOLLRDHUP.
+ *   - A client hangs up in the middle of a request, and its last data and the end arrive as one
+ *     event. The library's epoll is edge-triggered, so it may not look again.
+ *   - A client sends its request or reads its answer so slowly that the idle timeout never fires.
+ *     Every connection has a deadline, at which its socket is shut down.
+ *   - The rest of a refused request arrives.
+ *   - A stream has been silent for so long that a proxy may close it. It gets a comment.
+ *   - Connections without a request fill the table, so that the library takes no new ones. The
+ *     connection that is idle for longest is shut down before.
  *
- * Sockets are shut down, never closed here: closing is the library's. An event carries fd and
- * generation, so that an event that was on its way while its fd was closed and reused has no
- * effect.
+ * The watcher only shuts sockets down; the library closes them. An event carries fd and generation,
+ * so an event of an fd that was closed and reused meanwhile has no effect.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,8 +33,8 @@ enum { SPARE = 16 }; /* one in so many connections is kept free */
 
 static const uint64_t stop_key = UINT64_MAX;
 
-/* Under the lock. A peer that has hung up gets what is on its way, not much more: the library may
-   have read the end of the connection together with data and not look again. */
+/* Under the lock. A peer that has hung up has little time left: the library may have read the end
+   of the connection together with data and not look again. */
 static void set_deadline(lx_http_conn *conn, int64_t deadline_ns)
 {
     int64_t soon = lx_now_ns() + HANG_UP_MS * LX_NS_PER_MS;
@@ -45,9 +44,9 @@ static void set_deadline(lx_http_conn *conn, int64_t deadline_ns)
 
 /* --- lingering ---
  *
- * When a request is refused before it has been read, its client is often still sending. Closing the
- * socket then makes the system answer with a reset, which destroys the refusal on its way. So a
- * duplicate of the socket is kept here, read and dropped until the client ends, within limits of
+ * When the server refuses a request before it has read it, the client is often still sending. If
+ * the socket is closed then, the system answers with a reset, which destroys the refusal on its
+ * way. So the watcher reads a duplicate of the socket until the client ends, within limits of
  * number, bytes and time.
  */
 
@@ -62,7 +61,7 @@ static void drop_lingering(lx_watch *w, int32_t i)
 
 void lx_linger_add(lx_watch *w, int fd)
 {
-    (void)pthread_mutex_lock(&w->lock);
+    LX_HOLD(&w->lock);
     int copy = w->n_lingering < LX_MAX_LINGERING ? dup(fd) : -1;
     struct epoll_event e = {.events = EPOLLIN | EPOLLRDHUP,
                             .data.u64 = LX_LINGER_KEY | (uint32_t)copy};
@@ -71,7 +70,6 @@ void lx_linger_add(lx_watch *w, int fd)
             (lx_linger){.fd = copy, .deadline_ns = lx_now_ns() + LINGER_MS * LX_NS_PER_MS};
     else if (copy >= 0)
         (void)close(copy);
-    (void)pthread_mutex_unlock(&w->lock);
 }
 
 /* False when the client has ended or enough was dropped. */
@@ -89,25 +87,20 @@ static bool read_some(lx_linger *l)
 
 static void linger_read(lx_watch *w, uint64_t key)
 {
-    (void)pthread_mutex_lock(&w->lock);
-    for (int32_t i = 0; i < w->n_lingering; i++) {
-        if ((LX_LINGER_KEY | (uint32_t)w->lingering[i].fd) != key)
-            continue;
-        if (!read_some(&w->lingering[i]))
-            drop_lingering(w, i);
-        break;
-    }
-    (void)pthread_mutex_unlock(&w->lock);
+    LX_HOLD(&w->lock);
+    int32_t i = 0;
+    while (i < w->n_lingering && (LX_LINGER_KEY | (uint32_t)w->lingering[i].fd) != key)
+        i++;
+    if (i < w->n_lingering && !read_some(&w->lingering[i]))
+        drop_lingering(w, i);
 }
 
 static void linger_end(lx_watch *w, int64_t now)
 {
-    (void)pthread_mutex_lock(&w->lock);
-    for (int32_t i = w->n_lingering - 1; i >= 0; i--) {
+    LX_HOLD(&w->lock);
+    for (int32_t i = w->n_lingering - 1; i >= 0; i--)
         if (now >= w->lingering[i].deadline_ns)
             drop_lingering(w, i);
-    }
-    (void)pthread_mutex_unlock(&w->lock);
 }
 
 /* --- idle connections; under the lock --- */
@@ -132,9 +125,9 @@ static void begin_idle(lx_watch *w, lx_http_conn *conn)
     w->newest = conn;
 }
 
-/* The oldest idle connections give way, but not to themselves: `new_one` stays, NULL: there is
-   none. A connection whose first request is still on its way gives way only after `answered`, whose
-   request has just ended; NULL: there is none. */
+/* Shuts down the oldest idle connections while there are too many, but not `new_one`. A connection
+   whose first request is still on its way gives way only after `answered`, whose request has just
+   ended. Both may be NULL. */
 static void make_room(lx_watch *w, const lx_http_conn *new_one, lx_http_conn *answered)
 {
     while (w->n_conns - w->n_evicted > w->most && w->oldest != new_one) {
@@ -148,34 +141,32 @@ static void make_room(lx_watch *w, const lx_http_conn *new_one, lx_http_conn *an
     }
 }
 
-/* Notes that the peer hung up. The exchange whose answer it was waiting for, with a reference, or
-   NULL when there is none. */
+/* Notes that the peer hung up. Returns the exchange whose answer it waits for, with a reference, or
+   NULL. */
 static lx_exchange *hang_up(lx_watch *w, uint64_t key)
 {
     int32_t fd = (int32_t)(key & 0xffffffffu);
-    lx_exchange *ex = NULL;
-    (void)pthread_mutex_lock(&w->lock);
-    lx_http_conn *conn = fd >= 0 && fd < w->n_by_fd ? w->by_fd[fd] : NULL;
-    if (conn != NULL && conn->generation == (uint32_t)(key >> 32)) {
-        conn->hung_up = true;
-        ex = conn->exchange;
-        if (ex != NULL)
-            lx_exchange_ref(ex);
-        else
-            set_deadline(conn, conn->deadline_ns);
-    }
-    (void)pthread_mutex_unlock(&w->lock);
-    return ex;
+    LX_HOLD(&w->lock);
+    lx_http_conn *conn = fd >= 0 && fd < w->fd_end ? w->by_fd[fd] : NULL;
+    if (conn == NULL || conn->generation != (uint32_t)(key >> 32))
+        return NULL;
+    conn->hung_up = true;
+    if (conn->exchange != NULL)
+        lx_exchange_ref(conn->exchange);
+    else
+        set_deadline(conn, conn->deadline_ns);
+    return conn->exchange;
 }
 
-/* Shuts down what is late; collects the streams that are due for a comment. */
+/* Shuts down late connections; collects the streams that are due for a comment. */
 static int32_t scan(lx_watch *w, int64_t now, lx_exchange **silent)
 {
     int32_t n = 0;
-    (void)pthread_mutex_lock(&w->lock);
-    for (lx_http_conn *c = w->conns; c != NULL; c = c->next) {
-        lx_exchange *ex = c->exchange;
-        if (c->deadline_ns != 0 && now >= c->deadline_ns) {
+    LX_HOLD(&w->lock);
+    for (int32_t fd = 0; fd < w->fd_end; fd++) {
+        lx_http_conn *c = w->by_fd[fd];
+        lx_exchange *ex = c != NULL ? c->exchange : NULL;
+        if (c != NULL && c->deadline_ns != 0 && now >= c->deadline_ns) {
             c->deadline_ns = 0;
             (void)shutdown(c->fd, SHUT_RDWR);
         } else if (ex != NULL && w->ping_ns > 0 && n < BATCH && atomic_load(&ex->streaming) &&
@@ -185,7 +176,6 @@ static int32_t scan(lx_watch *w, int64_t now, lx_exchange **silent)
             silent[n++] = ex;
         }
     }
-    (void)pthread_mutex_unlock(&w->lock);
     return n;
 }
 
@@ -280,97 +270,78 @@ void lx_watch_stop(lx_watch *w)
 
 bool lx_watch_open(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns)
 {
-    (void)pthread_mutex_lock(&w->lock);
-    bool ok = conn->fd >= 0 && conn->fd < w->n_by_fd;
-    if (ok) {
-        conn->generation = ++w->next_generation & 0x7fffffffu; /* never makes the stop key */
-        struct epoll_event e = {
-            .events = EPOLLRDHUP | EPOLLET,
-            .data.u64 = ((uint64_t)conn->generation << 32) | (uint32_t)conn->fd,
-        };
-        ok = epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, conn->fd, &e) == 0;
-    }
-    if (ok) {
-        w->by_fd[conn->fd] = conn;
-        conn->deadline_ns = deadline_ns;
-        conn->next = w->conns;
-        if (w->conns != NULL)
-            w->conns->prev = conn;
-        w->conns = conn;
-        w->n_conns++;
-        begin_idle(w, conn);
-        make_room(w, conn, NULL);
-    }
-    (void)pthread_mutex_unlock(&w->lock);
-    return ok;
+    LX_HOLD(&w->lock);
+    if (conn->fd < 0 || conn->fd >= w->n_by_fd)
+        return false;
+    conn->generation = ++w->next_generation & 0x7fffffffu; /* never makes the stop key */
+    struct epoll_event e = {
+        .events = EPOLLRDHUP | EPOLLET,
+        .data.u64 = ((uint64_t)conn->generation << 32) | (uint32_t)conn->fd,
+    };
+    if (epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, conn->fd, &e) != 0)
+        return false;
+    w->by_fd[conn->fd] = conn;
+    w->fd_end = conn->fd < w->fd_end ? w->fd_end : conn->fd + 1;
+    conn->deadline_ns = deadline_ns;
+    w->n_conns++;
+    begin_idle(w, conn);
+    make_room(w, conn, NULL);
+    return true;
 }
 
 void lx_watch_close(lx_watch *w, lx_http_conn *conn)
 {
-    (void)pthread_mutex_lock(&w->lock);
-    if (conn->prev != NULL)
-        conn->prev->next = conn->next;
-    else
-        w->conns = conn->next;
-    if (conn->next != NULL)
-        conn->next->prev = conn->prev;
+    LX_HOLD(&w->lock);
     w->by_fd[conn->fd] = NULL;
     end_idle(w, conn);
     w->n_conns--;
     w->n_evicted -= conn->evicted;
     (void)epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
-    (void)pthread_mutex_unlock(&w->lock);
 }
 
 void lx_watch_set_deadline(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns)
 {
-    (void)pthread_mutex_lock(&w->lock);
+    LX_HOLD(&w->lock);
     set_deadline(conn, deadline_ns);
-    (void)pthread_mutex_unlock(&w->lock);
 }
 
 bool lx_watch_attach(lx_watch *w, lx_http_conn *conn, lx_exchange *ex)
 {
-    (void)pthread_mutex_lock(&w->lock);
-    bool there = !conn->hung_up;
-    if (there)
+    LX_HOLD(&w->lock);
+    if (!conn->hung_up)
         conn->exchange = ex;
-    (void)pthread_mutex_unlock(&w->lock);
-    return there;
+    return !conn->hung_up;
 }
 
 void lx_watch_begin(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns)
 {
-    (void)pthread_mutex_lock(&w->lock);
+    LX_HOLD(&w->lock);
     conn->asked = true;
     end_idle(w, conn);
     set_deadline(conn, deadline_ns);
-    (void)pthread_mutex_unlock(&w->lock);
 }
 
 void lx_watch_end(lx_watch *w, lx_http_conn *conn, int64_t deadline_ns)
 {
-    (void)pthread_mutex_lock(&w->lock);
+    LX_HOLD(&w->lock);
     conn->exchange = NULL;
     set_deadline(conn, deadline_ns);
     begin_idle(w, conn);
     make_room(w, NULL, conn);
-    (void)pthread_mutex_unlock(&w->lock);
 }
 
 /* Takes references to at most BATCH pending exchanges, in order of their fds from *from_fd on. */
 static int32_t take_some(lx_watch *w, int32_t *from_fd, lx_exchange **out)
 {
     int32_t n = 0;
-    (void)pthread_mutex_lock(&w->lock);
-    for (; *from_fd < w->n_by_fd && n < BATCH; ++*from_fd) {
+    LX_HOLD(&w->lock);
+    for (; *from_fd < w->fd_end && n < BATCH; ++*from_fd) {
         const lx_http_conn *conn = w->by_fd[*from_fd];
         if (conn != NULL && conn->exchange != NULL) {
             lx_exchange_ref(conn->exchange);
             out[n++] = conn->exchange;
         }
     }
-    (void)pthread_mutex_unlock(&w->lock);
     return n;
 }
 

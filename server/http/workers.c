@@ -1,11 +1,11 @@
 /*
- * The workers: threads that do what requests ask for, so that the library's threads only move bytes
- * and a probe never waits behind work (exchange.c).
+ * The workers: threads that carry out requests, so that the library's threads only move bytes and a
+ * probe never waits for work (exchange.c).
  *
- * What waits stands in lines, one for each client key, and the lines take turns: a key with a
- * hundred large bodies makes another key's request wait for those that are under way, not for all.
- * No memory is needed for that: the exchanges at the heads of the lines are linked with each other,
- * and each head with those behind it. There are never more of them than connections.
+ * Waiting exchanges stand in lines, one per client key, and the lines take turns. So if one key
+ * sends a hundred large bodies, another key's request waits only for the bodies at work. Lines need
+ * no memory: their heads are linked with each other, and each exchange with the next one of its
+ * line. There are never more lines than connections.
  */
 #include <stdlib.h>
 
@@ -23,16 +23,16 @@ static void append_line(lx_workers *w, lx_exchange *head)
     w->last = head;
 }
 
-/* Under the lock. The next exchange; those behind it wait for another turn. */
+/* Under the lock: the next exchange. The rest of its line waits for another turn. */
 static lx_exchange *take(lx_workers *w)
 {
-    lx_exchange *head = w->first, *behind = head->behind;
+    lx_exchange *head = w->first, *after = head->after;
     w->first = head->next_line;
-    if (behind != NULL) {
-        behind->last_behind = head->last_behind;
-        append_line(w, behind);
+    if (after != NULL) {
+        after->last = head->last;
+        append_line(w, after);
     }
-    head->next_line = head->behind = head->last_behind = NULL;
+    head->next_line = head->after = head->last = NULL;
     return head;
 }
 
@@ -40,7 +40,7 @@ static void *run(void *context)
 {
     lx_workers *w = context;
     lx_compute_thread();
-    (void)pthread_mutex_lock(&w->lock);
+    LX_HOLD(&w->lock);
     while (!w->stopping) {
         if (w->first == NULL) {
             (void)pthread_cond_wait(&w->more, &w->lock);
@@ -51,7 +51,6 @@ static void *run(void *context)
         w->work(ex);
         (void)pthread_mutex_lock(&w->lock);
     }
-    (void)pthread_mutex_unlock(&w->lock);
     return NULL;
 }
 
@@ -72,25 +71,20 @@ lx_status lx_workers_start(lx_workers *w, int32_t n, void (*work)(lx_exchange *e
 
 bool lx_workers_add(lx_workers *w, lx_exchange *ex)
 {
-    (void)pthread_mutex_lock(&w->lock);
-    if (w->stopping) { /* the lines are taken apart without the lock */
-        (void)pthread_mutex_unlock(&w->lock);
-        return false;
-    }
+    LX_HOLD(&w->lock);
+    if (w->stopping)
+        return false; /* the lines are taken apart without the lock */
     lx_exchange *head = w->first;
     while (head != NULL && head->pass.client.key != ex->pass.client.key)
         head = head->next_line;
+    ex->last = ex;
     if (head == NULL) {
         append_line(w, ex);
     } else {
-        if (head->behind == NULL)
-            head->behind = ex;
-        else
-            head->last_behind->behind = ex;
-        head->last_behind = ex;
+        head->last->after = ex;
+        head->last = ex;
     }
     (void)pthread_cond_signal(&w->more);
-    (void)pthread_mutex_unlock(&w->lock);
     return true;
 }
 

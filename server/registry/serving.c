@@ -27,26 +27,18 @@ lx_status lx_serving_new(lx_serving **out, lx_error *err)
     return LX_OK;
 }
 
-/* Among how many models the free memory is shared: a device's slots take theirs at once, those of
-   the process only when they are used. */
-static int32_t share_of(const lx_serving *s, const lx_served_model *m, int32_t n_models)
-{
-    return m->be->ops->is_device ? n_models - s->n : n_models;
-}
-
 /* --- loading --- */
 
+/* n_models share the memory. A device gives slots their memory at once, so there the earlier models
+   have theirs; the process gives memory when it is used. */
 static lx_status load_one(lx_serving *s, const char *dir, int32_t n_models, lx_error *err)
 {
     lx_served_model *m = NULL;
     lx_status st = lx_served_open(s, dir, &m, err);
-    if (st != LX_OK)
-        return st;
-    for (int32_t i = 0; i < s->n && st == LX_OK; i++)
-        if (strcmp(s->models[i]->model->name, m->model->name) == 0)
-            st = lx_fail(err, LX_ERR_INVALID, "model", "two models are named %s", m->model->name);
+    if (st == LX_OK && lx_served_place(s->models, s->n, m->model->name) >= 0)
+        st = lx_fail(err, LX_ERR_INVALID, "model", "two models are named %s", m->model->name);
     if (st == LX_OK)
-        st = lx_served_start(s, m, share_of(s, m, n_models), NULL, err);
+        st = lx_served_start(s, m, n_models - (m->be->ops->is_device ? s->n : 0), NULL, err);
     if (st != LX_OK) {
         lx_served_free(m);
         return st;
@@ -83,7 +75,7 @@ lx_status lx_serving_check(const lx_serving_options *options, lx_error *err)
     return st;
 }
 
-/* 0 of a folder that cannot be read: loading it will say why. */
+/* 0 if the folder cannot be read: loading it will report why. */
 static int64_t weight_bytes(const char *dir)
 {
     DIR *d = opendir(dir);
@@ -143,7 +135,7 @@ void lx_serving_free(lx_serving *s)
     free(s);
 }
 
-/* --- how they do --- */
+/* --- their condition --- */
 
 lx_serving_state lx_serving_get_state(lx_serving *s)
 {
@@ -203,32 +195,27 @@ int32_t lx_serving_count(lx_serving *s)
 {
     if (!atomic_load(&s->loaded))
         return 0;
-    (void)pthread_mutex_lock(&s->lock);
-    int32_t n = s->n;
-    (void)pthread_mutex_unlock(&s->lock);
-    return n;
+    LX_HOLD(&s->lock);
+    return s->n;
 }
 
 lx_served_model *lx_serving_at(lx_serving *s, int32_t i)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    lx_served_model *m = s->models[i];
-    (void)pthread_mutex_unlock(&s->lock);
-    return m;
+    LX_HOLD(&s->lock);
+    return s->models[i];
 }
 
 lx_served_model *lx_serving_find(lx_serving *s, const char *name)
 {
-    for (int32_t i = 0; i < lx_serving_count(s); i++) {
-        lx_served_model *m = lx_serving_at(s, i);
-        if (strcmp(m->model->name, name) == 0)
-            return m;
-    }
-    return NULL;
+    if (!atomic_load(&s->loaded))
+        return NULL;
+    LX_HOLD(&s->lock);
+    int32_t i = lx_served_place(s->models, s->n, name);
+    return i >= 0 ? s->models[i] : NULL;
 }
 
-/* The first model of that task or, with task NULL, of any that makes this; one that can be asked
-   for its classes goes before one that cannot. */
+/* The first model of that task or, with task NULL, of that modality. Class-conditional models come
+   first. */
 static lx_served_model *first_of(lx_serving *s, const char *task, lx_modality modality)
 {
     lx_served_model *first = NULL;
@@ -275,7 +262,7 @@ static const struct {
     const char *name, *does, *route;
 } modalities[] = {{"text", "makes text", "/v1/completions"},
                   {"image", "makes images", "/v1/images/generations"},
-                  {"speech", "writes down what is said", "/v1/audio/transcriptions"}};
+                  {"speech", "transcribes audio", "/v1/audio/transcriptions"}};
 
 lx_status lx_serving_find_model(lx_serving *s, const char *name, lx_modality modality,
                                 lx_served_model **out, lx_error *err)
@@ -323,30 +310,27 @@ void lx_serving_announce_end(lx_serving *s)
 
 void lx_serving_drain(lx_serving *s)
 {
-    (void)pthread_mutex_lock(&s->lock);
+    LX_HOLD(&s->lock);
     atomic_store(&s->draining, true);
     for (int32_t i = 0; atomic_load(&s->loaded) && i < s->n; i++)
         lx_served_drain(s->models[i]);
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* Not those of replaced weights: no other server would go on with their states. */
+/* Not models with replaced weights: no other server could continue from their states. */
 void lx_serving_suspend(lx_serving *s)
 {
-    (void)pthread_mutex_lock(&s->lock);
+    LX_HOLD(&s->lock);
     for (int32_t i = 0; atomic_load(&s->loaded) && i < s->n; i++)
         lx_served_suspend(s->models[i]);
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
 bool lx_serving_idle(lx_serving *s)
 {
     bool idle = true;
-    (void)pthread_mutex_lock(&s->lock);
+    LX_HOLD(&s->lock);
     for (int32_t i = 0; atomic_load(&s->loaded) && i < s->n; i++)
         idle &= lx_served_idle(s->models[i]);
     for (int32_t i = 0; i < s->n_retired; i++)
         idle &= lx_served_idle(s->retired[i]);
-    (void)pthread_mutex_unlock(&s->lock);
     return idle;
 }

@@ -1,20 +1,22 @@
 /*
- * What the files of the registry share: serving.c (looking models up), serving_load.c (from a
- * folder to a warm engine), serving_reload.c (new weights in the place of old ones),
- * serving_served.c (one model, whether an engine has it or a transcriber).
+ * Declarations for the files of the registry:
+ *   serving.c         looks models up
+ *   serving_load.c    from a folder to a warm engine
+ *   serving_reload.c  new weights in the place of old ones
+ *   serving_served.c  one model, with an engine or a transcriber
  *
- * How a model can be replaced while requests use it, without a lock on their way: a handler looks
- * models up between lx_serving_enter and lx_serving_leave, and what lives longer (lx_work) takes a
- * reference. After the table has been changed, the reloader waits until every handler that may have
- * seen the old one has left; from then on the references of old models only become fewer, and a
- * model without any is stopped and freed.
+ * A model can be replaced while requests use it, and they take no lock for that. A handler looks
+ * models up between lx_serving_enter and lx_serving_leave; longer work (lx_work) takes a reference.
+ * After the reloader has changed the table, it waits until every handler has left that may have
+ * seen the old table. Then no model of the old table gets new references. A model without any is
+ * stopped and freed.
  */
 #ifndef LINNET_SERVER_REGISTRY_SERVING_INTERNAL_H
 #define LINNET_SERVER_REGISTRY_SERVING_INTERNAL_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
+#include "common/lock.h"
 #include "server/registry/serving.h"
 
 typedef struct lx_folder_list {
@@ -64,26 +66,28 @@ void lx_folders_free(lx_folder_list *l);
 /* From a folder to a model that is read and checked; not started. */
 lx_status lx_served_open(lx_serving *s, const char *dir, lx_served_model **out,
                          lx_error *err) LX_MUST_USE;
-/* Computes one real step of it and starts its engine. n_models share the memory; `old`: the model
-   whose place it takes, with as many slots and as much memory for what grows. NULL: none, they are
-   as the options say. */
+/* Computes one real step of it and starts its engine. n_models share the memory. `old`, or NULL:
+   the model whose place it takes. Then it gets the slots and pages of that one, and else those of
+   the options. */
 lx_status lx_served_start(lx_serving *s, lx_served_model *m, int32_t n_models,
                           const lx_served_model *old, lx_error *err) LX_MUST_USE;
-/* Stops its engine, whatever it does. NULL is allowed. */
+/* Stops its engine at once. NULL is allowed. */
 void lx_served_free(lx_served_model *m);
 
 /* --- serving_served.c --- */
+/* The index of the model of that name among n; -1: there is none. */
+int32_t lx_served_place(lx_served_model *const *models, int32_t n, const char *name);
 bool lx_served_idle(const lx_served_model *m);
 void lx_served_drain(lx_served_model *m);
 void lx_served_suspend(lx_served_model *m);
 int64_t lx_served_last_step_ns(const lx_served_model *m);
 /* Whether its device failed, or it made no step although it should have, with probes so often. */
 bool lx_served_is_stuck(const lx_served_model *m, int64_t probe_ns);
-/* Whether these may be the models; the plan of memory follows where they may. */
+/* Whether the models fit into memory; if so, the plan of memory follows them. */
 lx_status lx_serving_settle(const lx_serving *s, lx_served_model *const *models, int32_t n,
                             lx_error *err) LX_MUST_USE;
 
 /* --- serving_reload.c --- */
-void lx_reload_stop(lx_serving *s); /* ends the thread and frees what is retired */
+void lx_reload_stop(lx_serving *s); /* ends the thread and frees the retired models */
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * From a folder to a model that computes (see serving_internal.h).
  *
- * Each model is warmed with one real step of its own weights before it may be used, so that a
- * model that cannot compute is found at start and not by the first client.
+ * Each model computes one real step with its own weights before clients may use it. So a model that
+ * cannot compute is found at the start and not by the first client.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,15 +21,17 @@
 enum {
     MAX_SLOTS = 256,
     MAX_DEVICE_SLOTS = 16384,
-    STEP_ROW_BYTES = 4096, /* what a step is given of a row, and what comes of it */
+    STEP_ROW_BYTES = 4096, /* inputs and outputs of a row of a step */
     PROMPT_CHUNK = 256,
+    /* On a processor the time of a step of n rows is a + b n, where a (for the weights) is about 2
+       b. So n / 2 + 3 prompt rows make a step of n streams at most three times longer. A GPU takes
+       a chunk: some hundred rows cost it nothing. */
     PROMPT_BESIDE = 3,
 };
 
 /* --- which folders --- */
 
-/* Whether a folder is a model's. One that cannot be looked into might be: leaving it out would be
-   silent. */
+/* Whether a folder is a model's. A folder that cannot be read may be one, so it is an error. */
 static lx_status find_config(const char *dir, bool *found, lx_error *err)
 {
     char path[4096];
@@ -90,7 +92,7 @@ static lx_status list_models(const char *dir, lx_folder_list *l, lx_error *err)
     return found ? add_folder(l, dir, err) : list_folders(dir, l, err);
 }
 
-/* "DIR:DIR": the models of one folder after those of the other. */
+/* "DIR:DIR": the models of the first folder, then of the next one. */
 static lx_status list_parents(const char *parents, lx_folder_list *l, lx_error *err)
 {
     lx_status st = LX_OK;
@@ -131,8 +133,8 @@ void lx_folders_free(lx_folder_list *l)
 
 /* --- one model --- */
 
-/* Bytes for the states and steps of one of n_models: a part of what the options say, or three
-   quarters of what a device has free. */
+/* Bytes for the states and steps of one of n_models: its part of the option's bytes, or of three
+   quarters of a device's free memory. */
 static lx_status state_memory(const lx_serving *s, const lx_served_model *m, int32_t n_models,
                               int64_t *out, lx_error *err)
 {
@@ -158,16 +160,11 @@ static lx_room choose_room(const lx_serving *s, const lx_served_model *m,
         .most_drafts = lx_engine_most_drafts(m->model, lx_engine_draft_of(o->draft, m->be))});
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /*
- * Of the pool that growing states share. A reload does not make it smaller, or requests that were
- * served would be refused: on a processor memory is taken when it is used, and the old pool's comes
- * back as its requests end. A device takes it at once, so there it is what fits beside the old one,
- * until the next reload.
+ * Bytes of the pool that growing states share. A reload does not make the pool smaller, or the
+ * server would refuse requests that it accepted before. On a processor a pool takes memory when it
+ * is used, and the old pool's comes back as its requests end. A device takes it at once. So there
+ * the new pool has the bytes that fit next to the old one, until the next reload.
  */
 static int64_t choose_page_bytes(const lx_serving *s, lx_served_model *m,
                                  const lx_served_model *old, int64_t bytes)
@@ -176,33 +173,32 @@ static int64_t choose_page_bytes(const lx_serving *s, lx_served_model *m,
     if (s->options.page_bytes > 0)
         return s->options.page_bytes;
     m->page_bytes = had ? old->page_bytes : bytes;
-    bytes = m->be->ops->is_device ? smaller(bytes, m->page_bytes) : m->page_bytes;
-    if (bytes < m->page_bytes)
-        lx_log(LX_LOG_WARN,
-               "model %s: beside the model before there are %lld bytes for what grows in states, "
-               "not %lld, until the next reload",
-               m->model->name, (long long)bytes, (long long)m->page_bytes);
+    if (!m->be->ops->is_device || bytes >= m->page_bytes)
+        return m->page_bytes;
+    lx_log(LX_LOG_WARN,
+           "model %s: next to the old model there are %lld bytes for the growing parts of states, "
+           "not %lld, until the next reload",
+           m->model->name, (long long)bytes, (long long)m->page_bytes);
     return bytes;
 }
 
-/* The bytes asked for prompts' states, or the model's part of those that all may take. Where not
- * one state fits, prompts share nothing, and nothing else would say so. */
+/* The option's bytes for states of prompts, or the model's part of the bytes of all models. The log
+   says if not one state fits, because then prompts share nothing. */
 static int64_t prefix_bytes(const lx_serving *s, const lx_served_model *m, int32_t n_models)
 {
     int64_t wanted = s->options.prefix_bytes, most = s->options.prefix_most / n_models;
-    int64_t bytes = m->be->ops->is_device ? wanted : smaller(wanted, most);
+    int64_t bytes = m->be->ops->is_device || wanted < most ? wanted : most;
     const lx_state_layout *state = &m->model->state;
     int64_t each = (state->fixed_floats + state->page_floats) * (int64_t)sizeof(float);
     if (wanted > 0 && bytes < each)
         lx_log(LX_LOG_WARN,
-               "model %s: no prompt's state is kept for those that begin alike: it has %lld bytes "
-               "and they may have %lld (--prefix-cache-mb)",
+               "model %s: prompts that begin alike share no state: one has %lld bytes, and all may "
+               "have %lld (--prefix-cache-mb)",
                m->model->name, (long long)each, (long long)bytes);
     return bytes;
 }
 
-/* So that a model whose weights are no numbers, or a device that cannot compute it, is refused now.
- */
+/* Refuses a model whose weights are no numbers, or a device that cannot compute it. */
 static lx_status warm_up(const lx_served_model *m, lx_error *err)
 {
     lx_states *states = NULL;
@@ -233,8 +229,8 @@ static void name_fingerprint(lx_served_model *m)
                    isa != NULL ? isa : "", m->be->precision == LX_PRECISION_INT8 ? "-int8" : "");
 }
 
-/* The serving's back end, or the CPU's for a model that a device's lacks the mixer of: the other
-   models stay on the device. The thread that loads or reloads is the only one that comes here. */
+/* The serving's back end, or the CPU's for a model whose mixer a device lacks; the other models
+   stay on the device. Thread: the one that loads or reloads. */
 static lx_status choose_backend(lx_serving *s, lx_served_model *m, lx_error *err)
 {
     lx_error why = {0};
@@ -280,17 +276,7 @@ lx_status lx_served_open(lx_serving *s, const char *dir, lx_served_model **out, 
     return LX_OK;
 }
 
-/*
- * On a processor a step takes a + b rows, a for the weights being about 2 b: n / 2 + 3 prompt rows
- * beside n streams keep it below three times what it takes without. A GPU does not notice some
- * hundred rows.
- */
-static int32_t prompt_beside(const lx_backend *be)
-{
-    return be->ops->is_device ? PROMPT_CHUNK : PROMPT_BESIDE;
-}
-
-/* A model of speech: it has no slots, and what it needs was allocated when this returns. */
+/* A model of speech has no slots, and allocates all its memory here. */
 static lx_status start_speech(const lx_serving *s, lx_served_model *m, lx_error *err)
 {
     lx_status st = lx_transcriber_new(m->model, m->be, s->options.max_queue, &m->metrics,
@@ -330,7 +316,8 @@ static lx_status start_engine(lx_serving *s, lx_served_model *m, int32_t n_model
                                 .max_queue = o->max_queue,
                                 .max_tokens = max_tokens,
                                 .prompt_chunk = PROMPT_CHUNK,
-                                .prompt_beside = prompt_beside(m->be),
+                                .prompt_beside =
+                                    m->be->ops->is_device ? PROMPT_CHUNK : PROMPT_BESIDE,
                                 .page_bytes = page_bytes,
                                 .prefix_bytes = prefixes,
                                 .prefix_every = o->prefix_every,
@@ -346,7 +333,7 @@ static lx_status start_engine(lx_serving *s, lx_served_model *m, int32_t n_model
     m->created = (int64_t)time(NULL);
     if (st == LX_OK)
         lx_log(LX_LOG_INFO,
-               "model %s: task %s, %lld parameters, %d layers, state %lld bytes a request, %d "
+               "model %s: task %s, %lld parameters, %d layers, %lld bytes of state per request, %d "
                "slots, %s",
                m->model->name, m->model->config.task, (long long)m->model->n_parameters,
                m->model->config.n_layers, (long long)lx_serving_state_bytes(m), m->n_slots,

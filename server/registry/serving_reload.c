@@ -1,17 +1,16 @@
 /*
  * New weights in the place of old ones, while requests run (see serving_internal.h).
  *
- * A reload reads every folder again, those that are new too. A model whose hash is the same stays
- * as it is. All that differ are loaded, warmed and started beside the old ones; only when every one
- * of them works they take the old ones' places, in one go. If anything is wrong with any file,
- * nothing changes. Requests that began on an old model end on it, then it is freed. A state made by
- * an old model names its hash, so that the new one refuses it.
+ * A reload reads every folder again, and new folders too. A model with an unchanged hash stays. All
+ * changed models are loaded, warmed and started next to the old ones. When every one of them works,
+ * they take the places of the old ones at once. A fault in any file leaves everything as it was.
+ * Requests on an old model end on it; then it is freed. The new model refuses the states of the old
+ * one by the hash in them.
  *
- * Reloads are done by one thread, since loading takes seconds: it must hold up neither an HTTP
- * thread nor the one that waits for signals. One reload runs and at most one more waits, which all
- * requests join that come meanwhile: it begins after all of them, so it reads the files that each
- * of them means. Before new weights are loaded, the requests on weights older than the current ones
- * must have ended. Memory therefore never holds a third version of a model.
+ * Loading takes seconds, so a thread of its own does it. One reload runs and at most one waits,
+ * which later requests join: it begins after all of them, so it reads the files that each of them
+ * means. Before it loads weights, the requests on weights older than the current ones must have
+ * ended. Memory therefore never holds a third version of a model.
  */
 #include <malloc.h>
 #include <stdio.h>
@@ -41,42 +40,33 @@ struct lx_reload {
 typedef struct new_table {
     lx_served_model *models[LX_MAX_MODELS];
     int32_t n_old, n; /* places of old models come first */
+    bool changes;
+    int64_t weights; /* bytes of the new models */
 } new_table;
 
-static int32_t place_of(const lx_serving *s, const char *name)
-{
-    for (int32_t i = 0; i < s->n; i++)
-        if (strcmp(s->models[i]->model->name, name) == 0)
-            return i;
-    return -1;
-}
-
+/* Takes the model. */
 static lx_status put(lx_serving *s, new_table *t, lx_served_model *m, bool *seen, lx_error *err)
 {
-    int32_t i = place_of(s, m->model->name);
-    bool twice = i >= 0 && seen[i];
-    for (int32_t k = t->n_old; k < t->n && !twice; k++)
-        twice = strcmp(t->models[k]->model->name, m->model->name) == 0;
-    if (twice || (i < 0 && t->n == LX_MAX_MODELS)) {
-        lx_status st =
-            twice ? lx_fail(err, LX_ERR_INVALID, "model", "two models are named %s", m->model->name)
-                  : lx_fail(err, LX_ERR_TOO_LARGE, "models", "more than %d models", LX_MAX_MODELS);
+    int32_t i = lx_served_place(s->models, s->n, m->model->name);
+    lx_status st = LX_OK;
+    if (i >= 0 ? seen[i]
+               : lx_served_place(t->models + t->n_old, t->n - t->n_old, m->model->name) >= 0)
+        st = lx_fail(err, LX_ERR_INVALID, "model", "two models are named %s", m->model->name);
+    else if (i < 0 && t->n == LX_MAX_MODELS)
+        st = lx_fail(err, LX_ERR_TOO_LARGE, "models", "more than %d models", LX_MAX_MODELS);
+    if (st != LX_OK || (i >= 0 && s->models[i]->model->hash == m->model->hash)) {
         lx_served_free(m);
-        return st;
+    } else {
+        t->models[i < 0 ? t->n++ : i] = m;
+        t->changes = true;
+        t->weights += m->bytes.weights;
     }
-    if (i < 0) {
-        t->models[t->n++] = m;
-        return LX_OK;
-    }
-    seen[i] = true;
-    if (s->models[i]->model->hash == m->model->hash)
-        lx_served_free(m);
-    else
-        t->models[i] = m;
-    return LX_OK;
+    if (i >= 0)
+        seen[i] = true;
+    return st;
 }
 
-/* --- what clients learn of a fault --- */
+/* --- faults, as clients see them --- */
 
 /* How many characters at the beginning of `text` are the last ones of `dir`, before a slash. */
 static size_t end_of_path(const char *text, const char *dir, size_t n)
@@ -88,9 +78,9 @@ static size_t end_of_path(const char *text, const char *dir, size_t n)
 }
 
 /*
- * Clients learn the model and the reason; where the folder lies is the log's. A path stands at the
- * text's beginning, whole or as the end of a long one (lx_file_label): of the folder's part only
- * its last name stays.
+ * Clients learn the model and the reason, but the path of the folder only from the log. A text may
+ * begin with the path, or with the end of a long one (lx_file_label). Only the last name of the
+ * folder's part stays.
  */
 static void hide_folder(const char *dir, lx_error *err)
 {
@@ -107,18 +97,19 @@ static void hide_folder(const char *dir, lx_error *err)
     memcpy(err->text, text, sizeof text);
 }
 
-static void log_fault(const lx_serving *s, const lx_error *err)
+static lx_status log_fault(const lx_serving *s, const lx_error *err)
 {
     const lx_serving_options *o = &s->options;
-    lx_log(LX_LOG_ERROR, "reload from %s: %s; what was served goes on",
+    lx_log(LX_LOG_ERROR, "reload from %s: %s; the served models stay",
            o->models_dir != NULL ? o->models_dir : o->model_dir, err->text);
+    return err->status;
 }
 
-/* Logs a fault, and leaves of it what clients may learn; `dir`: the model's folder, or NULL where
+/* Logs a fault, and then shortens its text for clients. `dir`: the model's folder, or NULL where
    the list of folders is at fault. */
 static void report_fault(const lx_serving *s, const char *dir, lx_error *err)
 {
-    log_fault(s, err);
+    (void)log_fault(s, err);
     if (dir != NULL)
         hide_folder(dir, err);
     else
@@ -179,7 +170,7 @@ static lx_status start_all(lx_serving *s, new_table *t, lx_error *err)
 /* Puts the new models into the table; the old ones are retired. */
 static void swap(lx_serving *s, new_table *t)
 {
-    (void)pthread_mutex_lock(&s->lock);
+    LX_HOLD(&s->lock);
     for (int32_t i = 0; i < t->n; i++) {
         if (t->models[i] == NULL)
             continue;
@@ -193,11 +184,9 @@ static void swap(lx_serving *s, new_table *t)
             lx_served_drain(s->models[i]);
     }
     s->n = t->n;
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* Waits for the handlers that may have seen the old table. They answer or defer, they never wait.
- */
+/* Waits for the handlers that may have seen the old table. Handlers never wait themselves. */
 static void wait_for_handlers(lx_serving *s)
 {
     const struct timespec pause = {.tv_nsec = LOOK_MS * LX_NS_PER_MS};
@@ -219,38 +208,13 @@ static void report(const lx_serving *s, const new_table *t, lx_reload_pass *p)
     }
 }
 
-/* Whether the new weights fit into memory next to those in use. */
-static lx_status check_room(const lx_serving *s, const new_table *t, lx_error *err)
-{
-    int64_t weights = 0;
-    for (int32_t i = 0; i < t->n; i++)
-        if (t->models[i] != NULL)
-            weights += t->models[i]->bytes.weights;
-    const lx_serving_options *o = &s->options;
-    lx_status st = o->has_room != NULL ? o->has_room(o->memory, weights, err) : LX_OK;
-    if (st != LX_OK)
-        log_fault(s, err);
-    return st;
-}
-
 /* Whether all models that are to be served fit into memory at their largest. */
 static lx_status settle(const lx_serving *s, const new_table *t, lx_error *err)
 {
     lx_served_model *all[LX_MAX_MODELS];
     for (int32_t i = 0; i < t->n; i++)
         all[i] = t->models[i] != NULL ? t->models[i] : s->models[i];
-    lx_status st = lx_serving_settle(s, all, t->n, err);
-    if (st != LX_OK)
-        log_fault(s, err);
-    return st;
-}
-
-static bool has_changes(const new_table *t)
-{
-    for (int32_t i = 0; i < t->n; i++)
-        if (t->models[i] != NULL)
-            return true;
-    return false;
+    return lx_serving_settle(s, all, t->n, err);
 }
 
 /* Under the lock: takes a retired model that is no longer in use out of the list. */
@@ -261,19 +225,11 @@ static lx_served_model *take_unused(lx_serving *s)
         if (atomic_load(&m->refs) > 0)
             continue;
         s->retired[i] = s->retired[--s->n_retired];
-        for (int32_t k = 0; k < s->n; k++)
-            if (strcmp(s->models[k]->model->name, m->model->name) == 0)
-                lx_metrics_carry(&s->models[k]->metrics, &m->metrics, &m->carried);
+        int32_t place = lx_served_place(s->models, s->n, m->model->name);
+        lx_metrics_carry(&s->models[place]->metrics, &m->metrics, &m->carried);
         return m;
     }
     return NULL;
-}
-
-/* Small blocks of a model lie among those of other models in the C library's heaps, which keep
-   them when they are freed. */
-static void return_freed_memory(void)
-{
-    (void)malloc_trim(0);
 }
 
 /* Frees a retired model that is no longer in use; false: there is none. The caller holds the lock,
@@ -287,7 +243,7 @@ static bool free_unused(lx_serving *s)
     lx_log(LX_LOG_INFO, "model %s: the last request of %s has ended", unused->model->name,
            unused->fingerprint);
     lx_served_free(unused);
-    return_freed_memory();
+    (void)malloc_trim(0); /* the heaps keep freed small blocks between those of other models */
     (void)pthread_mutex_lock(&s->lock);
     return true;
 }
@@ -296,7 +252,7 @@ static bool free_unused(lx_serving *s)
 static lx_status wait_for_old(lx_serving *s, lx_error *err)
 {
     bool waits = false;
-    (void)pthread_mutex_lock(&s->lock);
+    LX_HOLD(&s->lock);
     while (s->n_retired > 0 && !s->stopping) {
         if (free_unused(s))
             continue;
@@ -305,24 +261,27 @@ static lx_status wait_for_old(lx_serving *s, lx_error *err)
         waits = true;
         (void)pthread_cond_wait(&s->changed, &s->lock);
     }
-    bool stopping = s->stopping;
-    (void)pthread_mutex_unlock(&s->lock);
-    return stopping ? lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the server is stopping") : LX_OK;
+    return s->stopping ? lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the server is stopping") : LX_OK;
+}
+
+/* Starts the new models, if they fit into memory now and at their largest. */
+static lx_status start_changed(lx_serving *s, new_table *t, lx_error *err)
+{
+    const lx_serving_options *o = &s->options;
+    lx_status st = wait_for_old(s, err);
+    if (st == LX_OK && o->has_room != NULL && o->has_room(o->memory, t->weights, err) != LX_OK)
+        return log_fault(s, err);
+    if (st == LX_OK)
+        st = start_all(s, t, err);
+    return st == LX_OK && settle(s, t, err) != LX_OK ? log_fault(s, err) : st;
 }
 
 static lx_status reload(lx_serving *s, lx_reload_pass *p)
 {
     new_table t = {.n_old = s->n, .n = s->n};
     lx_status st = read_all(s, &t, &p->error);
-    bool changes = st == LX_OK && has_changes(&t);
-    if (changes)
-        st = wait_for_old(s, &p->error);
-    if (changes && st == LX_OK)
-        st = check_room(s, &t, &p->error);
-    if (changes && st == LX_OK)
-        st = start_all(s, &t, &p->error);
-    if (changes && st == LX_OK)
-        st = settle(s, &t, &p->error);
+    if (st == LX_OK && t.changes)
+        st = start_changed(s, &t, &p->error);
     if (st != LX_OK) {
         for (int32_t i = 0; i < t.n; i++)
             lx_served_free(t.models[i]);
@@ -372,7 +331,7 @@ static void finish(lx_reload_pass *p, lx_status status)
 static void *run_thread(void *context)
 {
     lx_serving *s = context;
-    (void)pthread_mutex_lock(&s->lock);
+    LX_HOLD(&s->lock);
     while (!s->stopping) {
         if (free_unused(s))
             continue;
@@ -384,11 +343,10 @@ static void *run_thread(void *context)
         s->waiting = NULL; /* a later request may mean files that are read by then */
         (void)pthread_mutex_unlock(&s->lock);
         lx_status st = reload(s, p);
-        return_freed_memory();
+        (void)malloc_trim(0);
         finish(p, st);
         (void)pthread_mutex_lock(&s->lock);
     }
-    (void)pthread_mutex_unlock(&s->lock);
     return NULL;
 }
 
@@ -431,40 +389,24 @@ static lx_status find_waiting(lx_serving *s, lx_reload_pass **out, lx_error *err
     return LX_OK;
 }
 
-static lx_reload *new_request(void (*wake)(void *context), void *context)
-{
-    lx_reload *r = calloc(1, sizeof *r);
-    if (r == NULL)
-        return NULL;
-    (void)pthread_mutex_init(&r->lock, NULL);
-    r->wake = wake;
-    r->context = context;
-    atomic_store(&r->refs, 2);
-    return r;
-}
-
 lx_status lx_reload_start(lx_serving *s, void (*wake)(void *context), void *context,
                           lx_reload **out, lx_error *err)
 {
     lx_reload_pass *p = NULL;
-    lx_reload *r = out != NULL ? new_request(wake, context) : NULL;
+    lx_reload *r = out != NULL ? calloc(1, sizeof *r) : NULL;
     if (out != NULL && r == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a reload");
-    (void)pthread_mutex_lock(&s->lock);
+    LX_HOLD(&s->lock);
     lx_status st = find_waiting(s, &p, err);
-    if (st == LX_OK && r != NULL) {
-        atomic_fetch_add(&p->refs, 1);
-        r->pass = p;
-        r->next = p->first;
-        p->first = r;
-        *out = r;
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-    if (st != LX_OK && r != NULL) {
-        (void)pthread_mutex_destroy(&r->lock);
+    if (st != LX_OK || r == NULL) {
         free(r);
+        return st;
     }
-    return st;
+    atomic_fetch_add(&p->refs, 1);
+    *r = (lx_reload){.refs = 2, .next = p->first, .pass = p, .wake = wake, .context = context};
+    (void)pthread_mutex_init(&r->lock, NULL);
+    p->first = *out = r;
+    return LX_OK;
 }
 
 bool lx_reload_done(const lx_reload *r)

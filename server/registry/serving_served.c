@@ -1,5 +1,6 @@
 /* One model that is served, by an engine or by a transcriber (see serving_internal.h). */
-#include "common/clock.h"
+#include <string.h>
+
 #include "server/registry/serving_internal.h"
 
 enum { STEP_LIMIT_S = 10, MAX_RETRY_S = 60 };
@@ -17,7 +18,7 @@ void lx_served_drain(lx_served_model *m)
         lx_transcriber_drain(m->transcriber);
 }
 
-/* A sound has no state that another server could go on with: it is finished here. */
+/* A sound has no state from which another server could continue, so it is finished here. */
 void lx_served_suspend(lx_served_model *m)
 {
     if (m->engine != NULL)
@@ -76,35 +77,28 @@ void lx_served_unref(lx_served_model *m)
     lx_serving *s = m->serving;
     if (atomic_fetch_sub(&m->refs, 1) != 1)
         return;
-    (void)pthread_mutex_lock(&s->lock);
+    LX_HOLD(&s->lock);
     (void)pthread_cond_signal(&s->changed);
-    (void)pthread_mutex_unlock(&s->lock);
-}
-
-static lx_outcome outcome_of(lx_status status)
-{
-    switch (status) {
-    case LX_OK:
-        return LX_OUTCOME_OK;
-    case LX_ERR_INVALID:
-    case LX_ERR_NOT_FOUND:
-    case LX_ERR_TOO_LARGE:
-        return LX_OUTCOME_INVALID;
-    case LX_ERR_BUSY:
-    case LX_ERR_LIMIT:
-        return LX_OUTCOME_BUSY;
-    case LX_ERR_CANCELLED:
-        return LX_OUTCOME_CANCELLED;
-    case LX_ERR_TIMEOUT:
-        return LX_OUTCOME_TIMEOUT;
-    default:
-        return LX_OUTCOME_ERROR;
-    }
 }
 
 void lx_served_count(lx_served_model *served, lx_status status)
 {
-    atomic_fetch_add(&served->metrics.requests[outcome_of(status)], 1);
+    bool invalid =
+        status == LX_ERR_INVALID || status == LX_ERR_NOT_FOUND || status == LX_ERR_TOO_LARGE;
+    lx_outcome outcome = status == LX_OK                                   ? LX_OUTCOME_OK
+                         : invalid                                         ? LX_OUTCOME_INVALID
+                         : status == LX_ERR_BUSY || status == LX_ERR_LIMIT ? LX_OUTCOME_BUSY
+                         : status == LX_ERR_CANCELLED                      ? LX_OUTCOME_CANCELLED
+                         : status == LX_ERR_TIMEOUT                        ? LX_OUTCOME_TIMEOUT
+                                                                           : LX_OUTCOME_ERROR;
+    atomic_fetch_add(&served->metrics.requests[outcome], 1);
+}
+
+int32_t lx_served_place(lx_served_model *const *models, int32_t n, const char *name)
+{
+    while (n > 0 && strcmp(models[n - 1]->model->name, name) != 0)
+        n--;
+    return n - 1;
 }
 
 lx_status lx_serving_settle(const lx_serving *s, lx_served_model *const *models, int32_t n,

@@ -1,7 +1,6 @@
 /*
- * The codec of states. A blob is written and read through one list of its head's fields, so that
- * the two cannot drift apart; what follows the head has the sizes that the head says, and they must
- * add up to the size of the whole exactly.
+ * The codec of states. Writer and reader share the struct of the head. The head says the sizes of
+ * the parts after it, which must add up to the size of the blob.
  */
 #include "server/states/blob.h"
 
@@ -16,10 +15,10 @@ enum {
     CRC_BYTES = 4,
     SIGNED = 1, /* flags */
     RULES = 2,
-    LINEAR = 1,        /* kind of state: s and z a head; all of version 1 */
-    BY_LAYOUT = 2,     /* the mixers' own layout, of the hash in the head */
-    F32 = 1,           /* type of the numbers */
-    MAX_LAYERS = 1024, /* of a model, generously */
+    LINEAR = 1,    /* kind of state: s and z per head; all of version 1 */
+    BY_LAYOUT = 2, /* the mixers' own layout, with the hash in the head */
+    F32 = 1,       /* type of the numbers */
+    MAX_LAYERS = 1024,
 };
 
 #define MAX_SLOT_FLOATS (INT64_C(1) << 40)
@@ -51,7 +50,8 @@ static size_t padded(size_t n)
     return (n + 3) / 4 * 4;
 }
 
-/* Bytes of the whole that the head promises; every term is bounded by its type, so the sum is. */
+/* Bytes of the blob by its head. Every term is bounded by its type, so the sum does not overflow.
+ */
 static uint64_t size_of(const head *h)
 {
     uint64_t n = HEAD_BYTES + padded(h->request_bytes) + (uint64_t)h->n_tokens * sizeof(int32_t);
@@ -144,21 +144,17 @@ static lx_status bad(lx_error *err, const char *what)
 static bool all_zero(const void *bytes, size_t n)
 {
     const unsigned char *p = bytes;
-    for (size_t i = 0; i < n; i++) {
-        if (p[i] != 0)
-            return false;
-    }
-    return true;
+    while (n > 0 && p[n - 1] == 0)
+        n--;
+    return n == 0;
 }
 
 /* Printable ASCII, as answers repeat it, then zeros to its end. */
 static bool is_name(const char *field, size_t size)
 {
-    size_t n = strnlen(field, size);
-    for (size_t i = 0; i < n; i++) {
-        if (field[i] < ' ' || field[i] > '~')
-            return false;
-    }
+    size_t n = 0;
+    while (n < size && field[n] >= ' ' && field[n] <= '~')
+        n++;
     return n < size && all_zero(field + n, size - n);
 }
 
@@ -176,7 +172,7 @@ static lx_status check_head(const head *h, size_t n, lx_error *err)
     if (h->kind != (first ? LINEAR : BY_LAYOUT) || h->type != F32 || h->modality > LX_IMAGE ||
         (h->flags & ~(uint32_t)(SIGNED | RULES)) != 0 ||
         (first && (h->page_floats != 0 || h->layout != 0)))
-        return bad(err, "it is of a kind this server does not know");
+        return bad(err, "this server does not know its kind");
     if (h->request_bytes > LX_MAX_STATE_REQUEST || h->n_tokens > LX_MAX_JOB_TOKENS ||
         h->rows > (uint32_t)LX_MAX_JOB_TOKENS * 2 || h->n_layers > MAX_LAYERS ||
         h->slot_floats > (uint64_t)MAX_SLOT_FLOATS || h->n_floats > (uint64_t)n ||
@@ -188,19 +184,19 @@ static lx_status check_head(const head *h, size_t n, lx_error *err)
     return LX_OK;
 }
 
-/* That nothing has changed since it was written, and by whom. */
+/* Checks that the blob has not changed, and that its writer had the key. */
 static lx_status check_bytes(const unsigned char *bytes, size_t n, const head *h, const void *key,
                              size_t key_bytes, lx_error *err)
 {
     bool is_signed = (h->flags & SIGNED) != 0;
     const unsigned char *padding = bytes + HEAD_BYTES + h->request_bytes;
-    size_t end = n - (is_signed ? LX_SHA256_BYTES : 0); /* behind the CRC */
+    size_t end = n - (is_signed ? LX_SHA256_BYTES : 0); /* after the CRC */
     uint32_t crc;
     memcpy(&crc, bytes + end - CRC_BYTES, sizeof crc);
     if (crc != lx_crc32c(0, bytes, end - CRC_BYTES))
         return bad(err, "it was damaged (its CRC-32C is wrong)");
     if (!all_zero(padding, padded(h->request_bytes) - h->request_bytes))
-        return bad(err, "there is something where nothing should be");
+        return bad(err, "its padding is not zero");
     if (key == NULL)
         return LX_OK;
     if (!is_signed)

@@ -1,24 +1,21 @@
 /*
- * The state store in this process's memory: a hash table of chains with as many buckets as states
- * may be kept, one lock. What an owner keeps is counted in its account, which lives as long as it
- * keeps something.
+ * The state store in this process's memory: a hash table with chains and one lock. An account
+ * counts the states and bytes of an owner, and lives as long as the owner keeps a state.
  *
- * An expired state is dropped when it is requested; all of them are dropped when a new one finds no
- * room. `soonest` is a lower bound of all ends, so that a full table is searched only when there is
- * something to drop. A state that has not expired is never dropped: its id was handed out, which is
- * a promise.
+ * A request for an expired state drops it. A new state that finds no room drops all expired ones.
+ * `soonest` is a lower bound of all ends, so a full table is searched only if a state has expired.
+ * A state that has not expired is never dropped: the server has promised its id to a client.
  *
  * Blobs are reference-counted, so that a reader's copy outlives a removal and no lock is held
  * while a callback runs.
  */
 #include "server/states/store.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
+#include "common/lock.h"
 
 enum { MAX_STATES = 1 << 24, N_ACCOUNT_CHAINS = 1024 };
 
@@ -69,8 +66,7 @@ static void blob_unref(blob *b)
         free(b);
 }
 
-/* FNV-1a. Ids are made by this server or checked by its routes; a chain of chosen ids is bounded by
-   the number of states a client may keep. */
+/* FNV-1a. A client that chooses colliding ids makes a chain no longer than its limit of states. */
 static uint64_t hash(uint64_t h, const char *text)
 {
     for (; *text != '\0'; text++)
@@ -83,7 +79,7 @@ static uint64_t hash_owner(const char *name)
     return hash(UINT64_C(14695981039346656037), name);
 }
 
-/* Where the entry of the owner's id hangs, or the end of its chain. */
+/* The link to the entry of the owner's id, or the end of its chain. */
 static entry **find(memory *m, const lx_owner *owner, const char *id)
 {
     entry **at = &m->buckets[hash(hash_owner(owner->name), id) & (m->n_buckets - 1)];
@@ -93,7 +89,7 @@ static entry **find(memory *m, const lx_owner *owner, const char *id)
     return at;
 }
 
-/* Where the owner's account hangs, or the end of its chain. */
+/* The link to the owner's account, or the end of its chain. */
 static account **find_account(memory *m, const char *owner)
 {
     account **at = &m->accounts[hash_owner(owner) % N_ACCOUNT_CHAINS];
@@ -110,21 +106,16 @@ static void book(memory *m, account *a, int64_t n, int64_t bytes)
     a->bytes += bytes;
 }
 
-static void drop_empty(memory *m, const char *owner)
-{
-    account **at = find_account(m, owner), *a = *at;
-    if (a == NULL || a->n > 0)
-        return;
-    *at = a->next;
-    free(a);
-}
-
 static void unlink_entry(memory *m, entry **at)
 {
     entry *e = *at;
+    account *a = e->account;
     *at = e->next;
-    book(m, e->account, -1, -(int64_t)e->blob->size);
-    drop_empty(m, e->account->owner);
+    book(m, a, -1, -(int64_t)e->blob->size);
+    if (a->n == 0) {
+        *find_account(m, a->owner) = a->next;
+        free(a);
+    }
     blob_unref(e->blob);
     free(e);
 }
@@ -154,7 +145,7 @@ static int64_t end_of(memory *m, int64_t ttl_ms)
     return end;
 }
 
-/* What a new blob would bring the counts to, over the owner's old one of that id. */
+/* Whether n states with so many bytes leave room for a new blob in place of the old one, if any. */
 static bool fits(int64_t n, int64_t bytes, const entry *old, size_t size, int64_t max_n,
                  int64_t max_bytes)
 {
@@ -162,7 +153,7 @@ static bool fits(int64_t n, int64_t bytes, const entry *old, size_t size, int64_
            bytes + (int64_t)size - (old == NULL ? 0 : (int64_t)old->blob->size) <= max_bytes;
 }
 
-/* LX_ERR_BUSY for what does not fit; it says nothing of what others keep. */
+/* LX_ERR_BUSY if the blob does not fit. The text does not show the counts of other owners. */
 static lx_status check_room(memory *m, const lx_owner *o, const entry *old, size_t size,
                             lx_error *err)
 {
@@ -185,20 +176,15 @@ static lx_status check_room(memory *m, const lx_owner *o, const entry *old, size
 /* A new entry at the end of a chain, with its owner's account; NULL without memory. */
 static entry *entry_new(memory *m, entry **at, const char *owner, const char *id)
 {
-    account **held = find_account(m, owner);
     entry *e = calloc(1, sizeof *e);
-    account *a = *held != NULL ? *held : calloc(1, sizeof *a);
-    if (e == NULL || a == NULL) {
+    account **held = find_account(m, owner);
+    if (e != NULL && *held == NULL && (*held = calloc(1, sizeof **held)) != NULL)
+        memcpy((*held)->owner, owner, strnlen(owner, LX_OWNER_NAME));
+    if (e == NULL || *held == NULL) {
         free(e);
-        if (*held == NULL)
-            free(a);
         return NULL;
     }
-    if (*held == NULL) {
-        memcpy(a->owner, owner, strnlen(owner, LX_OWNER_NAME));
-        *held = a;
-    }
-    e->account = a;
+    e->account = *held;
     memcpy(e->id, id, strnlen(id, LX_STATE_ID_MAX));
     *at = e;
     return e;
@@ -217,16 +203,12 @@ static lx_status keep(memory *m, const lx_owner *owner, const char *id, blob *b,
     }
     if (st != LX_OK)
         return st;
-    entry *e = *at;
-    if (e == NULL) {
-        e = entry_new(m, at, owner->name, id);
-        if (e == NULL)
-            return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
-        book(m, e->account, 1, (int64_t)b->size);
-    } else {
-        book(m, e->account, 0, (int64_t)b->size - (int64_t)e->blob->size);
-        blob_unref(e->blob);
-    }
+    bool is_new = *at == NULL;
+    entry *e = is_new ? entry_new(m, at, owner->name, id) : *at;
+    if (e == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
+    book(m, e->account, is_new, (int64_t)b->size - (is_new ? 0 : (int64_t)e->blob->size));
+    blob_unref(e->blob); /* NULL: a new one */
     e->blob = b;
     e->ends_ns = end_of(m, ttl_ms);
     return LX_OK;
@@ -243,57 +225,34 @@ static lx_status memory_put(memory *m, const lx_store_request *rq, lx_error *err
     blob *b = blob_new(rq->blob, rq->size);
     if (b == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
-    (void)pthread_mutex_lock(&m->mutex);
+    LX_HOLD(&m->mutex);
     lx_status st = keep(m, rq->owner, rq->id, b, rq->ttl_ms, err);
-    (void)pthread_mutex_unlock(&m->mutex);
     if (st != LX_OK)
         blob_unref(b);
     return st;
 }
 
-/* Under the lock: the id's entry, if its time is not over. */
-static entry **find_alive(memory *m, const lx_owner *owner, const char *id)
+/* Gets the blob, with a reference in *out, or removes it. */
+static lx_status memory_find(memory *m, const lx_store_request *rq, blob **out,
+                             lx_store_result *result, lx_error *err)
 {
-    entry **at = find(m, owner, id);
-    if (*at != NULL && (*at)->ends_ns <= lx_now_ns())
-        unlink_entry(m, at);
-    else if (*at != NULL)
-        return at;
-    return NULL;
-}
-
-static lx_status not_found(const char *id, lx_error *err)
-{
-    return lx_fail(err, LX_ERR_NOT_FOUND, "state", "there is no state %s, or it has expired", id);
-}
-
-/* *out: with a reference. */
-static lx_status memory_get(memory *m, const lx_store_request *rq, blob **out,
-                            lx_store_result *result, lx_error *err)
-{
-    (void)pthread_mutex_lock(&m->mutex);
-    entry **at = find_alive(m, rq->owner, rq->id);
-    if (at != NULL) {
-        *out = (*at)->blob;
+    LX_HOLD(&m->mutex);
+    entry **at = find(m, rq->owner, rq->id), *e = *at;
+    bool alive = e != NULL && e->ends_ns > lx_now_ns();
+    if (alive && rq->op == LX_STORE_GET) {
+        *out = e->blob;
         atomic_fetch_add(&(*out)->refs, 1);
         if (rq->ttl_ms > 0)
-            (*at)->ends_ns = end_of(m, rq->ttl_ms);
-        result->ttl_ms = ((*at)->ends_ns - lx_now_ns()) / LX_NS_PER_MS;
+            e->ends_ns = end_of(m, rq->ttl_ms);
+        result->ttl_ms = (e->ends_ns - lx_now_ns()) / LX_NS_PER_MS;
         result->blob = (*out)->bytes;
         result->size = (*out)->size;
-    }
-    (void)pthread_mutex_unlock(&m->mutex);
-    return at != NULL ? LX_OK : not_found(rq->id, err);
-}
-
-static lx_status memory_remove(memory *m, const lx_store_request *rq, lx_error *err)
-{
-    (void)pthread_mutex_lock(&m->mutex);
-    entry **at = find_alive(m, rq->owner, rq->id);
-    if (at != NULL)
+    } else if (e != NULL) {
         unlink_entry(m, at);
-    (void)pthread_mutex_unlock(&m->mutex);
-    return at != NULL ? LX_OK : not_found(rq->id, err);
+    }
+    return alive ? LX_OK
+                 : lx_fail(err, LX_ERR_NOT_FOUND, "state",
+                           "there is no state %s, or it has expired", rq->id);
 }
 
 static void memory_call(lx_state_store *s, const lx_store_request *rq, lx_store_done done,
@@ -303,9 +262,8 @@ static void memory_call(lx_state_store *s, const lx_store_request *rq, lx_store_
     lx_store_result result = {.ttl_ms = 0};
     lx_error err = {0};
     blob *b = NULL;
-    result.status = rq->op == LX_STORE_PUT   ? memory_put(m, rq, &err)
-                    : rq->op == LX_STORE_GET ? memory_get(m, rq, &b, &result, &err)
-                                             : memory_remove(m, rq, &err);
+    result.status =
+        rq->op == LX_STORE_PUT ? memory_put(m, rq, &err) : memory_find(m, rq, &b, &result, &err);
     if (result.status != LX_OK)
         result.err = &err;
     done(context, &result);
@@ -315,14 +273,13 @@ static void memory_call(lx_state_store *s, const lx_store_request *rq, lx_store_
 static void memory_stats(lx_state_store *s, lx_store_stats *out)
 {
     memory *m = (memory *)s;
-    (void)pthread_mutex_lock(&m->mutex);
+    LX_HOLD(&m->mutex);
     drop_expired(m, lx_now_ns());
     *out = (lx_store_stats){.states = m->n,
                             .bytes = m->bytes,
                             .max_states = m->max_states,
                             .max_bytes = m->max_bytes,
                             .reachable = true};
-    (void)pthread_mutex_unlock(&m->mutex);
 }
 
 static void memory_close(lx_state_store *s)

@@ -1,9 +1,10 @@
 /*
  * The connection to Redis (see redis.h), over hiredis's blocking calls.
  *
- * hiredis's timeout is one of a single read or write, which a server that sends a byte now and then
- * could stretch for ever; so a command is written and its reply read piece by piece here, each
- * piece with the time that is left. The time grows with the bytes that have moved.
+ * The timeout of hiredis limits a single read or write, and a server that sends a byte now and then
+ * could stretch a reply for ever. So commands and replies are moved piece by piece here, each piece
+ * with the time that is left. Each byte that moves adds time: a state of many megabytes takes long
+ * on a busy machine or a slow network. A Redis that moves nothing is late as before.
  */
 #include "server/states/redis.h"
 
@@ -18,15 +19,18 @@
 #include "common/clock.h"
 #include "common/hex.h"
 
-enum { NS_PER_BYTE = 125 }; /* 8 MB a second */
-enum { MAX_WORDS = LX_REDIS_SCRIPT_WORDS + 3, NUMBER_SIZE = 24 };
+enum { NS_PER_BYTE = 125, MAX_WORDS = LX_REDIS_SCRIPT_WORDS + 3 }; /* 8 MB per second */
 
 /* --- the URL --- */
 
-static const char url_param[] = "state-store", file_param[] = "state-store-password-file";
 static const char plain[] = "redis://", tls[] = "rediss://";
 
-/* Decodes %XX of [begin, end) into out[size]; a zero byte would cut what follows it. */
+static lx_status bad_url(const char *why, lx_error *err)
+{
+    return lx_fail(err, LX_ERR_INVALID, "state-store", "--state-store: %s", why);
+}
+
+/* Decodes %XX of [begin, end) into out[size]. A zero byte is refused: it would cut the text. */
 static bool decode(const char *begin, const char *end, char *out, size_t size)
 {
     size_t n = 0;
@@ -66,28 +70,25 @@ static lx_status read_login(const char *begin, const char *end, lx_redis_url *u,
     const char *name_end = colon != NULL ? colon : end;
     if (!decode(begin, name_end, u->user, sizeof u->user) ||
         (colon != NULL && !decode(colon + 1, end, u->password, sizeof u->password)))
-        return lx_fail(
-            err, LX_ERR_INVALID, url_param,
-            "--state-store: the URL's user or password is too long or has a malformed %%XX");
+        return bad_url("the URL's user or password is too long or has a malformed %XX", err);
     return LX_OK;
 }
 
-/* The password from elsewhere, NULL for none, and whether there is one where one is needed. */
+/* `password`: from the file, NULL without one. */
 static lx_status set_password(lx_redis_url *u, const char *password, lx_error *err)
 {
+    static const char param[] = "state-store-password-file";
     if (password != NULL && u->password[0] != '\0')
-        return lx_fail(err, LX_ERR_INVALID, file_param,
-                       "--state-store-password-file: the URL of --state-store has a password too");
+        return lx_fail(err, LX_ERR_INVALID, param,
+                       "--%s: the URL of --state-store has a password too", param);
     if (password != NULL && (password[0] == '\0' || strlen(password) >= sizeof u->password))
-        return lx_fail(err, LX_ERR_INVALID, file_param,
-                       "--state-store-password-file: a password has 1 to %zu bytes",
+        return lx_fail(err, LX_ERR_INVALID, param, "--%s: a password has 1 to %zu bytes", param,
                        sizeof u->password - 1);
     if (password != NULL)
         memcpy(u->password, password, strlen(password) + 1);
-    if (u->user[0] != '\0' && u->password[0] == '\0')
-        return lx_fail(err, LX_ERR_INVALID, url_param,
-                       "--state-store: the URL has a user but no password");
-    return LX_OK;
+    return u->user[0] != '\0' && u->password[0] == '\0'
+               ? bad_url("the URL has a user but no password", err)
+               : LX_OK;
 }
 
 static lx_status read_host(const char *begin, const char *end, lx_redis_url *u, lx_error *err)
@@ -95,25 +96,20 @@ static lx_status read_host(const char *begin, const char *end, lx_redis_url *u, 
     bool bracketed = begin < end && *begin == '[';
     const char *close = bracketed ? memchr(begin, ']', (size_t)(end - begin)) : NULL;
     if (bracketed && close == NULL)
-        return lx_fail(err, LX_ERR_INVALID, url_param,
-                       "--state-store: the URL's host has no closing ]");
+        return bad_url("the URL's host has no closing ]", err);
     const char *from = bracketed ? begin + 1 : begin, *rest = bracketed ? close + 1 : begin;
     const char *colon = memchr(rest, ':', (size_t)(end - rest));
     const char *to = bracketed ? close : colon != NULL ? colon : end;
     if (bracketed && rest != end && rest != colon)
-        return lx_fail(err, LX_ERR_INVALID, url_param,
-                       "--state-store: the URL's host is followed by rubbish");
+        return bad_url("the URL's host is followed by rubbish", err);
     if (from == to || (size_t)(to - from) >= sizeof u->host)
-        return lx_fail(err, LX_ERR_INVALID, url_param,
-                       "--state-store: the URL has no host, or one that is too long");
+        return bad_url("the URL has no host, or one that is too long", err);
     memcpy(u->host, from, (size_t)(to - from));
     u->host[to - from] = '\0';
     if (strcspn(u->host, " \t\r\n%?#@") != strlen(u->host))
-        return lx_fail(err, LX_ERR_INVALID, url_param,
-                       "--state-store: the URL's host is malformed");
+        return bad_url("the URL's host is malformed", err);
     if (colon != NULL && (!read_number(colon + 1, end, 65535, &u->port) || u->port == 0))
-        return lx_fail(err, LX_ERR_INVALID, url_param,
-                       "--state-store: the URL's port is not a number in 1 .. 65535");
+        return bad_url("the URL's port is not a number in 1 .. 65535", err);
     return LX_OK;
 }
 
@@ -134,13 +130,11 @@ lx_status lx_redis_url_parse(const char *text, const char *password, lx_redis_ur
     lx_redis_url u = {.port = LX_REDIS_PORT};
     if (strncmp(text, tls, sizeof tls - 1) == 0)
         return lx_fail(
-            err, LX_ERR_UNSUPPORTED, url_param,
+            err, LX_ERR_UNSUPPORTED, "state-store",
             "--state-store: rediss:// is not built in: let a TLS proxy (stunnel, HAProxy) carry a "
             "redis:// connection");
     if (strncmp(text, plain, sizeof plain - 1) != 0)
-        return lx_fail(
-            err, LX_ERR_INVALID, url_param,
-            "--state-store: neither memory nor redis://[user:password@]host[:port][/db]");
+        return bad_url("neither memory nor redis://[user:password@]host[:port][/db]", err);
     const char *begin = text + sizeof plain - 1, *end = begin + strcspn(begin, "/?#");
     const char *at = memrchr(begin, '@', (size_t)(end - begin));
     lx_status st = at != NULL ? read_login(begin, at, &u, err) : LX_OK;
@@ -153,8 +147,7 @@ lx_status lx_redis_url_parse(const char *text, const char *password, lx_redis_ur
     const char *tail = *end == '/' ? end + 1 : end;
     if (*tail != '\0' &&
         (*end != '/' || !read_number(tail, tail + strlen(tail), LX_MAX_REDIS_DB, &u.db)))
-        return lx_fail(err, LX_ERR_INVALID, url_param,
-                       "--state-store: the URL's database is not a whole number");
+        return bad_url("the URL's database is not a whole number", err);
     *out = u;
     return LX_OK;
 }
@@ -167,21 +160,21 @@ struct lx_redis {
     redisContext *link;             /* NULL: not connected */
 };
 
-typedef struct words {
-    const char *at[MAX_WORDS];
-    size_t bytes[MAX_WORDS];
+/* Its words point to texts that live until the reply is there. */
+typedef struct command {
     int n;
-} words;
+    lx_redis_word words[MAX_WORDS];
+} command;
 
-static void add_bytes(words *w, const void *bytes, size_t n)
+lx_redis_word lx_redis_text(const char *text)
 {
-    w->at[w->n] = bytes;
-    w->bytes[w->n++] = n;
+    return (lx_redis_word){text, strlen(text)};
 }
 
-static void add(words *w, const char *text)
+lx_redis_word lx_redis_number(int64_t x, char text[LX_REDIS_NUMBER])
 {
-    add_bytes(w, text, strlen(text));
+    (void)snprintf(text, LX_REDIS_NUMBER, "%lld", (long long)x);
+    return lx_redis_text(text);
 }
 
 lx_status lx_redis_new(const lx_redis_url *url, lx_redis **out, lx_error *err)
@@ -226,13 +219,6 @@ static lx_status late(lx_error *err)
     return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "Redis did not answer in time");
 }
 
-/* What has moved since `*left` bytes were there moves the deadline: a state of many megabytes takes
-   its time on a busy machine or a slow network, and a Redis that takes nothing is late as ever. */
-static void extend(int64_t *deadline_ns, size_t moved)
-{
-    *deadline_ns += (int64_t)moved * NS_PER_BYTE;
-}
-
 /* Sets the time left on the socket; false when there is none. */
 static bool arm(lx_redis *r, int64_t deadline_ns)
 {
@@ -240,7 +226,7 @@ static bool arm(lx_redis *r, int64_t deadline_ns)
     return time_left(deadline_ns, &left) && redisSetTimeout(r->link, left) == REDIS_OK;
 }
 
-/* Why the connection failed. It is of no use any more. */
+/* Reports why the connection failed; the caller closes it. */
 static lx_status broken(lx_redis *r, int64_t deadline_ns, lx_error *err)
 {
     struct timeval left;
@@ -250,18 +236,29 @@ static lx_status broken(lx_redis *r, int64_t deadline_ns, lx_error *err)
                    r->link->err != 0 ? r->link->errstr : "the connection failed");
 }
 
-static lx_status send_all(lx_redis *r, words *w, int n, int64_t *deadline_ns, lx_error *err)
+static bool append(lx_redis *r, const command *c)
+{
+    const char *texts[MAX_WORDS];
+    size_t bytes[MAX_WORDS];
+    for (int i = 0; i < c->n; i++) {
+        texts[i] = c->words[i].data;
+        bytes[i] = c->words[i].n;
+    }
+    return redisAppendCommandArgv(r->link, c->n, texts, bytes) == REDIS_OK;
+}
+
+static lx_status send_all(lx_redis *r, const command *c, int n, int64_t *deadline_ns, lx_error *err)
 {
     int64_t start = lx_now_ns();
     for (int i = 0; i < n; i++)
-        if (redisAppendCommandArgv(r->link, w[i].n, w[i].at, w[i].bytes) != REDIS_OK)
+        if (!append(r, &c[i]))
             return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a command to Redis");
     *deadline_ns += lx_now_ns() - start; /* copying many megabytes is not Redis's time */
     for (int done = 0; !done;) {
         size_t before = sdslen(r->link->obuf);
         if (!arm(r, *deadline_ns) || redisBufferWrite(r->link, &done) != REDIS_OK)
             return broken(r, *deadline_ns, err);
-        extend(deadline_ns, before - sdslen(r->link->obuf));
+        *deadline_ns += (int64_t)(before - sdslen(r->link->obuf)) * NS_PER_BYTE;
     }
     return LX_OK;
 }
@@ -277,7 +274,7 @@ static lx_status read_reply(lx_redis *r, int64_t *deadline_ns, redisReply **out,
         size_t before = r->link->reader->len;
         if (!arm(r, *deadline_ns) || redisBufferRead(r->link) != REDIS_OK)
             return broken(r, *deadline_ns, err);
-        extend(deadline_ns, r->link->reader->len - before);
+        *deadline_ns += (int64_t)(r->link->reader->len - before) * NS_PER_BYTE;
     }
     *out = reply;
     return LX_OK;
@@ -291,16 +288,16 @@ static void drop_replies(redisReply **replies, int n)
     }
 }
 
-/* n commands in one write on the present connection, which is closed unless n whole replies came.
-   An error among them fails all. */
-static lx_status converse(lx_redis *r, words *w, int n, int64_t deadline_ns, redisReply **out,
-                          lx_error *err)
+/* Sends n commands in one write on the present connection, which is closed unless n whole replies
+   come. If one reply is an error, all commands fail. */
+static lx_status converse(lx_redis *r, const command *c, int n, int64_t deadline_ns,
+                          redisReply **out, lx_error *err)
 {
     int got = 0;
-    lx_status st = send_all(r, w, n, &deadline_ns, err);
+    lx_status st = send_all(r, c, n, &deadline_ns, err);
     while (st == LX_OK && got < n) {
         st = read_reply(r, &deadline_ns, &out[got], err);
-        got += st == LX_OK;
+        got += out[got] != NULL;
     }
     if (st != LX_OK)
         disconnect(r);
@@ -319,10 +316,11 @@ bool lx_redis_connected(const lx_redis *r)
 
 /* --- the connection --- */
 
-static lx_status say(lx_redis *r, words *w, int64_t deadline_ns, lx_error *err)
+/* Sends a command on the new connection; only an error among its replies matters. */
+static lx_status greet(lx_redis *r, const command *c, int64_t deadline_ns, lx_error *err)
 {
     redisReply *reply = NULL;
-    lx_status st = converse(r, w, 1, deadline_ns, &reply, err);
+    lx_status st = converse(r, c, 1, deadline_ns, &reply, err);
     if (st == LX_OK)
         freeReplyObject(reply);
     return st;
@@ -330,24 +328,14 @@ static lx_status say(lx_redis *r, words *w, int64_t deadline_ns, lx_error *err)
 
 static lx_status log_in(lx_redis *r, int64_t deadline_ns, lx_error *err)
 {
-    lx_status st = LX_OK;
-    if (r->url.password[0] != '\0') {
-        words w = {.n = 0};
-        add(&w, "AUTH");
-        if (r->url.user[0] != '\0')
-            add(&w, r->url.user);
-        add(&w, r->url.password);
-        st = say(r, &w, deadline_ns, err);
-    }
-    if (st == LX_OK && r->url.db != 0) {
-        char db[NUMBER_SIZE];
-        words w = {.n = 0};
-        (void)snprintf(db, sizeof db, "%d", r->url.db);
-        add(&w, "SELECT");
-        add(&w, db);
-        st = say(r, &w, deadline_ns, err);
-    }
-    return st;
+    const lx_redis_url *u = &r->url;
+    char db[LX_REDIS_NUMBER];
+    command select = {2, {lx_redis_text("SELECT"), lx_redis_number(u->db, db)}};
+    command auth = {2, {lx_redis_text("AUTH"), lx_redis_text(u->password)}};
+    if (u->user[0] != '\0')
+        auth = (command){3, {auth.words[0], lx_redis_text(u->user), auth.words[1]}};
+    lx_status st = u->password[0] != '\0' ? greet(r, &auth, deadline_ns, err) : LX_OK;
+    return st == LX_OK && u->db != 0 ? greet(r, &select, deadline_ns, err) : st;
 }
 
 static lx_status connect_to(lx_redis *r, int64_t deadline_ns, lx_error *err)
@@ -385,19 +373,24 @@ void lx_redis_connect_at(lx_redis *r, const char *address)
     (void)snprintf(r->address, sizeof r->address, "%s", address);
 }
 
-static lx_status commands(lx_redis *r, words *w, int n, int64_t deadline_ns, redisReply **out,
-                          lx_error *err)
+static lx_status commands(lx_redis *r, const command *c, int n, int64_t deadline_ns,
+                          redisReply **out, lx_error *err)
 {
     if (r->link != NULL) {
-        lx_status st = converse(r, w, n, deadline_ns, out, err);
+        lx_status st = converse(r, c, n, deadline_ns, out, err);
         if (st != LX_ERR_UNAVAILABLE || r->link != NULL || lx_now_ns() >= deadline_ns)
             return st;
     }
     lx_status st = connect_to(r, deadline_ns, err);
-    return st == LX_OK ? converse(r, w, n, deadline_ns, out, err) : st;
+    return st == LX_OK ? converse(r, c, n, deadline_ns, out, err) : st;
 }
 
 /* --- the commands --- */
+
+static lx_status not_found(lx_error *err)
+{
+    return lx_fail(err, LX_ERR_NOT_FOUND, NULL, "Redis has no such key");
+}
 
 static lx_status unexpected(const redisReply *reply, lx_error *err)
 {
@@ -405,43 +398,46 @@ static lx_status unexpected(const redisReply *reply, lx_error *err)
                    reply->type);
 }
 
-lx_status lx_redis_ping(lx_redis *r, int64_t deadline_ns, lx_error *err)
+/* A command whose reply has this type, 0: any. *number may be NULL, or becomes the integer. */
+static lx_status simple(lx_redis *r, const command *c, int type, int64_t *number,
+                        int64_t deadline_ns, lx_error *err)
 {
     redisReply *reply = NULL;
-    words w = {.n = 0};
-    add(&w, "PING");
-    lx_status st = commands(r, &w, 1, deadline_ns, &reply, err);
-    if (st == LX_OK)
-        freeReplyObject(reply);
+    lx_status st = commands(r, c, 1, deadline_ns, &reply, err);
+    if (st != LX_OK)
+        return st;
+    if (type != 0 && reply->type != type)
+        st = unexpected(reply, err);
+    if (number != NULL)
+        *number = reply->integer;
+    freeReplyObject(reply);
     return st;
+}
+
+lx_status lx_redis_ping(lx_redis *r, int64_t deadline_ns, lx_error *err)
+{
+    const command c = {1, {lx_redis_text("PING")}};
+    return simple(r, &c, 0, NULL, deadline_ns, err);
 }
 
 lx_status lx_redis_set(lx_redis *r, const char *key, const void *bytes, size_t n, int64_t ttl_ms,
                        int64_t deadline_ns, lx_error *err)
 {
-    char ttl[NUMBER_SIZE];
-    redisReply *reply = NULL;
-    words w = {.n = 0};
-    (void)snprintf(ttl, sizeof ttl, "%lld", (long long)ttl_ms);
-    add(&w, "SET");
-    add(&w, key);
-    add_bytes(&w, bytes, n);
-    add(&w, "PX");
-    add(&w, ttl);
-    lx_status st = commands(r, &w, 1, deadline_ns, &reply, err);
-    if (st != LX_OK)
-        return st;
-    if (reply->type != REDIS_REPLY_STATUS)
-        st = unexpected(reply, err);
-    freeReplyObject(reply);
-    return st;
+    char ttl[LX_REDIS_NUMBER];
+    const command c = {5,
+                       {lx_redis_text("SET"),
+                        lx_redis_text(key),
+                        {bytes, n},
+                        lx_redis_text("PX"),
+                        lx_redis_number(ttl_ms, ttl)}};
+    return simple(r, &c, REDIS_REPLY_STATUS, NULL, deadline_ns, err);
 }
 
 static lx_status copy_reply(const redisReply *reply, size_t max, void **bytes, size_t *n,
                             lx_error *err)
 {
     if (reply->type == REDIS_REPLY_NIL)
-        return lx_fail(err, LX_ERR_NOT_FOUND, NULL, "Redis has no such key");
+        return not_found(err);
     if (reply->type != REDIS_REPLY_STRING)
         return unexpected(reply, err);
     size_t length = (size_t)reply->len;
@@ -461,24 +457,20 @@ lx_status lx_redis_get(lx_redis *r, const char *key, int64_t ttl_ms, size_t max,
                        int64_t deadline_ns, void **bytes, size_t *n, int64_t *left_ms,
                        lx_error *err)
 {
-    char ttl[NUMBER_SIZE];
+    char ttl[LX_REDIS_NUMBER];
+    bool renews = ttl_ms > 0;
     redisReply *replies[2] = {NULL, NULL};
-    words w[2] = {{.n = 0}, {.n = 0}};
-    add(&w[0], ttl_ms > 0 ? "PEXPIRE" : "PTTL");
-    add(&w[0], key);
-    if (ttl_ms > 0) {
-        (void)snprintf(ttl, sizeof ttl, "%lld", (long long)ttl_ms);
-        add(&w[0], ttl);
-    }
-    add(&w[1], "GET");
-    add(&w[1], key);
-    lx_status st = commands(r, w, 2, deadline_ns, replies, err);
+    const command c[2] = {{renews ? 3 : 2,
+                           {lx_redis_text(renews ? "PEXPIRE" : "PTTL"), lx_redis_text(key),
+                            lx_redis_number(ttl_ms, ttl)}},
+                          {2, {lx_redis_text("GET"), lx_redis_text(key)}}};
+    lx_status st = commands(r, c, 2, deadline_ns, replies, err);
     if (st != LX_OK)
         return st;
     st = replies[0]->type == REDIS_REPLY_INTEGER ? copy_reply(replies[1], max, bytes, n, err)
                                                  : unexpected(replies[0], err);
     if (st == LX_OK)
-        *left_ms = ttl_ms > 0 ? ttl_ms : replies[0]->integer;
+        *left_ms = renews ? ttl_ms : replies[0]->integer;
     drop_replies(replies, 2);
     return st;
 }
@@ -506,16 +498,13 @@ static lx_status copy_list(const redisReply *reply, size_t max, lx_redis_list *o
 lx_status lx_redis_script(lx_redis *r, const char *script, const lx_redis_word *given, int n_keys,
                           int n, size_t max, int64_t deadline_ns, lx_redis_list *out, lx_error *err)
 {
-    char number[NUMBER_SIZE];
+    char number[LX_REDIS_NUMBER];
     redisReply *reply = NULL;
-    words w = {.n = 0};
-    (void)snprintf(number, sizeof number, "%d", n_keys);
-    add(&w, "EVAL");
-    add(&w, script);
-    add(&w, number);
+    command c = {3,
+                 {lx_redis_text("EVAL"), lx_redis_text(script), lx_redis_number(n_keys, number)}};
     for (int i = 0; i < n && i < LX_REDIS_SCRIPT_WORDS; i++)
-        add_bytes(&w, given[i].data, given[i].n);
-    lx_status st = commands(r, &w, 1, deadline_ns, &reply, err);
+        c.words[c.n++] = given[i];
+    lx_status st = commands(r, &c, 1, deadline_ns, &reply, err);
     if (st != LX_OK)
         return st;
     st = copy_list(reply, max, out, err);
@@ -525,17 +514,8 @@ lx_status lx_redis_script(lx_redis *r, const char *script, const lx_redis_word *
 
 lx_status lx_redis_remove(lx_redis *r, const char *key, int64_t deadline_ns, lx_error *err)
 {
-    redisReply *reply = NULL;
-    words w = {.n = 0};
-    add(&w, "DEL");
-    add(&w, key);
-    lx_status st = commands(r, &w, 1, deadline_ns, &reply, err);
-    if (st != LX_OK)
-        return st;
-    if (reply->type != REDIS_REPLY_INTEGER)
-        st = unexpected(reply, err);
-    else if (reply->integer == 0)
-        st = lx_fail(err, LX_ERR_NOT_FOUND, NULL, "Redis has no such key");
-    freeReplyObject(reply);
-    return st;
+    int64_t removed = 0;
+    const command c = {2, {lx_redis_text("DEL"), lx_redis_text(key)}};
+    lx_status st = simple(r, &c, REDIS_REPLY_INTEGER, &removed, deadline_ns, err);
+    return st == LX_OK && removed == 0 ? not_found(err) : st;
 }

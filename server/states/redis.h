@@ -1,18 +1,17 @@
 /*
- * One connection to a Redis server (or Valkey, KeyDB: RESP2): the few commands a store of blobs
- * needs, each within a deadline.
+ * One connection to a Redis server (or Valkey, KeyDB: RESP2), with the few commands that a store of
+ * blobs needs, each within a deadline.
  *
- * Connecting happens inside the first command that needs it, and again after a failure. All
- * commands may be repeated without harm, so one that finds its connection closed (an idle one that
- * the server or a balancer dropped) is sent once more on a fresh one before it fails. A command
- * that passed its deadline costs the connection: its reply could come later and be taken for
- * another's.
+ * The first command that needs a connection makes it, and so does the first one after a failure.
+ * Every command may be repeated without harm. So if the server or a balancer has closed an idle
+ * connection, the command is sent once more on a new one before it fails. A command that passes its
+ * deadline closes the connection, because its late reply would be read as the next command's.
  *
- * A connection by name asks a name server, which may take seconds and knows no deadline; so one
- * link does that, and its peer's address is given to the others.
+ * A name server may take seconds and knows no deadline. So only one link connects by name, and the
+ * other links get the address of its peer.
  *
  * Every failure of the connection, of the server or of a deadline is LX_ERR_UNAVAILABLE, with the
- * reason in the text. Thread: one at a time. The only file that includes hiredis is redis.c.
+ * reason in the text. Thread: one at a time. Only redis.c includes hiredis.
  */
 #ifndef LINNET_SERVER_STATES_REDIS_H
 #define LINNET_SERVER_STATES_REDIS_H
@@ -26,10 +25,10 @@
 /*
  * redis://[user[:password]@]host[:port][/db], as redis-cli and most clients read it.
  *
- * user and password may hold %XX; a password without a user is written redis://:password@host. The
- * host may be an IPv6 address in brackets. rediss:// (TLS) is refused by name: Debian's hiredis has
- * no TLS, and a connection that is silently plain would be worse than none. No message repeats the
- * URL, since it may hold a password.
+ * User and password may hold %XX. A password without a user is written redis://:password@host. The
+ * host may be an IPv6 address in brackets. rediss:// (TLS) is refused, because Debian's hiredis has
+ * no TLS and the connection must not be plain unnoticed. No message repeats the URL, since it may
+ * hold a password.
  */
 enum { LX_REDIS_PORT = 6379, LX_MAX_REDIS_DB = 1 << 20 };
 
@@ -38,8 +37,8 @@ typedef struct lx_redis_url {
     int32_t port, db;
 } lx_redis_url;
 
-/* password: of a URL that has none, NULL for none. LX_ERR_INVALID or LX_ERR_UNSUPPORTED with param
-   "state-store" or "state-store-password-file". */
+/* `password`: for a URL without a password, or NULL. LX_ERR_INVALID or LX_ERR_UNSUPPORTED with
+   param "state-store" or "state-store-password-file". */
 lx_status lx_redis_url_parse(const char *text, const char *password, lx_redis_url *out,
                              lx_error *err) LX_MUST_USE;
 /* Stars in place of the password, where the text has one. */
@@ -56,30 +55,29 @@ void lx_redis_free(lx_redis *r); /* NULL is allowed */
 enum { LX_REDIS_ADDRESS = 64 };
 lx_status lx_redis_get_address(const lx_redis *r, char out[LX_REDIS_ADDRESS],
                                lx_error *err) LX_MUST_USE;
-/* Later connects go to this numeric address instead of the URL's host. The present connection
- * stays.
- */
+/* Later connections go to this numeric address, not to the URL's host; the present one stays. */
 void lx_redis_connect_at(lx_redis *r, const char *address);
 
-/* Deadlines are lx_now_ns() times, and later by 125 ns for each byte that goes over the connection.
-   Keys are text. */
+/* Deadlines are times of lx_now_ns(). Each byte that moves adds 125 ns to them. Keys are text. */
 lx_status lx_redis_ping(lx_redis *r, int64_t deadline_ns, lx_error *err) LX_MUST_USE;
-/* Stores the bytes for ttl_ms > 0 milliseconds, in place of what was there. */
+/* Stores the bytes for ttl_ms > 0 milliseconds, in place of an earlier value. */
 lx_status lx_redis_set(lx_redis *r, const char *key, const void *bytes, size_t n, int64_t ttl_ms,
                        int64_t deadline_ns, lx_error *err) LX_MUST_USE;
-/* *bytes is malloc'ed for the caller; *left_ms is what remains of the key's time (-1: for ever),
-   which starts anew when ttl_ms > 0. LX_ERR_NOT_FOUND; LX_ERR_TOO_LARGE above max bytes. */
+/* *bytes is malloc'ed for the caller. *left_ms is the rest of the key's time (-1: for ever); with
+   ttl_ms > 0 the time starts again. LX_ERR_NOT_FOUND; LX_ERR_TOO_LARGE above max bytes. */
 lx_status lx_redis_get(lx_redis *r, const char *key, int64_t ttl_ms, size_t max,
                        int64_t deadline_ns, void **bytes, size_t *n, int64_t *left_ms,
                        lx_error *err) LX_MUST_USE;
 /* A script (EVAL) with its keys, then its arguments, n <= LX_REDIS_SCRIPT_WORDS in all. It returns
-   a list: up to 3 numbers and at most one string, which is malloc'ed for the caller;
-   LX_ERR_TOO_LARGE when that has more than max bytes. */
-enum { LX_REDIS_SCRIPT_WORDS = 8 };
+   a list of up to 3 numbers and at most one string, which is malloc'ed for the caller.
+   LX_ERR_TOO_LARGE: the string has more than max bytes. */
+enum { LX_REDIS_SCRIPT_WORDS = 8, LX_REDIS_NUMBER = 24 };
 typedef struct lx_redis_word {
     const void *data;
     size_t n;
 } lx_redis_word;
+lx_redis_word lx_redis_text(const char *text);
+lx_redis_word lx_redis_number(int64_t x, char text[LX_REDIS_NUMBER]); /* points to `text` */
 typedef struct lx_redis_list {
     int64_t numbers[3];
     void *bytes; /* NULL: no string */

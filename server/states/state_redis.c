@@ -1,28 +1,27 @@
 /*
  * The state store in Redis: a bounded queue of calls, N_WORKERS threads with a connection each that
- * work it off, and a watcher that asks once a second whether the server is there.
+ * carry them out, and a watcher that pings the server once per second. A call is one round trip.
  *
- * One round trip per call. A state is the key "linnet:state:OWNER:ID" ("linnet:state:ID" of the
- * owner without a name) with the blob as its value and the state's time as its expiry, so any
- * server with the same Redis continues it, and Redis limits (maxmemory) and expires. An id holds no
- * colon, so no owner's name makes two states one key. Only what owners with limits of their own
- * keep is counted, in Redis too.
+ * A state is the key "linnet:state:OWNER:ID", or "linnet:state:ID" for the owner without a name.
+ * Its value is the blob, and its expiry the state's time. So any server with the same Redis
+ * continues the state, and Redis limits the bytes (maxmemory) and drops expired states. An id has
+ * no colon, so no owner's name makes two states one key. States of owners with own limits are
+ * counted in Redis too.
  *
- * Down is a mode of the store, so that an outage makes no request wait: the first call that loses
- * its connection or its time, or the watcher, sets it; all waiting and all new calls end at once
- * with LX_ERR_UNAVAILABLE; the watcher asks more often, and the first answer ends the mode. Only
- * the watcher connects by name: a name server that is slow for a moment (a container's, while
- * others come and go) must not make a worker's call late, and with it the whole store down.
- * Generation does not use the store, so it continues.
+ * An outage makes no request wait, because the store has a mode `down`. The watcher, or the first
+ * call that loses its connection or its time, sets the mode. Then all waiting and new calls end at
+ * once with LX_ERR_UNAVAILABLE, and the watcher pings more often until the server answers. Only the
+ * watcher connects by name: a name server that is slow for a moment must not make a worker's call
+ * late, which would set the mode. Generation does not use the store, so it continues.
  */
-#include "server/states/state_redis.h"
+#include "server/states/store.h"
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
+#include "common/lock.h"
 #include "common/log.h"
 #include "server/states/redis.h"
 
@@ -66,7 +65,7 @@ typedef struct redis_store {
     call *first, **end;
     int32_t n_calls;
     size_t n_bytes;
-    int32_t next_link; /* the threads take their links in the order they start */
+    _Atomic int32_t next_link; /* workers take their links as they start */
     bool stopping, down;
     char address[LX_REDIS_ADDRESS]; /* where Redis answered last */
     lx_error why;                   /* while down */
@@ -76,17 +75,11 @@ typedef struct redis_store {
  *
  * An owner with limits has a sorted set of its ids by the time they end, and a hash of their bytes
  * with the sum under the empty id. Each command is one script, so that any number of servers with
- * the same Redis agree on the counts; the next set takes out of them what has ended. A value that
- * Redis evicts, or that others delete, counts until its time is over.
+ * the same Redis agree on the counts. The next set drops expired ids from them. A value that Redis
+ * evicts, or that another program deletes, counts until its time is over.
  */
 
-/* Keys of Redis, and the id by which the value is counted. */
-typedef struct counted_value {
-    const char *key, *ends, *sizes, *id;
-    int64_t max_n, max_bytes; /* 0: no limit */
-} counted_value;
-
-enum { N_KEYS = 3, NUMBER_SIZE = 24 };
+enum { N_KEYS = 3 };
 
 /* KEYS: the value, the ends, the sizes. ARGV[1]: the id. */
 #define FUNCTIONS                                                                                  \
@@ -112,7 +105,7 @@ enum { N_KEYS = 3, NUMBER_SIZE = 24 };
     "  end\n"                                                                                      \
     "end\n"
 
-/* ARGV: id, bytes, ttl, most ids, most bytes. {whether it was kept, ids, bytes} */
+/* ARGV: id, bytes, ttl, most ids, most bytes (0: no limit). {whether it was kept, ids, bytes} */
 static const char set_script[] = FUNCTIONS
     "for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now)) do drop(id) end\n"
     "local function sum() return tonumber(redis.call('HGET', KEYS[3], '') or 0) end\n"
@@ -140,83 +133,9 @@ static const char get_script[] =
 static const char remove_script[] =
     FUNCTIONS "drop(ARGV[1])\nreturn {redis.call('DEL', KEYS[1])}\n";
 
-static lx_redis_word word(const char *text)
-{
-    return (lx_redis_word){text, strlen(text)};
-}
-
-static int first_words(const counted_value *c, lx_redis_word *words)
-{
-    words[0] = word(c->key);
-    words[1] = word(c->ends);
-    words[2] = word(c->sizes);
-    words[3] = word(c->id);
-    return N_KEYS + 1;
-}
-
-/* `text` lives as long as the words. */
-static lx_redis_word number(int64_t x, char text[NUMBER_SIZE])
-{
-    (void)snprintf(text, NUMBER_SIZE, "%lld", (long long)x);
-    return word(text);
-}
-
-static lx_status set_counted(lx_redis *r, const counted_value *c, const void *bytes, size_t n,
-                             int64_t ttl_ms, int64_t deadline_ns, lx_error *err)
-{
-    char texts[3][NUMBER_SIZE];
-    lx_redis_word words[LX_REDIS_SCRIPT_WORDS];
-    lx_redis_list list;
-    int k = first_words(c, words);
-    words[k++] = (lx_redis_word){bytes, n};
-    words[k++] = number(ttl_ms, texts[0]);
-    words[k++] = number(c->max_n, texts[1]);
-    words[k++] = number(c->max_bytes, texts[2]);
-    lx_status st = lx_redis_script(r, set_script, words, N_KEYS, k, 0, deadline_ns, &list, err);
-    if (st == LX_OK && list.numbers[0] == 0)
-        st = lx_fail(err, LX_ERR_BUSY, "state",
-                     "this key keeps %lld states with %lld bytes and no more fit (limits: %lld, "
-                     "%lld; 0: none)",
-                     (long long)list.numbers[1], (long long)list.numbers[2], (long long)c->max_n,
-                     (long long)c->max_bytes);
-    return st;
-}
-
-static lx_status get_counted(lx_redis *r, const counted_value *c, int64_t ttl_ms, size_t max,
-                             int64_t deadline_ns, void **bytes, size_t *n, int64_t *left_ms,
-                             lx_error *err)
-{
-    char text[NUMBER_SIZE];
-    lx_redis_word words[LX_REDIS_SCRIPT_WORDS];
-    lx_redis_list list;
-    int k = first_words(c, words);
-    words[k++] = number(ttl_ms, text);
-    lx_status st = lx_redis_script(r, get_script, words, N_KEYS, k, max, deadline_ns, &list, err);
-    if (st != LX_OK)
-        return st;
-    if (list.bytes == NULL)
-        return lx_fail(err, LX_ERR_NOT_FOUND, NULL, "Redis has no such key");
-    *bytes = list.bytes;
-    *n = list.n;
-    *left_ms = list.numbers[1];
-    return LX_OK;
-}
-
-static lx_status remove_counted(lx_redis *r, const counted_value *c, int64_t deadline_ns,
-                                lx_error *err)
-{
-    lx_redis_word words[LX_REDIS_SCRIPT_WORDS];
-    lx_redis_list list;
-    int k = first_words(c, words);
-    lx_status st = lx_redis_script(r, remove_script, words, N_KEYS, k, 0, deadline_ns, &list, err);
-    if (st == LX_OK && list.numbers[0] == 0)
-        st = lx_fail(err, LX_ERR_NOT_FOUND, NULL, "Redis has no such key");
-    return st;
-}
-
 /* --- the end of calls --- */
 
-/* Its bytes are free before its caller knows, who may come again at once. */
+/* Frees the call's bytes before its caller knows, because the caller may come again at once. */
 static void finish(redis_store *s, call *c, lx_store_result *result, const lx_error *err)
 {
     call head = *c;
@@ -297,23 +216,47 @@ static void ask(redis_store *s, lx_redis *link)
 
 /* --- the threads --- */
 
+/* Reads and removals that find nothing are LX_ERR_NOT_FOUND; work_off() names the id. */
 static lx_status converse_counted(lx_redis *link, call *c, lx_store_result *result, void **bytes,
                                   lx_error *err)
 {
+    static const char *const scripts[] = {[LX_STORE_PUT] = set_script,
+                                          [LX_STORE_GET] = get_script,
+                                          [LX_STORE_REMOVE] = remove_script};
     char ends[sizeof ENDS_PREFIX + LX_OWNER_NAME], sizes[sizeof SIZES_PREFIX + LX_OWNER_NAME];
-    (void)snprintf(ends, sizeof ends, ENDS_PREFIX "%s", c->owner.name);
-    (void)snprintf(sizes, sizeof sizes, SIZES_PREFIX "%s", c->owner.name);
-    counted_value counted = {c->key, ends, sizes, c->id, c->owner.max_states, c->owner.max_bytes};
-    switch (c->op) {
-    case LX_STORE_PUT:
-        return set_counted(link, &counted, c->bytes, c->size, c->ttl_ms, c->deadline_ns, err);
-    case LX_STORE_GET:
-        return get_counted(link, &counted, c->ttl_ms, LX_REDIS_MAX_BLOB, c->deadline_ns, bytes,
-                           &result->size, &result->ttl_ms, err);
-    case LX_STORE_REMOVE:
-        break;
+    char texts[3][LX_REDIS_NUMBER];
+    const lx_owner *o = &c->owner;
+    lx_redis_list list;
+    (void)snprintf(ends, sizeof ends, ENDS_PREFIX "%s", o->name);
+    (void)snprintf(sizes, sizeof sizes, SIZES_PREFIX "%s", o->name);
+    lx_redis_word words[LX_REDIS_SCRIPT_WORDS] = {lx_redis_text(c->key), lx_redis_text(ends),
+                                                  lx_redis_text(sizes), lx_redis_text(c->id)};
+    int n = N_KEYS + 1;
+    if (c->op == LX_STORE_PUT)
+        words[n++] = (lx_redis_word){c->bytes, c->size};
+    if (c->op != LX_STORE_REMOVE)
+        words[n++] = lx_redis_number(c->ttl_ms, texts[0]);
+    if (c->op == LX_STORE_PUT) {
+        words[n++] = lx_redis_number(o->max_states, texts[1]);
+        words[n++] = lx_redis_number(o->max_bytes, texts[2]);
     }
-    return remove_counted(link, &counted, c->deadline_ns, err);
+    lx_status st = lx_redis_script(link, scripts[c->op], words, N_KEYS, n, LX_REDIS_MAX_BLOB,
+                                   c->deadline_ns, &list, err);
+    if (st != LX_OK)
+        return st;
+    if (c->op == LX_STORE_GET) {
+        *bytes = list.bytes;
+        result->size = list.n;
+        result->ttl_ms = list.numbers[1];
+        return list.bytes != NULL ? LX_OK : LX_ERR_NOT_FOUND;
+    }
+    if (list.numbers[0] != 0 || c->op == LX_STORE_REMOVE)
+        return list.numbers[0] != 0 ? LX_OK : LX_ERR_NOT_FOUND;
+    return lx_fail(err, LX_ERR_BUSY, "state",
+                   "this key keeps %lld states with %lld bytes and no more fit (limits: %lld, "
+                   "%lld; 0: none)",
+                   (long long)list.numbers[1], (long long)list.numbers[2], (long long)o->max_states,
+                   (long long)o->max_bytes);
 }
 
 static lx_status converse(lx_redis *link, call *c, lx_store_result *result, void **bytes,
@@ -333,7 +276,7 @@ static lx_status converse(lx_redis *link, call *c, lx_store_result *result, void
     return lx_redis_remove(link, c->key, c->deadline_ns, err);
 }
 
-/* Tells the caller how it ended; the call is gone after it. */
+/* Carries out the call, reports its end to the caller and frees it. */
 static void work_off(redis_store *s, lx_redis *link, call *c)
 {
     lx_store_result result = {.ttl_ms = 0};
@@ -354,11 +297,11 @@ static void work_off(redis_store *s, lx_redis *link, call *c)
     free(bytes);
 }
 
-/* The next call, or NULL at the end. The link then knows where to connect: no call is taken before
-   the watcher was answered. */
+/* The next call, or NULL at the end. The link gets the address for a new connection; there is one,
+   because calls wait only while the server answers the watcher. */
 static call *take_call(redis_store *s, lx_redis *link)
 {
-    (void)pthread_mutex_lock(&s->mutex);
+    LX_HOLD(&s->mutex);
     while (s->first == NULL && !s->stopping)
         (void)pthread_cond_wait(&s->more, &s->mutex);
     call *c = s->first;
@@ -368,22 +311,13 @@ static call *take_call(redis_store *s, lx_redis *link)
         s->n_calls--;
         lx_redis_connect_at(link, s->address);
     }
-    (void)pthread_mutex_unlock(&s->mutex);
     return c;
-}
-
-static lx_redis *take_link(redis_store *s)
-{
-    (void)pthread_mutex_lock(&s->mutex);
-    lx_redis *link = s->links[s->next_link++];
-    (void)pthread_mutex_unlock(&s->mutex);
-    return link;
 }
 
 static void *run_worker(void *context)
 {
     redis_store *s = context;
-    lx_redis *link = take_link(s);
+    lx_redis *link = s->links[atomic_fetch_add(&s->next_link, 1)];
     for (call *c = take_call(s, link); c != NULL; c = take_call(s, link))
         work_off(s, link, c);
     return NULL;
@@ -430,65 +364,62 @@ static lx_status admit(const redis_store *s, size_t size, lx_error *err)
 
 static lx_status enqueue(redis_store *s, call *c, lx_error *err)
 {
-    (void)pthread_mutex_lock(&s->mutex);
+    LX_HOLD(&s->mutex);
     lx_status st = admit(s, c->size, err);
-    if (st == LX_OK) {
-        *s->end = c;
-        s->end = &c->next;
-        s->n_calls++;
-        s->n_bytes += c->size;
-        (void)pthread_cond_signal(&s->more);
-    }
-    (void)pthread_mutex_unlock(&s->mutex);
-    return st;
+    if (st != LX_OK)
+        return st;
+    *s->end = c;
+    s->end = &c->next;
+    s->n_calls++;
+    s->n_bytes += c->size;
+    (void)pthread_cond_signal(&s->more);
+    return LX_OK;
 }
 
-static void name_call(call *c, const lx_owner *owner, const char *id)
+static lx_status begin(redis_store *s, const lx_store_request *rq, lx_store_done done,
+                       void *context, lx_error *err)
 {
-    c->owner = *owner;
-    memcpy(c->id, id, strnlen(id, LX_STATE_ID_MAX));
-    (void)snprintf(c->key, sizeof c->key, KEY_PREFIX "%s%s%s", owner->name,
-                   owner->name[0] != '\0' ? ":" : "", c->id);
+    const lx_owner *o = rq->owner;
+    size_t size = rq->op == LX_STORE_PUT ? rq->size : 0;
+    if (size > LX_REDIS_MAX_BLOB)
+        return lx_fail(err, LX_ERR_TOO_LARGE, "state", "a state of %zu bytes; the limit is %d",
+                       size, LX_REDIS_MAX_BLOB);
+    call *c = calloc(1, sizeof *c + size);
+    if (c == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
+    *c = (call){.op = rq->op,
+                .owner = *o,
+                .ttl_ms = rq->ttl_ms,
+                .deadline_ns = lx_now_ns() + s->timeout_ns,
+                .done = done,
+                .context = context,
+                .size = size};
+    memcpy(c->id, rq->id, strnlen(rq->id, LX_STATE_ID_MAX));
+    (void)snprintf(c->key, sizeof c->key, KEY_PREFIX "%s%s%s", o->name,
+                   o->name[0] != '\0' ? ":" : "", c->id);
+    if (size > 0)
+        memcpy(c->bytes, rq->blob, size);
+    lx_status st = enqueue(s, c, err);
+    if (st != LX_OK)
+        free(c);
+    return st;
 }
 
 static void redis_call(lx_state_store *base, const lx_store_request *rq, lx_store_done done,
                        void *context)
 {
-    redis_store *s = (redis_store *)base;
     lx_error err = {0};
-    lx_status st = LX_OK;
-    size_t size = rq->op == LX_STORE_PUT ? rq->size : 0;
-    call *c = size <= LX_REDIS_MAX_BLOB ? calloc(1, sizeof *c + size) : NULL;
-    if (size > LX_REDIS_MAX_BLOB)
-        st = lx_fail(&err, LX_ERR_TOO_LARGE, "state", "a state of %zu bytes; the limit is %d", size,
-                     LX_REDIS_MAX_BLOB);
-    else if (c == NULL)
-        st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
-    if (st == LX_OK) {
-        name_call(c, rq->owner, rq->id);
-        c->op = rq->op;
-        c->ttl_ms = rq->ttl_ms;
-        c->deadline_ns = lx_now_ns() + s->timeout_ns;
-        c->done = done;
-        c->context = context;
-        c->size = size;
-        if (size > 0)
-            memcpy(c->bytes, rq->blob, size);
-        st = enqueue(s, c, &err);
-    }
-    if (st == LX_OK)
-        return;
-    free(c);
-    done(context, &(lx_store_result){.status = st, .err = &err});
+    lx_status st = begin((redis_store *)base, rq, done, context, &err);
+    if (st != LX_OK)
+        done(context, &(lx_store_result){.status = st, .err = &err});
 }
 
 static void redis_stats(lx_state_store *base, lx_store_stats *out)
 {
     redis_store *s = (redis_store *)base;
-    (void)pthread_mutex_lock(&s->mutex);
+    LX_HOLD(&s->mutex);
     *out = (lx_store_stats){
         .states = -1, .bytes = -1, .max_states = -1, .max_bytes = -1, .reachable = !s->down};
-    (void)pthread_mutex_unlock(&s->mutex);
 }
 
 /* --- open and close --- */
@@ -523,17 +454,6 @@ static const lx_store_ops redis_ops = {
     .close = redis_close,
 };
 
-static lx_status init_locks(redis_store *s, lx_error *err)
-{
-    pthread_condattr_t monotonic;
-    bool ok = pthread_condattr_init(&monotonic) == 0 &&
-              pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0 &&
-              pthread_mutex_init(&s->mutex, NULL) == 0 && pthread_cond_init(&s->more, NULL) == 0 &&
-              pthread_cond_init(&s->changed, &monotonic) == 0;
-    (void)pthread_condattr_destroy(&monotonic);
-    return ok ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a lock");
-}
-
 static lx_status start_threads(redis_store *s, lx_error *err)
 {
     for (int i = 0; i < N_THREADS; i++) {
@@ -553,7 +473,8 @@ lx_status lx_state_redis_open(const char *url, const char *password, int64_t tim
     if (st != LX_OK)
         return st;
     redis_store *s = calloc(1, sizeof *s);
-    if (s == NULL || init_locks(s, err) != LX_OK) {
+    if (s == NULL || pthread_mutex_init(&s->mutex, NULL) != 0 ||
+        pthread_cond_init(&s->more, NULL) != 0 || !lx_timed_cond_init(&s->changed)) {
         free(s);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a store of states");
     }

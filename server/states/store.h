@@ -1,13 +1,12 @@
 /*
- * Where states that outlive a request are kept: blobs of bytes by owner and id, with a time to
- * live.
+ * Stores of states that outlive a request: blobs of bytes by owner and id, with a time to live.
  *
- * Two stores have this table of functions: the process's own memory (memory.c), and Redis.
- * A store may be far away and slow, so every call that touches a blob answers through a callback
- * and never holds the caller's thread.
+ * A store is in the process's memory (memory.c) or in Redis (state_redis.c). A store may be far
+ * away and slow, so every call that touches a blob answers through a callback and never holds the
+ * caller's thread.
  *
- * Ids are 1 .. LX_STATE_ID_MAX of A-Z a-z 0-9 - _ ; the caller has checked that. What is in a blob
- * is the business of server/states/blob.h.
+ * The caller has checked that an id has 1 .. LX_STATE_ID_MAX characters of A-Z a-z 0-9 - _. A store
+ * does not look into blobs (blob.h).
  */
 #ifndef LINNET_SERVER_STATES_STORE_H
 #define LINNET_SERVER_STATES_STORE_H
@@ -17,32 +16,31 @@
 #include <stdint.h>
 
 #include "common/budget.h"
+#include "common/client.h"
 #include "common/status.h"
-#include "server/auth/owner.h"
 
 enum { LX_STATE_ID_MAX = 64 };
 
 typedef struct lx_state_store lx_state_store;
 
 /*
- * How a call ended; called exactly once, by any thread, perhaps before the call has returned, with
- * none of the store's locks held.
+ * How a call ended.
  *   LX_ERR_NOT_FOUND    no such id, or it has expired
  *   LX_ERR_BUSY         the store or the owner's part of it is full (param "state"): try again when
  *                       something has expired
  *   LX_ERR_TOO_LARGE    the blob alone is over the store's limit
  *   LX_ERR_UNAVAILABLE  the store does not answer, or not in time
  *   LX_ERR_NO_MEMORY
- * blob: of `get` only, borrowed during the call. ttl_ms: what is left of the blob's time, of `get`.
  */
 typedef struct lx_store_result {
     lx_status status;
     const lx_error *err; /* NULL with LX_OK */
-    const void *blob;
+    const void *blob;    /* [size] of a get, borrowed during the callback */
     size_t size;
-    int64_t ttl_ms;
+    int64_t ttl_ms; /* of a get: the rest of the blob's time */
 } lx_store_result;
 
+/* Called exactly once, by any thread, perhaps before the call returns, without a store's lock. */
 typedef void (*lx_store_done)(void *context, const lx_store_result *result);
 
 typedef struct lx_store_stats {
@@ -52,9 +50,8 @@ typedef struct lx_store_stats {
 } lx_store_stats;
 
 typedef enum lx_store_op {
-    LX_STORE_PUT, /* keeps a copy of the blob under the id for ttl_ms (> 0), over one that is there
-                   */
-    LX_STORE_GET, /* also starts the id's time anew when ttl_ms > 0 */
+    LX_STORE_PUT, /* keeps a copy of the blob for ttl_ms > 0, in place of an earlier one */
+    LX_STORE_GET, /* with ttl_ms > 0 the id's time starts again */
     LX_STORE_REMOVE
 } lx_store_op;
 
@@ -70,7 +67,7 @@ typedef struct lx_store_request {
 /* All functions: any thread. */
 typedef struct lx_store_ops {
     const char *name; /* "memory", "redis" */
-    bool outlives;    /* what is put is there when this process is gone */
+    bool outlives;    /* its blobs outlive this process */
     void (*call)(lx_state_store *s, const lx_store_request *rq, lx_store_done done, void *context);
     void (*stats)(lx_state_store *s, lx_store_stats *out);
     /* Frees the store. Calls still under way end with LX_ERR_UNAVAILABLE before it returns. */
@@ -87,43 +84,53 @@ struct lx_state_store {
 lx_status lx_state_memory_open(int64_t max_states, int64_t max_bytes, lx_state_store **out,
                                lx_error *err) LX_MUST_USE;
 
+/* Redis accepts 512 MiB; a larger blob than this is LX_ERR_TOO_LARGE. */
+enum { LX_REDIS_MAX_BLOB = 256 << 20 };
+/*
+ * States in Redis, or in a server with its protocol. LX_ERR_INVALID: a fault in the URL or password
+ * (redis.h). Opens also when no server answers; calls then end with LX_ERR_UNAVAILABLE until one
+ * does. Every call ends within about timeout_ms >= 1. At most max_bytes of blobs may be on their
+ * way, or one blob of any size alone; a further call ends with LX_ERR_UNAVAILABLE.
+ */
+lx_status lx_state_redis_open(const char *url, const char *password, int64_t timeout_ms,
+                              int64_t max_bytes, lx_state_store **out, lx_error *err) LX_MUST_USE;
+
 typedef struct lx_state_store_options {
     const char *where;    /* "memory", or a URL (redis.h) */
-    const char *password; /* of a URL that has none, NULL: none */
+    const char *password; /* for a URL without a password, or NULL */
     int64_t max_states;   /* of memory */
     int64_t max_bytes;    /* kept in memory, or on their way to Redis */
     int64_t timeout_ms;   /* of Redis */
 } lx_state_store_options;
 
-/* The store that the options name (open.c). LX_ERR_INVALID with the option's name. */
+/* The store that the options name (store.c). LX_ERR_INVALID with the option's name. */
 lx_status lx_state_store_open(const lx_state_store_options *o, lx_state_store **out,
                               lx_error *err) LX_MUST_USE;
 
-/* --- one operation on the store, seen from a request (store_call.c): started, waited for through
-   the request's wake, and freed at any time, also while the store still works on it --- */
-
+/* One operation on the store as a request sees it (store.c). The request may free it at any time,
+   also while the store still works on it. */
 typedef struct lx_store_call lx_store_call;
 
 /* The request that waits for a call. */
 typedef struct lx_store_waiter {
-    const lx_owner *owner;       /* among whose states; lives as long as the server */
-    void (*wake)(void *context); /* any thread; NULL: none */
+    const lx_owner *owner;       /* of the states; lives as long as the server */
+    void (*wake)(void *context); /* any thread; or NULL */
     void *wake_context;
-    /* Memory of the request, blobs on their way to the store included; held until the call is over,
-       which may be after the request. NULL: none. */
+    /* Memory of the request and of blobs on their way to the store, or NULL. Held until the call is
+       over, which may be after the request. */
     lx_reserve *reserve;
 } lx_store_waiter;
 
-/* Begins; the waiter's wake is called once when it is done, perhaps before this returns. bytes[n]:
-   of a put. ttl_ms: as the store's functions have it. */
+/* Begins the operation with bytes[n] of a put and its ttl_ms (lx_store_op). The waiter's wake is
+   called once when the call is done, perhaps before this returns. */
 lx_status lx_store_call_start(lx_state_store *s, lx_store_op op, const char *id, const void *bytes,
                               size_t n, int64_t ttl_ms, const lx_store_waiter *waiter,
                               lx_store_call **out, lx_error *err) LX_MUST_USE;
 bool lx_store_call_done(const lx_store_call *c);
 
-/* The rest after it is done. */
+/* After it is done. */
 lx_status lx_store_call_status(const lx_store_call *c, lx_error *err);
-/* What a get has found; the call's own. ttl_ms may be NULL. */
+/* After it is done: the blob of a get, owned by the call. ttl_ms may be NULL. */
 const void *lx_store_call_blob(const lx_store_call *c, size_t *size, int64_t *ttl_ms);
 
 /* No wake comes after it. NULL is allowed. */

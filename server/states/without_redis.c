@@ -1,7 +1,7 @@
-/* In place of the store in Redis where LINNET_REDIS is off. */
+/* Replaces the store in Redis where LINNET_REDIS is off. */
 #include "common/features.h"
 #include "server/states/redis.h"
-#include "server/states/state_redis.h"
+#include "server/states/store.h"
 
 lx_status lx_state_redis_open(const char *url, const char *password, int64_t timeout_ms,
                               int64_t max_bytes, lx_state_store **out, lx_error *err)
@@ -15,7 +15,7 @@ lx_status lx_state_redis_open(const char *url, const char *password, int64_t tim
                    "--state-store: only memory is possible: " LX_WITHOUT("Redis", "LINNET_REDIS"));
 }
 
-/* The store is refused at once, and with it the process ends. */
+/* The server refuses the store and ends at once, so no log shows the URL. */
 void lx_redis_url_hide_password(char *text)
 {
     (void)text;

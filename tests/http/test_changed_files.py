@@ -98,7 +98,7 @@ def test_reloads_while_a_file_is_written_in_place(server, models, name):
     reply = reload(server)
     assert reply.status == 200, reply.text
     assert answers(server) == before
-    assert server.log.count("what was served goes on") == len(refused)
+    assert server.log.count("the served models stay") == len(refused)
 
 
 def test_other_weights_are_served_once_they_are_complete(server, models):

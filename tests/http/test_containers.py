@@ -198,7 +198,7 @@ def test_a_reload_is_in_the_plan(tmp_path):
         large_folder.write(tmp_path / "large", config, tensors)
         reply = reload(server)
         assert reply.status == 422 and reply.error["param"] == "models", reply.text
-        assert re.search(r"\d+ MiB", reply.error["message"]) and "what was served goes on" in server.log
+        assert re.search(r"\d+ MiB", reply.error["message"]) and "the served models stay" in server.log
         assert answers(server) == after
         assert len(call(server.port, "GET", "/v1/models").json()["data"]) == 4
         statuses = ask_all(server, 10, requests(), 1)

@@ -144,7 +144,7 @@ def test_a_bad_file_changes_nothing(server, models, in_place):
         assert reply.error["message"].startswith(f"{MODEL}/"), "not even the end of a long path"
         assert client.call(server.port, "GET", "/readyz").status == 200
         assert facts(answer(server)) == before, kind
-    assert server.log.count("what was served goes on") == len(bad_files(good))
+    assert server.log.count("the served models stay") == len(bad_files(good))
     replace(path, good)
     assert reload(server).status == 200
     assert facts(answer(server)) == before
@@ -156,7 +156,7 @@ def test_by_signal(server, models):
     good = path.read_bytes()
     replace(path, b"nothing")
     server.signal(signal.SIGHUP)
-    wait_until(lambda: "what was served goes on" in server.log, 60, "a reload that failed")
+    wait_until(lambda: "the served models stay" in server.log, 60, "a reload that failed")
     assert answer(server)["system_fingerprint"] == old
     replace(path, other_weights(good))
     server.signal(signal.SIGHUP)

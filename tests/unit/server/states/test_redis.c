@@ -1,6 +1,6 @@
 /*
  * The URL of a Redis server, and the connection to one that refuses, hangs up, stays silent or
- * talks nonsense. tests/http/test_state_store.py tests with a real Redis.
+ * talks nonsense. tests/http/test_redis.py tests with a real Redis.
  */
 #include <setjmp.h>
 #include <stdarg.h>

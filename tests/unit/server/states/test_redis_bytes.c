@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-#include "server/states/state_redis.h"
+#include "server/states/store.h"
 #include "tests/support/patience.h"
 #include "tests/support/redis_process.h"
 #include "tests/support/store.h"

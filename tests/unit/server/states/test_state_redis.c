@@ -20,7 +20,7 @@
 #include <stdio.h>
 
 #include "common/clock.h"
-#include "server/states/state_redis.h"
+#include "server/states/store.h"
 #include "tests/support/patience.h"
 #include "tests/support/redis_process.h"
 #include "tests/support/store.h"

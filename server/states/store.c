@@ -1,13 +1,15 @@
 /*
- * A call has two references: of the request, and of the store until it has answered. The last one
- * to go frees it. The wake runs under the mutex, so that free waits for a running one.
+ * The choice of a store, and calls of stores as requests see them. A call has two references: of
+ * the request, and of the store until it has answered. The wake runs under the mutex, so
+ * lx_store_call_free waits for a running one.
  */
 #include "server/states/store.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/lock.h"
 
 struct lx_store_call {
     _Atomic int32_t refs;
@@ -33,31 +35,28 @@ static void unref(lx_store_call *c)
     free(c);
 }
 
-static void take_result(lx_store_call *c, const lx_store_result *r)
+static void announce(lx_store_call *c)
 {
+    LX_HOLD(&c->mutex);
+    atomic_store(&c->done, true);
+    if (c->wake != NULL)
+        c->wake(c->wake_context);
+}
+
+static void done(void *context, const lx_store_result *r)
+{
+    lx_store_call *c = context;
     c->status = r->status;
     c->ttl_ms = r->ttl_ms;
     if (r->err != NULL)
         c->err = *r->err;
-    if (r->blob == NULL)
-        return;
-    c->blob = malloc(r->size);
+    c->blob = r->blob != NULL ? malloc(r->size) : NULL;
     c->size = r->size;
     if (c->blob != NULL)
         memcpy(c->blob, r->blob, r->size);
-    else
+    else if (r->blob != NULL)
         c->status = lx_fail(&c->err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
-}
-
-static void done(void *context, const lx_store_result *result)
-{
-    lx_store_call *c = context;
-    take_result(c, result);
-    (void)pthread_mutex_lock(&c->mutex);
-    atomic_store(&c->done, true);
-    if (c->wake != NULL)
-        c->wake(c->wake_context);
-    (void)pthread_mutex_unlock(&c->mutex);
+    announce(c);
     unref(c);
 }
 
@@ -110,4 +109,15 @@ void lx_store_call_free(lx_store_call *c)
     c->wake = NULL;
     (void)pthread_mutex_unlock(&c->mutex);
     unref(c);
+}
+
+lx_status lx_state_store_open(const lx_state_store_options *o, lx_state_store **out, lx_error *err)
+{
+    bool memory = strcmp(o->where, "memory") == 0;
+    if (memory && o->password != NULL)
+        return lx_fail(err, LX_ERR_INVALID, "state-store-password-file",
+                       "--state-store-password-file: states in memory have no password");
+    if (memory)
+        return lx_state_memory_open(o->max_states, o->max_bytes, out, err);
+    return lx_state_redis_open(o->where, o->password, o->timeout_ms, o->max_bytes, out, err);
 }
