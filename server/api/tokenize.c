@@ -171,7 +171,8 @@ static lx_status detokenize(lx_api *api, const lx_model *model, const lx_detoken
     lx_buffer_init(&text, (size_t)most);
     st = decode(model->tokenizer, p, &text, err);
     if (st == LX_OK) {
-        lx_json_write_content(&text, &(*out)->body);
+        lx_json_put(&(*out)->body, "{'content':%.*s}", (int)text.length,
+                    text.data != NULL ? text.data : "");
         lx_json_append_notes(&p->notes, &(*out)->body);
     } else {
         release(*out);

@@ -222,53 +222,5 @@ void lx_json_append_kept(const lx_json_kept *k, lx_buffer *out);
    is not UTF-8, its bytes. */
 void lx_json_write_tokens(const lx_tokenizer *t, const lx_token_list *list, bool with_pieces,
                           lx_buffer *out);
-/* {"content": "..."} */
-void lx_json_write_content(const lx_buffer *text, lx_buffer *out);
-
-/* --- models and the server --- */
-
-typedef struct lx_json_model {
-    const char *id, *task, *fingerprint;
-    int64_t created;
-    int64_t n_parameters, n_vocab, n_embd, n_layers, n_heads, state_bytes, slots;
-    lx_modality modality;
-    lx_task_card card;                /* the task's own fields */
-    const char *kinds[LX_MAX_LAYERS]; /* [n_kinds] of attention, each once */
-    int32_t n_kinds;
-    bool state_grows; /* with every token; otherwise state_bytes at any length */
-} lx_json_model;
-
-void lx_json_write_models(const lx_json_model *models, int32_t n, lx_buffer *out);
-void lx_json_write_model(const lx_json_model *model, lx_buffer *out);
-
-typedef struct lx_json_health {
-    const char *status, *version, *backend;
-    int64_t uptime_s, last_step_ms;
-} lx_json_health;
-
-void lx_json_write_health(const lx_json_health *h, lx_buffer *out);
-
-typedef struct lx_json_capacity {
-    const char *id; /* the model's */
-    int64_t slots, slots_used, queue_length, queue_limit;
-    int64_t state_bytes; /* of one sample */
-    double wait_s;       /* until a request sent now would begin, estimated */
-    double step_s;       /* mean time of a step, 0 before the first */
-} lx_json_capacity;
-
-typedef struct lx_json_budget {
-    int64_t limit, used;
-} lx_json_budget;
-
-/* status: "ready", "loading", ... */
-void lx_json_write_capacity(const char *status, const lx_json_capacity *models, int32_t n,
-                            lx_json_budget answers, lx_json_budget bodies, lx_buffer *out);
-
-typedef struct lx_json_reloaded {
-    const char *id, *fingerprint;
-    bool changed; /* other weights than before */
-} lx_json_reloaded;
-
-void lx_json_write_reload(const lx_json_reloaded *models, int32_t n, lx_buffer *out);
 
 #endif

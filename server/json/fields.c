@@ -1,5 +1,5 @@
 /*
- * Reading and building JSON, over jansson (see fields.h).
+ * Reading JSON, over jansson (see fields.h).
  *
  * Before the parser sees a body, a scan (scan.h) limits the depth (the parser is recursive)
  * and the number of values (it needs many bytes for each), and notes the last key of the outermost
@@ -8,15 +8,12 @@
  */
 #include "server/json/fields.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/formats/json_memory.h"
 #include "server/json/scan.h"
-
-enum { WRITE_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) | JSON_ENCODE_ANY };
 
 /* --- parsing --- */
 
@@ -106,58 +103,4 @@ lx_status lx_json_keep_ids(const json_t *list, const char *name, int32_t **ids, 
         (*ids)[*n] = (int32_t)json_integer_value(id);
     }
     return LX_OK;
-}
-
-/* --- writing --- */
-
-static int append_dumped(const char *text, size_t n, void *out)
-{
-    lx_buffer_append(out, text, n);
-    return ((lx_buffer *)out)->status == LX_OK ? 0 : -1;
-}
-
-void lx_json_dump(json_t *root, lx_buffer *out)
-{
-    if (root == NULL || json_dump_callback(root, append_dumped, out, WRITE_FLAGS) != 0) {
-        if (out->status == LX_OK)
-            out->status = LX_ERR_NO_MEMORY;
-    }
-    json_decref(root);
-}
-
-void lx_json_open(json_t *root, lx_buffer *out)
-{
-    lx_json_dump(root, out);
-    if (out->status == LX_OK)
-        out->length--;
-}
-
-void lx_json_members(json_t *object, lx_buffer *out)
-{
-    size_t begin = out->length;
-    lx_json_open(object, out);
-    if (out->status == LX_OK)
-        out->data[begin] = ',';
-}
-
-void lx_json_item(int64_t i, json_t *value, lx_buffer *out)
-{
-    if (i > 0)
-        lx_buffer_puts(out, ",");
-    lx_json_dump(value, out);
-}
-
-json_t *lx_json_add(json_t *list, json_t *item)
-{
-    if (list != NULL && json_array_append_new(list, item) == 0)
-        return list;
-    if (list == NULL)
-        json_decref(item);
-    json_decref(list);
-    return NULL;
-}
-
-json_t *lx_json_real_or_null(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
 }

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "server/json/fields.h"
-
 static const char *status_of(const lx_json_response *r)
 {
     if (r->choice == NULL || r->choice->finish_reason == NULL)
@@ -17,9 +15,10 @@ static bool is_cut(const lx_json_response *r)
     return strcmp(status_of(r), "incomplete") == 0;
 }
 
-static json_t *make_text(const lx_json_choice *c)
+static void write_text(const char *name, const lx_json_choice *c, lx_buffer *out)
 {
-    return c != NULL ? json_stringn(c->text, c->text_bytes) : json_string("");
+    lx_json_put(out, ",%s:%.*s", name, c != NULL ? (int)c->text_bytes : 0,
+                c != NULL ? c->text : "");
 }
 
 static const lx_json_logprobs *logprobs_of(const lx_json_choice *c)
@@ -30,56 +29,59 @@ static const lx_json_logprobs *logprobs_of(const lx_json_choice *c)
 /* Its text is the choice's; NULL: none yet. */
 static void write_part(const lx_json_choice *c, lx_buffer *out)
 {
-    lx_buffer_puts(out, "{\"type\":\"output_text\",\"annotations\":[],\"logprobs\":");
+    lx_json_put(out, "{'type':'output_text','annotations':[],'logprobs':");
     lx_json_write_entries(logprobs_of(c), out);
-    lx_json_members(json_pack("{s:o}", "text", make_text(c)), out);
+    write_text("text", c, out);
     lx_buffer_puts(out, "}");
 }
 
 static void write_item(const lx_json_response *r, lx_buffer *out)
 {
-    lx_json_open(json_pack("{s:s, s:s, s:s, s:s}", "id", r->item_id, "type", "message", "status",
-                           status_of(r), "role", "assistant"),
-                 out);
-    lx_buffer_puts(out, ",\"content\":[");
+    lx_json_put(out, "{'id':%s,'type':'message','status':%s,'role':'assistant','content':[",
+                r->item_id, status_of(r));
     if (r->choice != NULL)
         write_part(r->choice, out);
     lx_buffer_puts(out, "]}");
 }
 
-static json_t *make_usage(const lx_json_usage *u)
+static void write_usage(const lx_json_usage *u, lx_buffer *out)
 {
-    return json_pack("{s:I, s:{s:I}, s:I, s:{s:i}, s:I}", "input_tokens",
-                     (json_int_t)u->prompt_tokens, "input_tokens_details", "cached_tokens",
-                     (json_int_t)u->cached_tokens, "output_tokens",
-                     (json_int_t)u->completion_tokens, "output_tokens_details", "reasoning_tokens",
-                     0, "total_tokens", (json_int_t)(u->prompt_tokens + u->completion_tokens));
+    if (u == NULL)
+        lx_json_put(out, ",'usage':null");
+    else
+        lx_json_put(out,
+                    ",'usage':{'input_tokens':%jd,'input_tokens_details':{'cached_tokens':%jd},"
+                    "'output_tokens':%jd,'output_tokens_details':{'reasoning_tokens':0},"
+                    "'total_tokens':%jd}",
+                    u->prompt_tokens, u->cached_tokens, u->completion_tokens,
+                    u->prompt_tokens + u->completion_tokens);
 }
 
-/* What the request said, or was taken for what it did not say. */
-static json_t *make_request(const lx_json_response *r)
+/* The request's own fields, with the defaults of those that it left out. */
+static void write_request(const lx_json_response *r, lx_buffer *out)
 {
-    json_t *limit = r->max_output_tokens > 0 ? json_integer(r->max_output_tokens) : json_null();
-    json_t *instructions = r->instructions != NULL
-                               ? json_stringn(r->instructions, r->instructions_bytes)
-                               : json_null();
-    return json_pack(
-        "{s:o, s:o, s:f, s:f, s:i, s:{s:{s:s}}, s:s, s:b, s:s, s:[], s:b, s:{}, s:n, s:b}",
-        "instructions", instructions, "max_output_tokens", limit, "temperature", r->temperature,
-        "top_p", r->top_p, "top_logprobs", r->n_logprobs > 0 ? (int)r->n_logprobs : 0, "text",
-        "format", "type", "text", "truncation", "disabled", "parallel_tool_calls", 0, "tool_choice",
-        "none", "tools", "store", 0, "metadata", "previous_response_id", "background", 0);
+    if (r->instructions != NULL)
+        lx_json_put(out, ",'instructions':%.*s", (int)r->instructions_bytes, r->instructions);
+    else
+        lx_json_put(out, ",'instructions':null");
+    if (r->max_output_tokens > 0)
+        lx_json_put(out, ",'max_output_tokens':%d", r->max_output_tokens);
+    else
+        lx_json_put(out, ",'max_output_tokens':null");
+    lx_json_put(out,
+                ",'temperature':%f,'top_p':%f,'top_logprobs':%d,'text':{'format':{'type':'text'}},"
+                "'truncation':'disabled','parallel_tool_calls':false,'tool_choice':'none',"
+                "'tools':[],'store':false,'metadata':{},'previous_response_id':null,"
+                "'background':false",
+                r->temperature, r->top_p, r->n_logprobs > 0 ? r->n_logprobs : 0);
 }
 
 /* Members that only our answers have. */
 static void write_own(const lx_json_response *r, lx_buffer *out)
 {
-    lx_json_members(
-        json_pack("{s:s, s:I}", "system_fingerprint", r->fingerprint, "seed", (json_int_t)r->seed),
-        out);
+    lx_json_put(out, ",'system_fingerprint':%s,'seed':%jd", r->fingerprint, r->seed);
     if (r->choice != NULL && r->choice->has_score)
-        lx_json_members(
-            json_pack("{s:o}", "mean_logprob", lx_json_real_or_null(r->choice->mean_logprob)), out);
+        lx_json_put(out, ",'mean_logprob':%f", r->choice->mean_logprob);
     if (r->timings != NULL)
         lx_json_write_timings(r->timings, out);
     lx_json_write_notes(r->notes, out);
@@ -87,18 +89,16 @@ static void write_own(const lx_json_response *r, lx_buffer *out)
 
 void lx_json_write_response(const lx_json_response *r, lx_buffer *out)
 {
-    json_t *why = is_cut(r) ? json_pack("{s:s}", "reason", "max_output_tokens") : json_null();
-    lx_json_open(json_pack("{s:s, s:s, s:I, s:s, s:s, s:n, s:o}", "id", r->id, "object", "response",
-                           "created_at", (json_int_t)r->created, "status", status_of(r), "model",
-                           r->model, "error", "incomplete_details", why),
-                 out);
-    lx_buffer_puts(out, ",\"output\":[");
+    lx_json_put(out,
+                "{'id':%s,'object':'response','created_at':%jd,'status':%s,'model':%s,"
+                "'error':null,'incomplete_details':",
+                r->id, r->created, status_of(r), r->model);
+    lx_json_put(out, is_cut(r) ? "{'reason':'max_output_tokens'},'output':[" : "null,'output':[");
     if (r->choice != NULL)
         write_item(r, out);
     lx_buffer_puts(out, "]");
-    lx_json_members(
-        json_pack("{s:o}", "usage", r->usage != NULL ? make_usage(r->usage) : json_null()), out);
-    lx_json_members(make_request(r), out);
+    write_usage(r->usage, out);
+    write_request(r, out);
     write_own(r, out);
     lx_buffer_puts(out, "}");
 }
@@ -124,17 +124,13 @@ const char *lx_json_response_event_name(const lx_json_response *r, lx_response_e
 /* The place of the part that a text belongs to, then what is said of it. */
 static void write_part_event(const lx_json_response *r, lx_response_event event, lx_buffer *out)
 {
-    lx_json_members(
-        json_pack("{s:s, s:i, s:i}", "item_id", r->item_id, "output_index", 0, "content_index", 0),
-        out);
+    lx_json_put(out, ",'item_id':%s,'output_index':0,'content_index':0", r->item_id);
     if (event == LX_RESPONSE_DELTA || event == LX_RESPONSE_TEXT_DONE) {
-        lx_json_members(
-            json_pack("{s:o}", event == LX_RESPONSE_DELTA ? "delta" : "text", make_text(r->choice)),
-            out);
-        lx_buffer_puts(out, ",\"logprobs\":");
+        write_text(event == LX_RESPONSE_DELTA ? "delta" : "text", r->choice, out);
+        lx_json_put(out, ",'logprobs':");
         lx_json_write_entries(logprobs_of(r->choice), out);
     } else {
-        lx_buffer_puts(out, ",\"part\":");
+        lx_json_put(out, ",'part':");
         write_part(r->choice, out);
     }
 }
@@ -142,19 +138,18 @@ static void write_part_event(const lx_json_response *r, lx_response_event event,
 void lx_json_write_response_event(const lx_json_response *r, lx_response_event event,
                                   int64_t number, lx_buffer *out)
 {
-    lx_json_open(json_pack("{s:s, s:I}", "type", lx_json_response_event_name(r, event),
-                           "sequence_number", (json_int_t)number),
-                 out);
+    lx_json_put(out, "{'type':%s,'sequence_number':%jd", lx_json_response_event_name(r, event),
+                number);
     switch (event) {
     case LX_RESPONSE_CREATED:
     case LX_RESPONSE_IN_PROGRESS:
     case LX_RESPONSE_ENDED:
-        lx_buffer_puts(out, ",\"response\":");
+        lx_json_put(out, ",'response':");
         lx_json_write_response(r, out);
         break;
     case LX_RESPONSE_ITEM_ADDED:
     case LX_RESPONSE_ITEM_DONE:
-        lx_buffer_puts(out, ",\"output_index\":0,\"item\":");
+        lx_json_put(out, ",'output_index':0,'item':");
         write_item(r, out);
         break;
     case LX_RESPONSE_PART_ADDED:
