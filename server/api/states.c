@@ -2,6 +2,7 @@
  * /v1/states: saved generation states, created from a prompt, described, downloaded, uploaded,
  * deleted, copied and inspected. Thread: a worker.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +16,7 @@
 
 /* A list of states; the text of one head, of whose rows the newest are shown; a copy's own numbers.
  */
-enum {
-    MAX_LIST = 1 << 20,
-    MAX_HEAD = 64 << 20,
-    MAX_ROWS = 1024,
-    MAX_FIELDS = LX_MAX_BRANCHES * LX_MAX_MIXER_FIELDS,
-    BLOB_EXTRA = 1024
-};
+enum { MAX_LIST = 1 << 20, MAX_HEAD = 64 << 20, MAX_ROWS = 1024, BLOB_EXTRA = 1024 };
 
 /* --- requests about one state --- */
 
@@ -152,24 +147,32 @@ static lx_status request_read(const lx_state_request *r, lx_saved_state *out, si
 
 static const char octets[] = "application/octet-stream";
 
-/* With the warnings of the request that made it; NULL: none. */
-static void respond_made(lx_api *api, int status, const lx_json_state *facts,
-                         const lx_json_notes *notes, lx_response *rs)
+/* The facts of a state, as an object. */
+static void write_facts(lx_api *api, const char *id, const lx_saved_state *s, size_t bytes,
+                        int64_t ttl_ms, lx_buffer *out)
 {
-    lx_json_state own = *facts;
+    char hash[17];
+    (void)snprintf(hash, sizeof hash, "%016llx", (unsigned long long)s->model_hash);
+    lx_json_put(out,
+                "{'id':%s,'object':'state','model':%s,'model_hash':%s,'modality':%s,'made_by':%s,"
+                "'tokens':%d,'position':%d,'bytes':%jd,'memory_bytes':%jd,'seed':%jd,'sample':%jd,"
+                "'n_layers':%d,'expires_in_s':%jd}",
+                id, state_model_name(api, s), hash, s->modality == LX_TEXT ? "text" : "image",
+                s->made_by, s->start.n_tokens, s->start.rows, (int64_t)bytes,
+                lx_state_floats(s) * (int64_t)sizeof(float), (int64_t)s->seed,
+                (int64_t)s->start.first_sample, s->n_layers, ttl_ms / 1000);
+}
+
+/* With the warnings of the request that made it; NULL: none. */
+static void respond_facts(lx_api *api, int status, const char *id, const lx_saved_state *s,
+                          size_t bytes, int64_t ttl_ms, const lx_json_notes *notes, lx_response *rs)
+{
     lx_buffer body;
     lx_buffer_init(&body, MAX_LIST);
-    own.model = state_model_name(api, facts->state);
-    lx_json_write_state(&own, &body);
+    write_facts(api, id, s, bytes, ttl_ms, &body);
     if (notes != NULL)
         lx_json_append_notes(notes, &body);
     respond_json(rs, status, &body);
-}
-
-static void respond_facts(lx_api *api, int status, const char *id, const lx_saved_state *s,
-                          size_t bytes, int64_t ttl_ms, lx_response *rs)
-{
-    respond_made(api, status, &(lx_json_state){id, NULL, s, bytes, ttl_ms}, NULL, rs);
 }
 
 static void answer_facts(lx_state_request *r, lx_response *rs)
@@ -180,7 +183,7 @@ static void answer_facts(lx_state_request *r, lx_response *rs)
     int64_t ttl_ms = 0;
     lx_status st = request_read(r, &s, &bytes, &ttl_ms, &err);
     if (st == LX_OK)
-        respond_facts(r->api, 200, r->id, &s, bytes, ttl_ms, rs);
+        respond_facts(r->api, 200, r->id, &s, bytes, ttl_ms, NULL, rs);
     else
         lx_respond_status(rs, st, &err);
     lx_state_fini(&s);
@@ -223,7 +226,8 @@ void lx_handle_state_delete(lx_api *api, const lx_request *rq, lx_response *rs)
 
 static void answer_uploaded(lx_state_request *r, lx_response *rs)
 {
-    respond_facts(r->api, 201, r->id, &r->uploaded, r->uploaded_bytes, r->api->state_ttl_ms, rs);
+    respond_facts(r->api, 201, r->id, &r->uploaded, r->uploaded_bytes, r->api->state_ttl_ms, NULL,
+                  rs);
 }
 
 /* An uploaded state is checked as a whole before it is kept. */
@@ -289,9 +293,8 @@ static void create_finish(void *context, lx_response *rs)
     lx_state_describe(w->pending.served->model, &s);
     (void)snprintf(s.made_by, sizeof s.made_by, "%s", w->pending.served->fingerprint);
     int32_t turn = lx_serving_enter(w->pending.api->serving);
-    respond_made(w->pending.api, 201,
-                 &(lx_json_state){k->id, NULL, &s, k->bytes, w->pending.api->state_ttl_ms},
-                 w->notes, rs);
+    respond_facts(w->pending.api, 201, k->id, &s, k->bytes, w->pending.api->state_ttl_ms, w->notes,
+                  rs);
     lx_serving_leave(w->pending.api->serving, turn);
 }
 
@@ -432,27 +435,25 @@ static void fork_finish(void *context, lx_response *rs)
     const fork_request *f = context;
     lx_error err = {0};
     lx_status st = LX_OK;
-    lx_json_state *facts = calloc((size_t)f->n, sizeof *facts);
-    int32_t turn = lx_serving_enter(f->api->serving);
-    if (facts == NULL)
-        st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
-    for (int32_t i = 0; st == LX_OK && i < f->n; i++) {
-        const fork_entry *e = &f->entries[i];
-        st = lx_store_call_status(e->call, &err);
-        facts[i] = (lx_json_state){e->id, state_model_name(f->api, &e->facts), &e->facts, e->bytes,
-                                   f->api->state_ttl_ms};
-    }
-    if (st == LX_OK) {
-        lx_buffer body;
-        lx_buffer_init(&body, MAX_LIST);
-        lx_json_write_state_list(facts, f->n, &body);
-        lx_json_append_notes(&f->notes, &body);
-        respond_json(rs, 201, &body);
-    } else {
+    for (int32_t i = 0; st == LX_OK && i < f->n; i++)
+        st = lx_store_call_status(f->entries[i].call, &err);
+    if (st != LX_OK) {
         lx_respond_status(rs, st, &err);
+        return;
+    }
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_LIST);
+    lx_json_put(&body, "{'object':'list','data':[");
+    int32_t turn = lx_serving_enter(f->api->serving);
+    for (int32_t i = 0; i < f->n; i++) {
+        const fork_entry *e = &f->entries[i];
+        lx_buffer_puts(&body, i > 0 ? "," : "");
+        write_facts(f->api, e->id, &e->facts, e->bytes, f->api->state_ttl_ms, &body);
     }
     lx_serving_leave(f->api->serving, turn);
-    free(facts);
+    lx_buffer_puts(&body, "]}");
+    lx_json_append_notes(&f->notes, &body);
+    respond_json(rs, 201, &body);
 }
 
 static void fork_release(void *context)
@@ -582,22 +583,61 @@ static lx_status check_index(const char *name, int32_t x, int32_t n, lx_error *e
     return lx_fail(err, LX_ERR_INVALID, name, "%s is %d, the model has 0 to %d", name, x, n - 1);
 }
 
-static lx_json_head head_of(const lx_state_request *r, const lx_model *m)
+/* Begins the object of a head. */
+static void open_head(const lx_state_request *r, const lx_model *m, int32_t n_heads, lx_buffer *out)
 {
-    return (lx_json_head){r->id, r->layer, r->head, m->config.n_layers,
-                          lx_model_state_heads(m, r->layer)};
+    lx_json_put(out,
+                "{'object':'state.look','id':%s,'layer':%d,'head':%d,'n_layers':%d,'n_heads':%d",
+                r->id, r->layer, r->head, m->config.n_layers, n_heads);
 }
 
+static void write_matrix(const char *name, const float *x, int32_t rows, int32_t cols,
+                         lx_buffer *out)
+{
+    lx_json_put(out, ",%s:[", name);
+    for (int32_t i = 0; i < rows; i++) {
+        lx_buffer_puts(out, i > 0 ? "," : "");
+        lx_json_put_reals(x + (int64_t)i * cols, cols, out);
+    }
+    lx_buffer_puts(out, "]");
+}
+
+static double norm_of(const float *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)x[i];
+    return sqrt(sum);
+}
+
+/* Every field of the head by its name. */
 static void write_fields(const lx_state_request *r, const float *state, const lx_model *m,
                          lx_buffer *out)
 {
-    lx_json_state_field fields[MAX_FIELDS];
     const lx_state_field *f = NULL;
-    int32_t n = 0;
     int64_t at = 0;
-    while (n < MAX_FIELDS && (f = lx_model_state_field_at(m, r->layer, r->head, n, &at)) != NULL)
-        fields[n++] = (lx_json_state_field){f->name, f->rows, f->cols, state + at};
-    lx_json_write_fields(&(lx_json_fields){head_of(r, m), n, fields}, out);
+    lx_json_put(out, ",'fields':[");
+    for (int32_t n = 0; (f = lx_model_state_field_at(m, r->layer, r->head, n, &at)) != NULL; n++) {
+        const float *values = state + at;
+        lx_buffer_puts(out, n > 0 ? "," : "");
+        lx_json_put(out, "{'name':%s,'rows':%d,'cols':%d,'norm':%f", f->name, f->rows, f->cols,
+                    norm_of(values, (int64_t)f->rows * f->cols));
+        write_matrix("values", values, f->rows, f->cols, out);
+        lx_buffer_puts(out, "}");
+    }
+    lx_buffer_puts(out, "]}");
+}
+
+/* phi is positive, so z is, and phi(q)^T z stays away from 0 as long as no part of z is near it. */
+static void write_denominator(const float *z, int32_t n, lx_buffer *out)
+{
+    double least = INFINITY, sum = 0;
+    for (int32_t i = 0; i < n; i++) {
+        least = fmin(least, (double)z[i]);
+        sum += (double)z[i];
+    }
+    lx_json_put(out, ",'denominator':{'min':%f,'sum':%f,'healthy':%i}}", least, sum,
+                least >= 0 && sum > 0);
 }
 
 /* s and z of a head of linear attention; every field by its name of a kind that has others. */
@@ -606,18 +646,21 @@ static void write_sums(const lx_state_request *r, const float *state, const lx_m
 {
     int64_t at_s = 0, at_z = 0;
     const lx_state_field *field = lx_model_state_field(m, r->layer, r->head, "s", &at_s);
+    open_head(r, m, lx_model_state_heads(m, r->layer), out);
     if (field == NULL || lx_model_state_field(m, r->layer, r->head, "z", &at_z) == NULL) {
         write_fields(r, state, m, out);
         return;
     }
-    lx_json_write_inspection(&(lx_json_inspection){.head = head_of(r, m),
-                                                   .d_key = field->rows,
-                                                   .d_value = field->cols,
-                                                   .s = state + at_s,
-                                                   .z = state + at_z},
-                             out);
+    const float *s = state + at_s, *z = state + at_z;
+    write_matrix("s", s, field->rows, field->cols, out);
+    lx_json_put(out, ",'z':");
+    lx_json_put_reals(z, field->rows, out);
+    lx_json_put(out, ",'s_norm':%f,'z_norm':%f", norm_of(s, (int64_t)field->rows * field->cols),
+                norm_of(z, field->rows));
+    write_denominator(z, field->rows, out);
 }
 
+/* The newest rows that the head keeps. */
 static void write_rows(const lx_state_request *r, const lx_saved_state *s, const lx_model *m,
                        lx_buffer *out)
 {
@@ -630,16 +673,12 @@ static void write_rows(const lx_state_request *r, const lx_saved_state *s, const
         out->status = LX_ERR_NO_MEMORY;
     } else {
         lx_model_read_rows(m, r->layer, r->head, s->start.rows, s->start.state, n, positions, k, v);
-        lx_json_write_rows(
-            &(lx_json_rows){.head = {r->id, r->layer, r->head, m->config.n_layers, kept.n_heads},
-                            .d_key = kept.d_key,
-                            .d_value = kept.d_value,
-                            .n_kept = kept.n,
-                            .n = n,
-                            .positions = positions,
-                            .k = k,
-                            .v = v},
-            out);
+        open_head(r, m, kept.n_heads, out);
+        lx_json_put(out, ",'n_kept':%d,'positions':", kept.n);
+        lx_json_put_ids(positions, n, out);
+        write_matrix("k", k, n, kept.d_key, out);
+        write_matrix("v", v, n, kept.d_value, out);
+        lx_buffer_puts(out, "}");
     }
     free(positions);
     free(k);

@@ -101,6 +101,20 @@ void lx_json_write_error(const char *message, const char *type, const char *para
                 where, code);
 }
 
+/* --- states --- */
+
+void lx_json_append_kept(const lx_json_kept *k, lx_buffer *out)
+{
+    if (k->status != LX_OK)
+        lx_json_put(out, "{'index':%d,'id':null,'error':{'message':%s,'code':%s}}", k->index,
+                    k->why, lx_status_text(k->status));
+    else
+        lx_json_put(out,
+                    "{'index':%d,'id':%s,'object':'state','tokens':%d,'position':%d,'bytes':%jd,"
+                    "'memory_bytes':%jd}",
+                    k->index, k->id, k->tokens, k->rows, (int64_t)k->bytes, k->memory_bytes);
+}
+
 /* --- tokens --- */
 
 static void write_piece(const lx_tokenizer *t, int32_t id, lx_buffer *out)

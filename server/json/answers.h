@@ -149,61 +149,6 @@ void lx_json_write_score(const lx_json_score *s, lx_buffer *out);
 
 /* --- states --- */
 
-/* The facts about a state in an answer. */
-typedef struct lx_json_state {
-    const char *id;
-    const char *model; /* NULL: not served here */
-    const lx_saved_state *state;
-    size_t bytes;
-    int64_t ttl_ms;
-} lx_json_state;
-
-void lx_json_write_state(const lx_json_state *s, lx_buffer *out);
-/* {"object": "list", "data": [...]} */
-void lx_json_write_state_list(const lx_json_state *states, int32_t n, lx_buffer *out);
-
-/* One head of a state. */
-typedef struct lx_json_head {
-    const char *id;
-    int32_t layer, head, n_layers, n_heads;
-} lx_json_head;
-
-/* s and z of one head, and what can be read off them. */
-typedef struct lx_json_inspection {
-    lx_json_head head;
-    int32_t d_key, d_value;
-    const float *s; /* [d_key, d_value] */
-    const float *z; /* [d_key] */
-} lx_json_inspection;
-
-void lx_json_write_inspection(const lx_json_inspection *l, lx_buffer *out);
-
-/* What one head keeps, whatever its kind. */
-typedef struct lx_json_state_field {
-    const char *name;
-    int32_t rows, cols;
-    const float *values; /* [rows, cols] */
-} lx_json_state_field;
-
-typedef struct lx_json_fields {
-    lx_json_head head;
-    int32_t n;
-    const lx_json_state_field *fields; /* [n] */
-} lx_json_fields;
-
-void lx_json_write_fields(const lx_json_fields *l, lx_buffer *out);
-
-/* The newest rows that one head keeps. */
-typedef struct lx_json_rows {
-    lx_json_head head;
-    int32_t d_key, d_value;
-    int32_t n_kept, n;        /* rows there are, and rows that follow */
-    const int32_t *positions; /* [n] ascending */
-    const float *k, *v;       /* [n, d_key], [n, d_value] */
-} lx_json_rows;
-
-void lx_json_write_rows(const lx_json_rows *r, lx_buffer *out);
-
 /* Element `index` of an answer's "states". */
 typedef struct lx_json_kept {
     const char *id;

@@ -31,6 +31,7 @@ void lx_json_dump(json_t *root, lx_buffer *out);
 json_t *lx_json_real_or_null(double x);
 /* Lists of numbers. */
 void lx_json_put_ids(const int32_t *ids, int64_t n, lx_buffer *out);
+void lx_json_put_reals(const float *x, int64_t n, lx_buffer *out);
 void lx_json_put_bytes(const char *bytes, size_t n, lx_buffer *out);
 
 #endif
