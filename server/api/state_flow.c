@@ -200,7 +200,8 @@ typedef struct fetching {
 
 static void free_params(const lx_state_source *s)
 {
-    s->fini_params(s->params);
+    if (s->fini_params != NULL)
+        s->fini_params(s->params);
     free(s->params);
 }
 
@@ -236,31 +237,35 @@ static bool is_done(const void *context)
     return lx_store_call_done(((const fetching *)context)->call);
 }
 
-static void free_fetched(fetching *p)
-{
-    lx_store_call_free(p->call);
-    lx_reserve_unref(p->reserve);
-    p->call = NULL;
-    p->reserve = NULL;
-}
-
 static void finish(void *context, lx_response *rs)
 {
     fetching *p = context;
     lx_error err = {0};
     lx_status st = lx_store_call_status(p->call, &err);
     size_t n = 0;
-    const void *bytes = lx_store_call_blob(p->call, &n, NULL);
+    int64_t ttl_ms = 0;
+    const void *bytes = lx_store_call_blob(p->call, &n, &ttl_ms);
     int32_t turn = lx_serving_enter(p->api->serving);
-    go_on(p->api, &p->source, bytes, n, st, &err, &p->rq, rs);
+    if (p->source.answer == NULL)
+        go_on(p->api, &p->source, bytes, n, st, &err, &p->rq, rs);
+    else if (st == LX_OK)
+        p->source.answer(p->api, p->source.params, bytes, n, ttl_ms, rs);
+    else
+        lx_respond_status(rs, st, &err);
     lx_serving_leave(p->api->serving, turn);
-    free_fetched(p); /* the answer may take long */
+    lx_store_call_free(p->call); /* a slow client has the answer alone */
+    p->call = NULL;
+    if (p->source.answer != NULL)
+        return; /* the answer is part of the reserve */
+    lx_reserve_unref(p->reserve);
+    p->reserve = NULL;
 }
 
 static void release(void *context)
 {
     fetching *p = context;
-    free_fetched(p);
+    lx_store_call_free(p->call);
+    lx_reserve_unref(p->reserve);
     free_params(&p->source);
     free(p);
 }
@@ -278,7 +283,7 @@ static void wait_for(lx_api *api, const lx_state_source *s, lx_store_call *call,
         return;
     }
     *context = (fetching){api, *s, call, *rq, lx_reserve_ref(reserve)};
-    context->source.text = NULL; /* the caller's */
+    context->source.text = context->source.put = NULL; /* the caller's */
     rs->deferred = (lx_deferred){.context = context,
                                  .is_done = is_done,
                                  .finish = finish,
@@ -295,10 +300,12 @@ static void resolve_id(lx_api *api, const lx_state_source *s, const lx_request *
     lx_store_waiter waiter = lx_api_waiter(rq);
     (void)snprintf(id, sizeof id, "%.*s", (int)s->bytes, s->text);
     lx_status st = lx_state_reserve(api, &reserve, &err);
+    lx_store_op op = s->answer != NULL ? s->op : LX_STORE_GET;
+    waiter.reserve = reserve;
     if (st == LX_OK)
-        st = lx_store_call_start(api->states, LX_STORE_GET, id, NULL, 0, api->state_ttl_ms, &waiter,
-                                 &call, &err);
-    if (st == LX_OK && !lx_store_call_done(call)) {
+        st = lx_store_call_start(api->states, op, id, s->put, s->put_bytes, api->state_ttl_ms,
+                                 &waiter, &call, &err);
+    if (st == LX_OK && (s->answer != NULL || !lx_store_call_done(call))) {
         wait_for(api, s, call, reserve, rq, rs);
         lx_reserve_unref(reserve);
         return;
@@ -309,7 +316,10 @@ static void resolve_id(lx_api *api, const lx_state_source *s, const lx_request *
         st = lx_store_call_status(call, &err);
         bytes = lx_store_call_blob(call, &n, NULL);
     }
-    go_on(api, s, bytes, n, st, &err, rq, rs);
+    if (s->answer == NULL)
+        go_on(api, s, bytes, n, st, &err, rq, rs);
+    else
+        lx_respond_status(rs, st, &err);
     lx_store_call_free(call);
     lx_reserve_unref(reserve);
     free_params(s);
@@ -338,7 +348,8 @@ void lx_state_resolve(lx_api *api, const lx_state_source *source, const lx_reque
         lx_error err = {0};
         lx_respond_status(rs, lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request"),
                           &err);
-        source->fini_params(source->params);
+        if (source->fini_params != NULL)
+            source->fini_params(source->params);
         return;
     }
     memcpy(own.params, source->params, source->params_bytes);

@@ -78,6 +78,10 @@ lx_status lx_state_reserve(lx_api *api, lx_reserve **out, lx_error *err) LX_MUST
 typedef void (*lx_state_continuation)(lx_api *api, void *params, lx_status status, lx_error *err,
                                       const lx_saved_state *state, const lx_request *rq,
                                       lx_response *rs);
+/* Answers a request about one state: the store has done what was asked of it, and a get has found
+   the n bytes, which are borrowed. */
+typedef void (*lx_state_answer)(lx_api *api, void *params, const void *bytes, size_t n,
+                                int64_t ttl_ms, lx_response *rs);
 /* Starts a request inside a state of the model, and answers also when it cannot. */
 typedef void (*lx_state_start)(lx_api *api, lx_served_model *served, void *params,
                                const lx_saved_state *state, const lx_request *rq, lx_response *rs);
@@ -90,16 +94,22 @@ typedef struct lx_state_source {
        which makes what is requested and has the requested name ("": any), or the request refused.
      */
     lx_state_start start;
+    /* Instead of both, for a request about one state, by its id: what the store does, and with
+       which bytes. A failure is answered here. */
+    lx_state_answer answer;
+    lx_store_op op;
+    const void *put;
+    size_t put_bytes;
     char model[LX_MAX_MODEL_NAME];
     lx_modality modality;
-    /* For `then` or `start`: params_bytes that are moved away, so that the caller's no longer own
-       anything; fini_params frees what they own when the function has returned. */
+    /* For the function: params_bytes that are moved away, so that the caller's no longer own
+       anything; fini_params (NULL: there is nothing) frees what they own when it has returned. */
     void *params;
     size_t params_bytes;
     void (*fini_params)(void *params);
 } lx_state_source;
 
-/* Calls `then` or `start` now, or answers later with what that answers. */
+/* Calls the function now, or answers later with what it answers. */
 void lx_state_resolve(lx_api *api, const lx_state_source *source, const lx_request *rq,
                       lx_response *rs);
 

@@ -20,19 +20,13 @@ enum { MAX_LIST = 1 << 20, MAX_HEAD = 64 << 20, MAX_ROWS = 1024, BLOB_EXTRA = 10
 
 /* --- requests about one state --- */
 
-/* A request about one state, by its id: the store is called, and the answer is made of its result.
- */
-typedef struct lx_state_request {
-    lx_api *api;
+/* A request about one state, by its id. */
+typedef struct state_request {
     char id[LX_STATE_ID_MAX + 1];
-    lx_store_call *call;
-    /* Makes the answer of what the store has found; called without its failure. */
-    void (*answer)(struct lx_state_request *r, lx_response *rs);
     lx_saved_state uploaded; /* PUT: its facts */
     size_t uploaded_bytes;
-    lx_reserve *reserve;
     int32_t layer, head; /* inspect */
-} lx_state_request;
+} state_request;
 
 /* Takes the body, of JSON; 503 when it did not fit. */
 static void respond_json(lx_response *rs, int status, lx_buffer *body)
@@ -52,34 +46,6 @@ static const char *state_model_name(lx_api *api, const lx_saved_state *s)
     return lx_state_model(api, s, &m, NULL) == LX_OK ? m->model->name : NULL;
 }
 
-static bool is_done(const void *context)
-{
-    return lx_store_call_done(((const lx_state_request *)context)->call);
-}
-
-static void finish(void *context, lx_response *rs)
-{
-    lx_state_request *r = context;
-    lx_error err = {0};
-    lx_status st = lx_store_call_status(r->call, &err);
-    int32_t turn = lx_serving_enter(r->api->serving);
-    if (st == LX_OK)
-        r->answer(r, rs);
-    else
-        lx_respond_status(rs, st, &err);
-    lx_serving_leave(r->api->serving, turn);
-    lx_store_call_free(r->call); /* a slow client has the answer alone */
-    r->call = NULL;
-}
-
-static void request_free(void *context)
-{
-    lx_state_request *r = context;
-    lx_store_call_free(r->call);
-    lx_reserve_unref(r->reserve);
-    free(r);
-}
-
 /* The id is the first *n bytes of rq->tail. LX_ERR_INVALID with param "id" for what can be none. */
 static lx_status request_id(lx_api *api, const lx_request *rq, size_t *n, lx_error *err)
 {
@@ -91,56 +57,32 @@ static lx_status request_id(lx_api *api, const lx_request *rq, size_t *n, lx_err
     return st;
 }
 
-/* NULL when the response says why: no such id can be, or no memory. */
-static lx_state_request *request_new(lx_api *api, const lx_request *rq, lx_response *rs)
+/* False when the response says why: no such id can be, or the server is not ready. */
+static bool begin(lx_api *api, const lx_request *rq, state_request *r, lx_response *rs)
 {
     lx_error err = {0};
     size_t n = 0;
-    lx_reserve *reserve = NULL;
     lx_status st = request_id(api, rq, &n, &err);
     if (st == LX_OK)
-        st = lx_state_reserve(api, &reserve, &err);
-    lx_state_request *r = st == LX_OK ? calloc(1, sizeof *r) : NULL;
-    if (st == LX_OK && r == NULL)
-        st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
-    if (st != LX_OK) {
-        lx_reserve_unref(reserve);
+        memcpy(r->id, rq->tail, n);
+    else
         lx_respond_status(rs, st, &err);
-        return NULL;
-    }
-    r->api = api;
-    r->reserve = reserve;
-    memcpy(r->id, rq->tail, n);
-    return r;
+    return st == LX_OK;
 }
 
-/* Calls the store and defers the answer. Takes r. */
-static void request_store(lx_state_request *r, lx_store_op op, const void *bytes, size_t n,
-                          const lx_request *rq, lx_response *rs)
+/* Calls the store with the n bytes, which it copies, and answers later. */
+static void call_store(lx_api *api, lx_store_op op, state_request *r, lx_state_answer answer,
+                       const void *bytes, size_t n, const lx_request *rq, lx_response *rs)
 {
-    lx_error err = {0};
-    lx_store_waiter waiter = lx_api_waiter(rq);
-    waiter.reserve = r->reserve;
-    lx_status st = lx_store_call_start(r->api->states, op, r->id, bytes, n, r->api->state_ttl_ms,
-                                       &waiter, &r->call, &err);
-    if (st != LX_OK) {
-        lx_respond_status(rs, st, &err);
-        request_free(r);
-        return;
-    }
-    rs->deferred = (lx_deferred){.context = r,
-                                 .is_done = is_done,
-                                 .finish = finish,
-                                 .release = request_free,
-                                 .deadline_ns = lx_now_ns() + LX_STORE_GRACE_S * LX_NS_PER_S};
-}
-
-/* For `answer`: what a get has found. Free *out with lx_state_fini, also after a failure. */
-static lx_status request_read(const lx_state_request *r, lx_saved_state *out, size_t *bytes,
-                              int64_t *ttl_ms, lx_error *err)
-{
-    const void *blob = lx_store_call_blob(r->call, bytes, ttl_ms);
-    return lx_state_from_blob(r->api, blob, *bytes, out, err);
+    lx_state_source source = {.text = r->id,
+                              .bytes = strlen(r->id),
+                              .answer = answer,
+                              .op = op,
+                              .put = bytes,
+                              .put_bytes = n,
+                              .params = r,
+                              .params_bytes = sizeof *r};
+    lx_state_resolve(api, &source, rq, rs);
 }
 
 /* --- describing, downloading, uploading, deleting --- */
@@ -175,59 +117,67 @@ static void respond_facts(lx_api *api, int status, const char *id, const lx_save
     respond_json(rs, status, &body);
 }
 
-static void answer_facts(lx_state_request *r, lx_response *rs)
+static void answer_facts(lx_api *api, void *params, const void *bytes, size_t n, int64_t ttl_ms,
+                         lx_response *rs)
 {
+    const state_request *r = params;
     lx_saved_state s = {0};
     lx_error err = {0};
-    size_t bytes = 0;
-    int64_t ttl_ms = 0;
-    lx_status st = request_read(r, &s, &bytes, &ttl_ms, &err);
+    lx_status st = lx_state_from_blob(api, bytes, n, &s, &err);
     if (st == LX_OK)
-        respond_facts(r->api, 200, r->id, &s, bytes, ttl_ms, NULL, rs);
+        respond_facts(api, 200, r->id, &s, n, ttl_ms, NULL, rs);
     else
         lx_respond_status(rs, st, &err);
     lx_state_fini(&s);
 }
 
-static void answer_blob(lx_state_request *r, lx_response *rs)
+static void answer_blob(lx_api *api, void *params, const void *bytes, size_t n, int64_t ttl_ms,
+                        lx_response *rs)
 {
-    size_t n = 0;
-    const void *blob = lx_store_call_blob(r->call, &n, NULL);
+    (void)api;
+    (void)params;
+    (void)ttl_ms;
     lx_buffer body;
     lx_buffer_init(&body, n);
-    lx_buffer_append(&body, blob, n);
+    lx_buffer_append(&body, bytes, n);
     lx_response_take(rs, 200, octets, &body);
     lx_buffer_fini(&body);
 }
 
 void lx_handle_state_get(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    lx_state_request *r = request_new(api, rq, rs);
-    if (r == NULL)
-        return;
-    r->answer = strncmp(rq->accept, octets, sizeof octets - 1) == 0 ? answer_blob : answer_facts;
-    request_store(r, LX_STORE_GET, NULL, 0, rq, rs);
+    state_request r = {0};
+    bool blob = strncmp(rq->accept, octets, sizeof octets - 1) == 0;
+    if (begin(api, rq, &r, rs))
+        call_store(api, LX_STORE_GET, &r, blob ? answer_blob : answer_facts, NULL, 0, rq, rs);
 }
 
-static void answer_nothing(lx_state_request *r, lx_response *rs)
+static void answer_nothing(lx_api *api, void *params, const void *bytes, size_t n, int64_t ttl_ms,
+                           lx_response *rs)
 {
-    (void)r;
+    (void)api;
+    (void)params;
+    (void)bytes;
+    (void)n;
+    (void)ttl_ms;
     rs->status = 204;
 }
 
 void lx_handle_state_delete(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    lx_state_request *r = request_new(api, rq, rs);
-    if (r == NULL)
-        return;
-    r->answer = answer_nothing;
-    request_store(r, LX_STORE_REMOVE, NULL, 0, rq, rs);
+    state_request r = {0};
+    if (begin(api, rq, &r, rs))
+        call_store(api, LX_STORE_REMOVE, &r, answer_nothing, NULL, 0, rq, rs);
 }
 
-static void answer_uploaded(lx_state_request *r, lx_response *rs)
+static void answer_uploaded(lx_api *api, void *params, const void *bytes, size_t n, int64_t ttl_ms,
+                            lx_response *rs)
 {
-    respond_facts(r->api, 201, r->id, &r->uploaded, r->uploaded_bytes, r->api->state_ttl_ms, NULL,
-                  rs);
+    (void)bytes;
+    (void)n;
+    (void)ttl_ms;
+    const state_request *r = params;
+    respond_facts(api, 201, r->id, &r->uploaded, r->uploaded_bytes, api->state_ttl_ms, NULL, rs);
 }
 
 /* An uploaded state is checked as a whole before it is kept. */
@@ -237,8 +187,8 @@ void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs)
         lx_respond_unread(rs, octets);
         return;
     }
-    lx_state_request *r = request_new(api, rq, rs);
-    if (r == NULL)
+    state_request r = {0};
+    if (!begin(api, rq, &r, rs))
         return;
     lx_error err = {0};
     lx_saved_state s = {0};
@@ -250,16 +200,13 @@ void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs)
     if (st == LX_OK)
         st = lx_state_plan(&s, served->model, false, &plan, &err);
     lx_plan_free(plan);
-    r->answer = answer_uploaded;
-    r->uploaded = lx_state_facts(&s);
+    r.uploaded = lx_state_facts(&s);
+    r.uploaded_bytes = rq->body_bytes;
     lx_state_fini(&s);
-    r->uploaded_bytes = rq->body_bytes;
-    if (st == LX_OK) {
-        request_store(r, LX_STORE_PUT, rq->body, rq->body_bytes, rq, rs);
-        return;
-    }
-    lx_respond_status(rs, st, &err);
-    request_free(r);
+    if (st == LX_OK)
+        call_store(api, LX_STORE_PUT, &r, answer_uploaded, rq->body, rq->body_bytes, rq, rs);
+    else
+        lx_respond_status(rs, st, &err);
 }
 
 /* --- making --- */
@@ -584,7 +531,7 @@ static lx_status check_index(const char *name, int32_t x, int32_t n, lx_error *e
 }
 
 /* Begins the object of a head. */
-static void open_head(const lx_state_request *r, const lx_model *m, int32_t n_heads, lx_buffer *out)
+static void open_head(const state_request *r, const lx_model *m, int32_t n_heads, lx_buffer *out)
 {
     lx_json_put(out,
                 "{'object':'state.look','id':%s,'layer':%d,'head':%d,'n_layers':%d,'n_heads':%d",
@@ -611,7 +558,7 @@ static double norm_of(const float *x, int64_t n)
 }
 
 /* Every field of the head by its name. */
-static void write_fields(const lx_state_request *r, const float *state, const lx_model *m,
+static void write_fields(const state_request *r, const float *state, const lx_model *m,
                          lx_buffer *out)
 {
     const lx_state_field *f = NULL;
@@ -641,7 +588,7 @@ static void write_denominator(const float *z, int32_t n, lx_buffer *out)
 }
 
 /* s and z of a head of linear attention; every field by its name of a kind that has others. */
-static void write_sums(const lx_state_request *r, const float *state, const lx_model *m,
+static void write_sums(const state_request *r, const float *state, const lx_model *m,
                        lx_buffer *out)
 {
     int64_t at_s = 0, at_z = 0;
@@ -661,7 +608,7 @@ static void write_sums(const lx_state_request *r, const float *state, const lx_m
 }
 
 /* The newest rows that the head keeps. */
-static void write_rows(const lx_state_request *r, const lx_saved_state *s, const lx_model *m,
+static void write_rows(const state_request *r, const lx_saved_state *s, const lx_model *m,
                        lx_buffer *out)
 {
     lx_kept_rows kept = lx_model_kept_rows(m, r->layer, s->start.rows);
@@ -686,7 +633,7 @@ static void write_rows(const lx_state_request *r, const lx_saved_state *s, const
 }
 
 /* A state of nothing yet is zeros. */
-static void write_head(const lx_state_request *r, const lx_saved_state *s, const lx_model *m,
+static void write_head(const state_request *r, const lx_saved_state *s, const lx_model *m,
                        lx_buffer *out)
 {
     if (lx_model_kept_rows(m, r->layer, 0).n_heads > 0) {
@@ -703,15 +650,17 @@ static void write_head(const lx_state_request *r, const lx_saved_state *s, const
     free(nothing);
 }
 
-static void answer_inspection(lx_state_request *r, lx_response *rs)
+static void answer_inspection(lx_api *api, void *params, const void *bytes, size_t n,
+                              int64_t ttl_ms, lx_response *rs)
 {
+    (void)ttl_ms;
+    const state_request *r = params;
     lx_saved_state s = {0};
     lx_error err = {0};
     lx_served_model *served = NULL;
-    size_t bytes = 0;
-    lx_status st = request_read(r, &s, &bytes, NULL, &err);
+    lx_status st = lx_state_from_blob(api, bytes, n, &s, &err);
     if (st == LX_OK)
-        st = lx_state_model(r->api, &s, &served, &err);
+        st = lx_state_model(api, &s, &served, &err);
     if (st == LX_OK)
         st = check_index("layer", r->layer, served->model->config.n_layers, &err);
     if (st == LX_OK)
@@ -729,18 +678,15 @@ static void answer_inspection(lx_state_request *r, lx_response *rs)
 
 void lx_handle_state_inspect(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    lx_state_request *r = request_new(api, rq, rs);
-    if (r == NULL)
+    state_request r = {0};
+    if (!begin(api, rq, &r, rs))
         return;
     lx_error err = {0};
-    lx_status st = read_index(rq, "layer", &r->layer, &err);
+    lx_status st = read_index(rq, "layer", &r.layer, &err);
     if (st == LX_OK)
-        st = read_index(rq, "head", &r->head, &err);
-    if (st != LX_OK) {
+        st = read_index(rq, "head", &r.head, &err);
+    if (st == LX_OK)
+        call_store(api, LX_STORE_GET, &r, answer_inspection, NULL, 0, rq, rs);
+    else
         lx_respond_status(rs, st, &err);
-        request_free(r);
-        return;
-    }
-    r->answer = answer_inspection;
-    request_store(r, LX_STORE_GET, NULL, 0, rq, rs);
 }
