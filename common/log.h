@@ -1,12 +1,13 @@
 /*
  * The server's log: one line an event on standard error, "TIME LEVEL message", or as JSON:
  * {"time": ..., "level": ..., "message": ...}.
- * Thread: any; a line is written with one write(), and without waiting once log_sink.h has started.
+ * Thread: any; a line is written with one write(), and without waiting after lx_log_sink_start.
  */
 #ifndef LINNET_COMMON_LOG_H
 #define LINNET_COMMON_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/status.h"
@@ -39,5 +40,23 @@ void lx_log(lx_log_level level, const char *fmt, ...) LX_PRINTF(2, 3);
 
 /* Says that so many lines were dropped: for lx_log_sink_start. */
 void lx_log_report_loss(uint64_t lines);
+
+/*
+ * The log's way out (log_sink.c): standard error, without ever waiting for its reader.
+ *
+ * Until lx_log_sink_start every line is written at once, as a command line program does. From then
+ * on a pipe, a socket or a terminal that takes no more makes lines wait in a bounded buffer, which
+ * a thread empties when there is room again; what does not fit there is dropped and counted. A
+ * regular file is written at once.
+ * Thread: start and stop by one; the rest any.
+ */
+/* report: says that so many lines were dropped; called by the thread, without a lock held. */
+lx_status lx_log_sink_start(void (*report)(uint64_t lines), lx_error *err) LX_MUST_USE;
+/* Waits for at most `ms` until what waits is written, then ends the thread. */
+void lx_log_sink_stop(int64_t ms);
+/* One line with its end. */
+void lx_log_sink_write(const char *line, size_t n);
+/* Lines dropped so far. */
+uint64_t lx_log_sink_dropped(void);
 
 #endif

@@ -97,14 +97,16 @@ static const uint8_t *whole_image(void *context, int32_t i)
     return raster_of(context, i, INT32_MAX);
 }
 
-lx_status lx_images_sheet(lx_images *im, lx_buffer *out, lx_error *err)
+/* Appends one PNG of all images. */
+static lx_status write_sheet(lx_images *im, lx_buffer *out, lx_error *err)
 {
     const lx_image_config *c = config_of(im);
     return lx_png_write_sheet(im->work.params->n, c->width, c->height, c->n_channels, whole_image,
                               im, out, err);
 }
 
-double lx_images_bits_per_dim(const lx_images *im, int32_t i)
+/* Bits per generated value of image i, or of all with i < 0; NAN without values. */
+static double bits_per_dim(const lx_images *im, int32_t i)
 {
     int32_t first = i < 0 ? 0 : i, end = i < 0 ? im->work.params->n : i + 1;
     double nats = 0;
@@ -146,13 +148,13 @@ static lx_status add_all(lx_image_answer *a, lx_buffer *out, lx_error *err)
     lx_buffer_init(&png, a->contact_sheet ? MAX_SHEET : LX_MAX_PNG);
     bool suspended = lx_work_suspended(&a->images.work);
     if (a->contact_sheet) {
-        st = lx_images_sheet(&a->images, &png, err);
-        lx_json_images_add(0, &png, lx_images_bits_per_dim(&a->images, -1), suspended, out);
+        st = write_sheet(&a->images, &png, err);
+        lx_json_images_add(0, &png, bits_per_dim(&a->images, -1), suspended, out);
     }
     for (int32_t i = 0; !a->contact_sheet && st == LX_OK && i < a->images.work.params->n; i++) {
         png.length = 0;
         st = lx_images_png(&a->images, i, INT32_MAX, &png, err);
-        lx_json_images_add(i, &png, lx_images_bits_per_dim(&a->images, i), suspended, out);
+        lx_json_images_add(i, &png, bits_per_dim(&a->images, i), suspended, out);
     }
     lx_buffer_fini(&png);
     return st;
@@ -323,7 +325,7 @@ static bool write_last(lx_image_answer *a, int32_t i, int32_t count)
         .index = i,
         .partial = -1,
         .seed = w->params->sampling.seed,
-        .bits_per_dim = lx_images_bits_per_dim(&a->images, i),
+        .bits_per_dim = bits_per_dim(&a->images, i),
         .usage = usage_of(a, count - w->params->start.n_tokens),
         .class_number = a->class_number,
         .notes = &a->notes,

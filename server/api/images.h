@@ -43,12 +43,6 @@ const uint8_t *lx_images_values(lx_images *im, int32_t i, int32_t from, int32_t 
  * yet. */
 lx_status lx_images_png(lx_images *im, int32_t i, int32_t n_tokens, lx_buffer *out,
                         lx_error *err) LX_MUST_USE;
-/* Appends one PNG of all images. */
-lx_status lx_images_sheet(lx_images *im, lx_buffer *out, lx_error *err) LX_MUST_USE;
-
-/* Bits a generated value of image i, or of all with i < 0. NAN when there is none. */
-double lx_images_bits_per_dim(const lx_images *im, int32_t i);
-
 /* --- the answer --- */
 
 /* Where the reader of one sample stands. */

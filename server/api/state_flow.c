@@ -96,23 +96,6 @@ lx_status lx_state_plan(const lx_saved_state *s, const lx_model *model, bool ign
     return st;
 }
 
-lx_status lx_state_find_model(lx_api *api, const lx_saved_state *s, const char *name,
-                              lx_modality modality, lx_served_model **out, lx_error *err)
-{
-    lx_served_model *named = NULL;
-    lx_status st =
-        name[0] != '\0' ? lx_serving_find_model(api->serving, name, modality, &named, err) : LX_OK;
-    if (st == LX_OK)
-        st = lx_state_model(api, s, out, err);
-    if (st == LX_OK && named != NULL)
-        st = lx_state_check(s, named->model, err);
-    if (st == LX_OK && s->modality != modality)
-        st = lx_fail(err, LX_ERR_INVALID, "state", "the state is %s: use %s",
-                     s->modality == LX_TEXT ? "a text's" : "an image's",
-                     s->modality == LX_TEXT ? "/v1/completions" : "/v1/images/generations");
-    return st;
-}
-
 /* --- keeping --- */
 
 lx_store_waiter lx_api_waiter(const lx_request *rq)
@@ -205,12 +188,31 @@ static void free_params(const lx_state_source *s)
     free(s->params);
 }
 
+/* The model that continues from the state: it has the name ("": any), and its answers are of the
+   modality. */
+static lx_status find_model(lx_api *api, const lx_saved_state *s, const char *name,
+                            lx_modality modality, lx_served_model **out, lx_error *err)
+{
+    lx_served_model *named = NULL;
+    lx_status st =
+        name[0] != '\0' ? lx_serving_find_model(api->serving, name, modality, &named, err) : LX_OK;
+    if (st == LX_OK)
+        st = lx_state_model(api, s, out, err);
+    if (st == LX_OK && named != NULL)
+        st = lx_state_check(s, named->model, err);
+    if (st == LX_OK && s->modality != modality)
+        st = lx_fail(err, LX_ERR_INVALID, "state", "the state is %s: use %s",
+                     s->modality == LX_TEXT ? "a text's" : "an image's",
+                     s->modality == LX_TEXT ? "/v1/completions" : "/v1/images/generations");
+    return st;
+}
+
 static void start(lx_api *api, const lx_state_source *s, lx_status status, lx_error *err,
                   const lx_saved_state *state, const lx_request *rq, lx_response *rs)
 {
     lx_served_model *served = NULL;
     if (status == LX_OK)
-        status = lx_state_find_model(api, state, s->model, s->modality, &served, err);
+        status = find_model(api, state, s->model, s->modality, &served, err);
     if (status == LX_OK)
         s->start(api, served, s->params, state, rq, rs);
     else

@@ -29,11 +29,6 @@ lx_status lx_state_from_blob(const lx_api *api, const void *bytes, size_t n, lx_
 /* The served model whose weights made it. LX_ERR_INVALID with param "state". */
 lx_status lx_state_model(const lx_api *api, const lx_saved_state *s, lx_served_model **out,
                          lx_error *err) LX_MUST_USE;
-/* The model that goes on from the state: it makes what is asked for, and it is the one of that name
-   ("": any). */
-lx_status lx_state_find_model(lx_api *api, const lx_saved_state *s, const char *name,
-                              lx_modality modality, lx_served_model **out,
-                              lx_error *err) LX_MUST_USE;
 /* The plan of the request the state belongs to; its history fits it. ignore_end is no part of the
    state: as in lx_task_request. */
 lx_status lx_state_plan(const lx_saved_state *s, const lx_model *model, bool ignore_end,

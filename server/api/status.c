@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/log_sink.h"
+#include "common/log.h"
 #include "common/version.h"
 #include "model/tasks/task.h"
 #include "server/api/api.h"

@@ -8,7 +8,7 @@
 #include "common/clock.h"
 #include "server/api/pending.h"
 #include "server/http/sse.h"
-#include "server/json/transcriptions.h"
+#include "server/json/answers.h"
 
 enum {
     PULL_BYTES = 16 * 1024, /* a pull of a stream stops here */

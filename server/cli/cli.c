@@ -11,8 +11,7 @@
 #include "common/cgroup.h"
 #include "common/clock.h"
 #include "common/visible.h"
-#include "server/cli/manual.h"
-#include "server/cli/places.h"
+#include "server/cli/options.h"
 
 enum { CHUNK = 1 << 16, BAR = 30 };
 

@@ -104,7 +104,7 @@ typedef struct lx_cli_model {
     lx_listener *listener;
 } lx_cli_model;
 
-/* Loads the model of a folder or a name (server/cli/places.h). */
+/* Loads the model of a folder or a name (lx_places_model). */
 lx_status lx_cli_load_model(const char *given, lx_model **out, lx_error *err) LX_MUST_USE;
 
 /* The options of the back end. */
@@ -145,5 +145,33 @@ void lx_progress_begin(lx_progress *p, const char *unit, int64_t total);
 void lx_progress_update(lx_progress *p, int64_t done);
 /* Takes the bar away. */
 void lx_progress_end(lx_progress *p);
+
+/*
+ * --- places (places.c) ---
+ *
+ * Where models are looked for when no folder is named, so that a command works from any folder:
+ *
+ *   LINNET_MODELS                      if it is set, alone
+ *   PROGRAM/../share/linnet/models     the program is installed: /usr/share/linnet/models
+ *   PROGRAM/../weights                 it was built in its source: build/linnet
+ *   /usr/share/linnet/models
+ *
+ * PROGRAM is the folder the program lies in. The first of them that exists is taken.
+ *
+ * And where Debian's packages put fonts of Chinese characters.
+ * Any thread.
+ */
+enum { LX_PLACE_BYTES = 4096 }; /* of a path, with its end */
+
+/* The folder whose subfolders are models. LX_ERR_NOT_FOUND names the places. */
+lx_status lx_places_models(char out[LX_PLACE_BYTES], lx_error *err) LX_MUST_USE;
+
+/* The folder of one model. `given` is a folder, or the name of one in lx_places_models() where it
+   has no "/" and no such folder is here. LX_ERR_NOT_FOUND names the folder it looked in. */
+lx_status lx_places_model(const char *given, char out[LX_PLACE_BYTES], lx_error *err) LX_MUST_USE;
+
+/* The first known font that is installed: fonts of brush strokes come before printed ones; NULL
+   without one. Static. */
+const char *lx_places_font(void);
 
 #endif

@@ -10,7 +10,6 @@
 
 #include "model/tokenizers/tokenizer.h"
 #include "server/cli/cli.h"
-#include "server/cli/places.h"
 
 enum { MAX_LIST = 256 << 20, MAX_IDS = 64 << 20, MAX_OUTPUT = 512 << 20, CHUNK = 1 << 16 };
 

@@ -1,5 +1,5 @@
-/* The pages that are made of the tables of options (see manual.h). */
-#include "server/cli/manual.h"
+/* The pages that are made of the tables of options (see options.h). */
+#include "server/cli/options.h"
 
 #include <ctype.h>
 #include <stdarg.h>

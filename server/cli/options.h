@@ -99,4 +99,16 @@ enum { LX_VARIABLE_BYTES = 64 };
 const char *lx_option_variable(const lx_command *c, const lx_option *o,
                                char room[LX_VARIABLE_BYTES]);
 
+/* --- pages that are made of the tables (manual.c): --help, a table in Markdown for
+   docs/operations.md, manual pages (linnet(1), and one per command), and the completions of bash
+   and zsh. The build runs the program to write the manual and the completions --- */
+
+void lx_manual_help(const lx_command *command, FILE *out);
+void lx_manual_markdown(const lx_command *command, FILE *out);
+void lx_manual_command(const lx_command *command, FILE *out);
+
+void lx_manual_program(const lx_command *const *commands, size_t n, FILE *out);
+void lx_manual_bash(const lx_command *const *commands, size_t n, FILE *out);
+void lx_manual_zsh(const lx_command *const *commands, size_t n, FILE *out);
+
 #endif

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "server/cli/probe_internal.h"
+#include "server/cli/probe.h"
 
 enum { STATUS_LINE = 64, STATUS_AT = 9 /* "HTTP/1.1 200" */ };
 

@@ -6,8 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/cli/line_editor.h"
-
 /* --- showing --- */
 
 /* U+0080 to U+009F are C2 80 to C2 9F. */

@@ -1,5 +1,5 @@
 /* In place of line_editor.c where LINNET_LINE_EDITOR is off: the terminal itself edits a line. */
-#include "server/cli/line_editor.h"
+#include "server/cli/terminal.h"
 
 lx_status lx_line_editor_open(const char *prompt, lx_line_editor **out, lx_error *err)
 {

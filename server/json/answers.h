@@ -15,7 +15,8 @@
 #include "model/config.h"
 #include "model/tasks/task.h"
 #include "model/tokenizers/tokenizer.h"
-#include "server/json/parts.h"
+#include "model/transcribe.h"
+#include "server/json/requests.h"
 #include "server/states/blob.h"
 
 /* --- completions --- */
@@ -167,5 +168,24 @@ void lx_json_append_kept(const lx_json_kept *k, lx_buffer *out);
    is not UTF-8, its bytes. */
 void lx_json_write_tokens(const lx_tokenizer *t, const lx_token_list *list, bool with_pieces,
                           lx_buffer *out);
+
+/* --- transcriptions, in each of the forms that OpenAI's route has --- */
+
+typedef struct lx_json_transcript {
+    const char *model, *fingerprint;
+    const lx_transcription *said;
+    int32_t rows; /* of the sound */
+    const lx_transcription_params *asked;
+} lx_json_transcript;
+
+/* The whole answer in the form that was asked for. */
+void lx_json_write_transcript(const lx_json_transcript *t, lx_buffer *out);
+/* Its type, static. */
+const char *lx_transcript_type(lx_transcript_format format);
+/* The data of the events of a stream: token i, and the last with all of the text. */
+void lx_json_write_transcript_delta(const lx_transcription *said, int32_t i, lx_buffer *out);
+void lx_json_write_transcript_done(const lx_json_transcript *t, lx_buffer *out);
+/* The most bytes that the answer has: of n tokens whose texts have token_bytes at most. */
+int64_t lx_transcript_text_bytes(const lx_transcription_params *p, int64_t n, int64_t token_bytes);
 
 #endif

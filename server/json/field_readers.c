@@ -1,5 +1,5 @@
-/* Readers of fields (see field_readers.h). A file is a data: URL. */
-#include "server/json/field_readers.h"
+/* Readers of fields (see request_fields.h). A file is a data: URL. */
+#include "server/json/request_fields.h"
 
 #include <assert.h>
 #include <stddef.h>

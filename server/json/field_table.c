@@ -4,7 +4,6 @@
 #include <stddef.h>
 
 #include "model/ctc.h"
-#include "server/json/field_readers.h"
 #include "server/json/fields.h"
 #include "server/json/requests.h"
 

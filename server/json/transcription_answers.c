@@ -1,13 +1,13 @@
 /*
- * Answers with transcriptions (see transcriptions.h). A word is a token; a segment ends where
+ * Answers with transcriptions (see answers.h). A word is a token; a segment ends where
  * nothing is said for LONG_PAUSE_S.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "server/json/answers.h"
 #include "server/json/parts.h"
-#include "server/json/transcriptions.h"
 
 #define LONG_PAUSE_S 1.0
 
