@@ -2,9 +2,9 @@
  * Limits of the control group (see cgroup.h).
  *
  * /proc/self/cgroup names the group, one line a hierarchy ("0::/path" in version 2,
- * "4:memory:/path" in version 1). Inside a container that path may be the host's and lead nowhere
- * while the mount's own root is the container's group, so the limits of the path, of each group
- * above it and of the root all count: each bounds the process.
+ * "4:memory:/path" in version 1). Inside a container that path may be the host's and lead nowhere,
+ * while the root of the mount is the container's group. So the limits of the path, of each group
+ * above it and of the root all count.
  */
 #include "common/cgroup.h"
 

@@ -28,9 +28,9 @@ typedef struct lx_log_field {
     double number;
 } lx_log_field;
 
-/* A line of JSON with these members after time and level, in any format. Text that is no UTF-8 gets
-   '?' for the bytes at fault; what acts on a terminal is written as JSON's escapes; what does not
-   fit a line of LX_LOG_LINE bytes is left out, member by member. */
+/* A line of JSON with these members after time and level, in any format. Bytes that are not UTF-8
+   become '?'. Characters that act on a terminal become escapes of JSON. Members that do not fit
+   into a line of LX_LOG_LINE bytes are left out. */
 enum { LX_LOG_LINE = 16384 };
 void lx_log_fields(lx_log_level level, const lx_log_field *fields, int n);
 
@@ -45,10 +45,9 @@ void lx_log_report_loss(uint64_t lines);
  * The log's way out (log_sink.c): standard error, without ever waiting for its reader.
  *
  * Until lx_log_sink_start every line is written at once, as a command line program does. From then
- * on a pipe, a socket or a terminal that takes no more makes lines wait in a bounded buffer, which
- * a thread empties when there is room again; what does not fit there is dropped and counted. A
- * regular file is written at once.
- * Thread: start and stop by one; the rest any.
+ * on, lines for a pipe, a socket or a terminal that takes no more wait in a bounded buffer. A
+ * thread empties the buffer when there is room again; lines that do not fit are dropped and
+ * counted. A regular file is written at once. Thread: start and stop by one; the rest any.
  */
 /* report: says that so many lines were dropped; called by the thread, without a lock held. */
 lx_status lx_log_sink_start(void (*report)(uint64_t lines), lx_error *err) LX_MUST_USE;

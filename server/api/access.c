@@ -162,7 +162,7 @@ static bool is_public(const lx_access *g, const char *path)
     return false;
 }
 
-/* What the answer says of the origin: the list's own entry, or "*". NULL: nothing. */
+/* The origin in the answer: the list's own entry, or "*". NULL: nothing. */
 static const char *allowed_origin(const lx_access *g, const char *origin)
 {
     if (origin[0] == '\0')

@@ -306,8 +306,8 @@ static bool write_partial(lx_image_answer *a, int32_t i, int32_t count)
     return true;
 }
 
-/* The last picture of a sample: all that was asked for, or, when the server stops, with the state
-   to go on from. One that promises its state waits until that is kept. */
+/* The last picture of a sample: the whole one, or, when the server stops, one with the state to
+   continue from. One that promises its state waits until that is kept. */
 static bool write_last(lx_image_answer *a, int32_t i, int32_t count)
 {
     lx_image_reader *r = &a->readers[i];
@@ -406,7 +406,7 @@ bool lx_image_answer_pull(void *context, lx_buffer *out)
     return a->ended && a->event.length == 0;
 }
 
-/* --- what an answer costs --- */
+/* --- memory of an answer --- */
 
 /* libpng's and zlib's own memory; an image's JSON but for the picture; an event but for it. */
 enum { DEFLATE = 512 * 1024, IMAGE_TEXT = 128, EVENT_TEXT = 16 * 1024 };
@@ -424,7 +424,7 @@ static int64_t base64_bytes(int64_t n)
 }
 
 /* A sheet (lx_png_write_sheet) is a near-square grid with a border of 2 pixels, made a row of
-   images at a time; at most 2 n + 2 images have room in it. */
+   images at a time. At most 2 n + 2 images have room in it. */
 int64_t lx_images_bytes(const lx_config *config, const lx_image_params *p)
 {
     const lx_image_config *c = lx_image_of(config);
@@ -489,7 +489,7 @@ static lx_status new_answer(const lx_image_params *p, bool edit, const lx_image_
     return LX_OK;
 }
 
-/* What the prompt asks for, unless the class was given by its number. A prompt that cannot be
+/* The class that the prompt asks for, unless it was given by its number. A prompt that cannot be
    followed is answered with a picture of anything and a warning: most clients must send some
    prompt. */
 static void read_prompt(lx_image_params *p, const lx_config *c)

@@ -1,6 +1,6 @@
 /*
- * What every handler checks of a request before any work, and how it refuses: one table from
- * lx_status to the type and code of the error's envelope. The HTTP code is lx_status_http's.
+ * The checks of every handler before any work, and its refusals: one table from lx_status to the
+ * type and code of the error's envelope. The HTTP code is lx_status_http's.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /*
  * POST /v1/responses: a completion whose answer has the form of OpenAI's responses. Whole: one
- * object. Streamed: events that build it up, and at the end all of its text again, four times,
- * since that is how clients of the API read it; so these events are written one by one, each sent
- * before the next is made, from an answer that is read a second time.
+ * object. Streamed: events that build it up, and at the end the whole text four times more, as
+ * clients of the API expect. These last events are written one by one from an answer that is read a
+ * second time, and each is sent before the next is made.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ typedef struct lx_responding {
     int64_t number;         /* of events so far */
     lx_buffer pending;      /* events that were made, from byte `sent` on not sent yet */
     size_t sent;
-    lx_answer whole; /* what the last events say, read when the text is complete */
+    lx_answer whole; /* the answer of the last events, read when the text is complete */
     lx_json_choice choice;
 } lx_responding;
 
@@ -103,7 +103,7 @@ static void write_error(lx_responding *r, lx_status st, const lx_error *err)
     r->over = true;
 }
 
-/* What has come of the text. False when there is nothing to tell now. */
+/* The new part of the text. False when there is none now. */
 static bool write_delta(lx_responding *r)
 {
     lx_error err = {0};
@@ -176,7 +176,7 @@ static bool make_event(lx_responding *r, bool done)
     return true;
 }
 
-/* Moves what was made, as far as there is room; whether that is all of it. */
+/* Moves pending events as far as there is room; true when all are moved. */
 static bool send_pending(lx_responding *r, lx_buffer *out)
 {
     size_t room = out->length < PULL_BYTES ? PULL_BYTES - out->length : 0;

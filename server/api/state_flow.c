@@ -9,8 +9,8 @@
 #include "common/clock.h"
 #include "common/random.h"
 
-/* Of a state on its way: the store call's copy, the one that is read, an answer's buffer while it
-   grows; STATE_EXTRA is for the request and the tokens in it. */
+/* Copies of a state on its way: the store call's, the one that is read, and an answer's buffer
+   while it grows. STATE_EXTRA is for the request and the tokens in it. */
 enum { STATE_COPIES = 5, STATE_EXTRA = 16 * 1024 };
 
 /* --- ids --- */
@@ -91,7 +91,7 @@ lx_status lx_state_plan(const lx_saved_state *s, const lx_model *model, bool ign
 {
     lx_status st =
         lx_plan_again(model, s->request, s->request_bytes, s->rules, ignore_end, out, err);
-    if (st == LX_ERR_INVALID) /* what was wrong with the request is wrong with the state */
+    if (st == LX_ERR_INVALID) /* a fault of the request in the state is a fault of the state */
         (void)snprintf(err->param, sizeof err->param, "state");
     return st;
 }

@@ -46,7 +46,8 @@ static const char *state_model_name(lx_api *api, const lx_saved_state *s)
     return lx_state_model(api, s, &m, NULL) == LX_OK ? m->model->name : NULL;
 }
 
-/* The id is the first *n bytes of rq->tail. LX_ERR_INVALID with param "id" for what can be none. */
+/* The id is the first *n bytes of rq->tail. LX_ERR_INVALID with param "id" for a text that is not
+   an id. */
 static lx_status request_id(lx_api *api, const lx_request *rq, size_t *n, lx_error *err)
 {
     *n = strcspn(rq->tail, "/");

@@ -1,7 +1,7 @@
 /*
  * POST /tokenize and /detokenize, as llama.cpp's server has them: text to tokens and back, by the
- * tokenizer of a model. No model computes anything; what an answer takes
- * until the client has it is reserved as that of any other.
+ * tokenizer of a model. No model computes anything. The memory of an answer is reserved until the
+ * client has it, as for other routes.
  */
 #include <stdlib.h>
 
@@ -60,7 +60,7 @@ static lx_status reserve(lx_api *api, int64_t bytes, const lx_json_notes *notes,
     made *m = calloc(1, sizeof *m);
     if (m == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
-    /* the text, what it is made of, and its tree */
+    /* the text, its source, and its tree */
     int64_t all = LX_COST_HEAD + 3 * LX_COST_GROWN * bytes;
     lx_status st = lx_reserve_new(&api->answers, all, param, &m->reserve, err);
     if (st != LX_OK) {

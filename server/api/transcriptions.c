@@ -151,7 +151,7 @@ static int64_t longest_token(const lx_model *m)
     return (int64_t)most;
 }
 
-/* What it may take: all that follows from its bytes and from the longest sound. */
+/* Reserves the memory that follows from its bytes and from the longest sound. */
 static lx_status reserve(heard *h, size_t file_bytes, int32_t *again_s, lx_error *err)
 {
     const lx_model *m = h->pending.served->model;

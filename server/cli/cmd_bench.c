@@ -1,9 +1,9 @@
 /*
  * linnet bench: the speed of the bare model, without HTTP, and without engine except for --draft.
  *
- * The measurements are in bench.c: by batch size, with --positions steps at some tokens of one
- * stream, with --prefill whole prompts, with --draft whole answers with guessed tokens and without;
- * each for every number of threads. ms/token of one stream is the median step time; tokens/s of all
+ * bench.c measures, for every number of threads: decode steps by batch size; with --positions steps
+ * at some tokens of one stream; with --prefill whole prompts; with --draft whole answers with
+ * guessed tokens and without. ms/token of one stream is the median step time, and tokens/s of all
  * streams follows from it.
  */
 #include <stdlib.h>

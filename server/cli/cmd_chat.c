@@ -1,6 +1,7 @@
 /*
  * linnet chat: a conversation with a model of text that has a template for chats. Every turn is the
- * whole conversation as one prompt, as over HTTP; the engine has kept what it computed of it.
+ * whole conversation as one prompt, as over HTTP; the engine keeps the state after the turns
+ * before.
  */
 #include <stdlib.h>
 #include <string.h>

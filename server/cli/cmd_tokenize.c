@@ -1,7 +1,7 @@
 /*
  * linnet tokenize: text to token ids and back, by the tokenizer of a model's folder or of a file.
- * Many texts go through one process as lines or NUL-ended records; each is answered before the next
- * is read, so a pipe of any length takes the memory of its longest text.
+ * Many texts go through one process as lines or NUL-ended records; each text is answered before the
+ * next is read. So a pipe of any length takes the memory of its longest text.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -187,7 +187,7 @@ static void escape_troff(const char *text, size_t n, FILE *out)
     }
 }
 
-/* The page's date is left empty: it is as old as its version, and two builds write the same. */
+/* The page's date is left empty: it is as old as its version, and two builds write equal pages. */
 static void put_head(const char *command, const char *brief, FILE *out)
 {
     const char *dash = command[0] != '\0' ? "\\-" : "";

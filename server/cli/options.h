@@ -85,10 +85,10 @@ typedef struct lx_command {
 /*
  * Fills `values` (the struct that the offsets refer to). positional[max_positional] receives the
  * other arguments and *n_positional their number. argv[0] is the first argument after the command's
- * name. LX_ERR_INVALID with a text that names the flag (variable, file and line), the value and the
- * values that are allowed; an unknown flag that resembles a known one is answered with a
- * suggestion. LX_ERR_CANCELLED after --help, -h, --help=markdown or --help=man: the caller prints
- * the help and ends with success.
+ * name. LX_ERR_INVALID: the text names the flag (variable, file and line), the value and the
+ * allowed values; for an unknown flag it suggests a known one that resembles it. LX_ERR_CANCELLED
+ * after --help, -h, --help=markdown or --help=man: the caller prints the help and ends with
+ * success.
  */
 lx_status lx_options_parse(const lx_command *command, int argc, char **argv, void *values,
                            const char **positional, int *n_positional, lx_error *err) LX_MUST_USE;

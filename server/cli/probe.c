@@ -1,6 +1,6 @@
 /*
- * One request by hand (see probe.h). Sockets do not block and every wait is a poll() with what is
- * left of the time, so a server that accepts and then says nothing cannot hold the caller.
+ * One request by hand (see probe.h). Sockets do not block and every wait is a poll() with the rest
+ * of the time, so a server that accepts and then says nothing cannot hold the caller.
  */
 #include <errno.h>
 #include <netdb.h>

@@ -45,7 +45,7 @@ lx_status lx_probe_tls_open(lx_probe_link *link, lx_error *err) LX_MUST_USE;
 
 /* Makes the handshake, sends at least one of n > 0 bytes or receives at most n. Returns their
    number, 0 when the other side is done. -1: the caller waits for *events (of poll()) and calls
-   again, or, where they are 0, the connection has failed as *err says. */
+   again. -1 with *events 0: the connection has failed as *err says. */
 ssize_t lx_probe_tls_move(lx_probe_link *link, lx_probe_way way, char *data, size_t n,
                           short *events, lx_error *err);
 

@@ -7,9 +7,9 @@
 
 #include "common/buffer.h"
 
-/* Appends text in UTF-8 as it may be shown on a terminal: control characters, with which a text
-   could move the cursor or lie about what stands above it, become visible ("^[", "<U+009B>"), all
-   but line feeds and tabs. Every piece of a text must end with a whole character. */
+/* Appends text in UTF-8 as a terminal may show it. Control characters except line feeds and tabs
+   become visible ("^[", "<U+009B>"), as they could move the cursor or change the text above it.
+   Every piece of a text must end with a whole character. */
 void lx_terminal_show(const char *text, size_t n, lx_buffer *out);
 
 /* Whether `out` is a terminal. */

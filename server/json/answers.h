@@ -47,7 +47,7 @@ typedef struct lx_json_completion {
     bool token_ids;   /* every choice has the ids of its tokens, the first also the prompt's */
     bool chat, chunk; /* which object: text_completion, chat.completion or chat.completion.chunk */
     const lx_json_notes *notes; /* sent as warnings; NULL: none */
-    const char *states;         /* NULL, or JSON of what was kept: lx_json_append_kept */
+    const char *states;         /* a JSON list of kept states (lx_json_append_kept); NULL: none */
 } lx_json_completion;
 
 void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out);
@@ -79,7 +79,7 @@ typedef enum lx_response_event {
     LX_RESPONSE_IN_PROGRESS,
     LX_RESPONSE_ITEM_ADDED,
     LX_RESPONSE_PART_ADDED,
-    LX_RESPONSE_DELTA, /* any number of them; choice is what is new */
+    LX_RESPONSE_DELTA, /* any number of them; choice is the new text */
     LX_RESPONSE_TEXT_DONE,
     LX_RESPONSE_PART_DONE,
     LX_RESPONSE_ITEM_DONE,
@@ -96,7 +96,7 @@ void lx_json_write_response_event(const lx_json_response *r, lx_response_event e
 
 typedef struct lx_json_pixels { /* usage */
     int64_t given, made;
-    int64_t cached; /* of the given ones: what a state or another request had computed */
+    int64_t cached; /* given pixels that a state or another request had computed */
 } lx_json_pixels;
 
 typedef struct lx_json_images {
@@ -104,7 +104,7 @@ typedef struct lx_json_images {
     int64_t created, seed;
     lx_json_pixels usage;
     const lx_json_timings *timings;
-    int32_t class_number;       /* what was asked for: the class + 1, 0: nothing */
+    int32_t class_number;       /* the class that was asked for, + 1; 0: none */
     const lx_json_notes *notes; /* sent as warnings; NULL: none */
 } lx_json_images;
 
@@ -127,7 +127,7 @@ typedef struct lx_json_image_event {
     lx_json_pixels usage;
     int32_t class_number;       /* of the last picture; see lx_json_images */
     const lx_json_notes *notes; /* of the last picture, sent as warnings; NULL: none */
-    const char *states;         /* a JSON list of what was kept; NULL: left out */
+    const char *states;         /* a JSON list of kept states; NULL: left out */
 } lx_json_image_event;
 
 void lx_json_write_image_event(const lx_json_image_event *e, const lx_buffer *png, lx_buffer *out);

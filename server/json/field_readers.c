@@ -125,8 +125,7 @@ LX_READER(suspend)
 
 /* --- files and pictures --- */
 
-/* The content of "data:TYPE;base64,TEXT". The type is not looked at: the content says what it is.
- */
+/* The content of "data:TYPE;base64,TEXT". The content says its type, so TYPE is not looked at. */
 static lx_status read_data_url(const json_t *value, const char *param, lx_upload *out,
                                lx_error *err)
 {
@@ -291,7 +290,7 @@ LX_READER(stream_options)
 
 static lx_status keep_stop(const json_t *value, lx_stops *stops, lx_error *err)
 {
-    size_t n = json_string_length(value); /* 0 for what is no string */
+    size_t n = json_string_length(value); /* 0 for other values */
     if (n < 1 || n > LX_MAX_STOP_BYTES)
         return lx_fail(err, LX_ERR_INVALID, "stop",
                        "stop must be a string of 1 to %d bytes or a list of at most %d of them",
@@ -367,7 +366,7 @@ LX_READER(include)
     return LX_OK;
 }
 
-/* OpenAI's streams may be padded against those who watch their lengths; these are not. */
+/* OpenAI's streams may be padded, so that their lengths say nothing; these streams are not. */
 LX_READER(padded_stream)
 {
     static const char *const known[] = {"include_obfuscation", NULL};
@@ -446,8 +445,8 @@ static char *copy_of(const char *text, size_t bytes)
     return copy;
 }
 
-/* Members of a message and of its parts that change nothing. What an answer has in it may be sent
-   back: the marks of an output's item and part say nothing here. */
+/* Members of a message and of its parts that change nothing. An answer's items and parts may be
+   sent back with their marks, which say nothing here. */
 static void note_others(const json_t *message, size_t i, const lx_json_reading *r)
 {
     static const char *const chat[] = {"role", "content", NULL};
@@ -498,7 +497,7 @@ static lx_status reserve_messages(size_t n, lx_completion_params *p, lx_error *e
                                : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the messages");
 }
 
-/* The last message's text is what is answered. */
+/* The last message's text becomes the prompt. */
 static lx_status keep_last(lx_completion_params *p, lx_error *err)
 {
     const lx_chat_message *last = &p->messages[p->n_messages - 1];
@@ -508,7 +507,7 @@ static lx_status keep_last(lx_completion_params *p, lx_error *err)
     return st == LX_OK ? keep_text(last->text, last->bytes, p->prompts, err) : st;
 }
 
-/* The messages of a list, after those that are there. */
+/* Appends the messages of a list. */
 static lx_status keep_list(const json_t *list, const lx_json_reading *r, lx_error *err)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -521,7 +520,7 @@ static lx_status keep_list(const json_t *list, const lx_json_reading *r, lx_erro
 
 LX_READER(messages)
 {
-    size_t n = json_array_size(value); /* 0 for what is no array */
+    size_t n = json_array_size(value); /* 0 for other values */
     if (n < 1 || n > MAX_MESSAGES)
         return lx_fail(err, LX_ERR_INVALID, r->name, "messages must be a list of 1 to %d messages",
                        MAX_MESSAGES);

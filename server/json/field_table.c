@@ -137,7 +137,7 @@ static const lx_field rows[] = {
     OWN("suspend", CHOICES, text, suspend, suspend),
     ID("state", COMPLETIONS, text, state, 1),
 
-    /* What text is answered. */
+    /* The text that is answered. */
     OWN("prompt", COMPLETIONS, text, prompts, prompt),
     OWN("messages", CHAT, text, messages, messages),
     STRING("instructions", RESPONSES, text, instructions, instructions_bytes, 0),

@@ -1,10 +1,10 @@
 /*
  * Reading JSON, over jansson (see fields.h).
  *
- * Before the parser sees a body, a scan (scan.h) limits the depth (the parser is recursive)
- * and the number of values (it needs many bytes for each), and notes the last key of the outermost
- * object. So even a fault that only the parser finds, such as NaN or a number out of range, is
- * reported with the name of the field it stands in.
+ * Before the parser sees a body, a scan (scan.h) limits the depth, as the parser is recursive, and
+ * the number of values, each of which needs many bytes. The scan also notes the last key of the
+ * outermost object, so that a fault that only the parser finds, such as NaN, is reported with the
+ * name of its field.
  */
 #include "server/json/fields.h"
 
@@ -22,7 +22,7 @@ static lx_status fail_syntax(const char *body, size_t bytes, const json_error_t 
     size_t at = e->position > 0 && (size_t)e->position < bytes ? (size_t)e->position : bytes;
     lx_json_extent found;
     lx_json_scan(body, at, &found);
-    /* the parser's text may quote a piece of the body; keep what is plain */
+    /* the parser's text may quote a piece of the body; only plain characters are kept */
     char text[120];
     size_t n = strnlen(e->text, sizeof text - 1);
     for (size_t i = 0; i < n; i++)
@@ -87,7 +87,7 @@ lx_status lx_json_take_string(const json_t *value, const char *name, const char 
 lx_status lx_json_keep_ids(const json_t *list, const char *name, int32_t **ids, size_t *n,
                            lx_error *err)
 {
-    size_t count = json_array_size(list); /* 0 for what is no array */
+    size_t count = json_array_size(list); /* 0 for other values */
     *n = 0;
     if (!json_is_array(list))
         return lx_fail(err, LX_ERR_INVALID, name, "%s must be a list of tokens", name);

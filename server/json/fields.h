@@ -1,5 +1,6 @@
 /*
- * A strict parser of bodies, and what the readers of JSON share. Only server/json/ includes this.
+ * A strict parser of bodies, and functions that the readers of JSON share. Only server/json/
+ * includes this.
  *
  * Texts may have NULs (U+0000) in them where a model's own text may come back: answers have them.
  */

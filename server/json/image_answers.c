@@ -5,7 +5,7 @@
 #include "server/json/answers.h"
 #include "server/json/parts.h"
 
-/* With as many digits as a float has: what is read back is the same number. */
+/* With as many digits as a float needs: a reader gets the same number. */
 static void append_real(double x, lx_buffer *out)
 {
     if (isfinite(x))

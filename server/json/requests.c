@@ -135,7 +135,7 @@ static lx_status check_completion(const json_t *root, lx_completion_params *p, l
     return st == LX_OK ? check_best_of(p, err) : st;
 }
 
-/* What a chat's or a response's likeliest tokens need. */
+/* Checks the fields that ask for the likeliest tokens of a chat or a response. */
 static lx_status check_top(lx_completion_params *p, const char *needs, lx_error *err)
 {
     if (!p->wants_logprobs && p->n_top > 0)

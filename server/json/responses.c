@@ -57,7 +57,7 @@ static void write_usage(const lx_json_usage *u, lx_buffer *out)
                     u->prompt_tokens + u->completion_tokens);
 }
 
-/* The request's own fields, with the defaults of those that it left out. */
+/* The request's fields, with defaults for fields that it left out. */
 static void write_request(const lx_json_response *r, lx_buffer *out)
 {
     if (r->instructions != NULL)
@@ -121,7 +121,7 @@ const char *lx_json_response_event_name(const lx_json_response *r, lx_response_e
     return event == LX_RESPONSE_ENDED && is_cut(r) ? "response.incomplete" : names[event];
 }
 
-/* The place of the part that a text belongs to, then what is said of it. */
+/* The place of the part that a text belongs to, then its content. */
 static void write_part_event(const lx_json_response *r, lx_response_event event, lx_buffer *out)
 {
     lx_json_put(out, ",'item_id':%s,'output_index':0,'content_index':0", r->item_id);

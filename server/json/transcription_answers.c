@@ -152,7 +152,7 @@ void lx_json_write_transcript_delta(const lx_transcription *said, int32_t i, lx_
     lx_json_put(out, "{'type':'transcript.text.delta','delta':%s}", said->tokens[i].text);
 }
 
-/* OpenAI's last event counts no seconds but tokens: those that go in are the sound's rows. */
+/* OpenAI's last event counts tokens in place of seconds; the input tokens are the sound's rows. */
 void lx_json_write_transcript_done(const lx_json_transcript *t, lx_buffer *out)
 {
     int rows = t->rows, n = t->said->n;
@@ -165,7 +165,7 @@ void lx_json_write_transcript_done(const lx_json_transcript *t, lx_buffer *out)
     lx_buffer_puts(out, "}");
 }
 
-/* --- what they take --- */
+/* --- memory of an answer --- */
 
 /* A word, a segment, an event and a subtitle each have at most TOKEN_TEXT bytes and the token's, a
    byte of which may be escaped. */

@@ -1,8 +1,7 @@
 /*
  * Writing JSON into a buffer. Thread: any; a buffer has one user at a time.
  *
- * Answers are written piece by piece (lx_json_put), so that the JSON library never has a tree of a
- * whole answer: an answer costs its text, and the memory of one piece.
+ * Answers are written piece by piece (lx_json_put), so that no tree of a whole answer is in memory.
  */
 #ifndef LINNET_SERVER_JSON_WRITE_H
 #define LINNET_SERVER_JSON_WRITE_H
