@@ -210,10 +210,7 @@ static void finish(void *context, lx_response *rs)
  * due, the finished image. A partial image shows exactly the pixels that made it due, so that its
  * bytes do not depend on the reader's speed.
  */
-enum {
-    PULL_BYTES = 16 * 1024, /* a pull stops here */
-    MAX_VALUES = 4096       /* of one event */
-};
+enum { MAX_VALUES = 4096 }; /* of one event */
 
 static const char *event_name(const lx_image_answer *a, const char *edit, const char *generation)
 {
@@ -372,36 +369,17 @@ static void end(lx_image_answer *a)
     a->ended = true;
 }
 
-/* Moves the event, or as much as fits this pull. True when all of it is gone and there is room. */
-static bool hand_out(lx_image_answer *a, lx_buffer *out)
-{
-    size_t n = a->event.length - a->event_read;
-    size_t room = out->length < PULL_BYTES ? PULL_BYTES - out->length : 0;
-    bool all = room > 0 && n <= room;
-    n = n < room ? n : room;
-    if (n > 0)
-        lx_buffer_append(out, a->event.data + a->event_read, n);
-    a->event_read += n;
-    if (all)
-        a->event.length = a->event_read = 0;
-    return all;
-}
-
 bool lx_image_answer_pull(void *context, lx_buffer *out)
 {
     lx_image_answer *a = context;
     lx_work_advance(&a->images.work);
     bool done = lx_work_is_done(&a->images.work); /* before the tokens are read: no more come */
-    while (hand_out(a, out) && !a->ended) {
-        if (!write_next(a)) {
-            if (!done)
-                return false;
-            end(a);
-        }
-        if (a->event.status != LX_OK) { /* no memory: the stream breaks off */
-            out->status = a->event.status;
+    while (lx_pending_hand_out(&a->event, &a->event_read, out) && !a->ended) {
+        if (write_next(a))
+            continue;
+        if (!done)
             return false;
-        }
+        end(a);
     }
     return a->ended && a->event.length == 0;
 }

@@ -14,7 +14,7 @@
 #include "server/http/sse.h"
 #include "server/json/answers.h"
 
-enum { PULL_BYTES = 16 * 1024, EVENT_HEAD = 256 };
+enum { EVENT_HEAD = 256 };
 
 /* The events in the order of a stream. */
 typedef enum response_event {
@@ -313,30 +313,12 @@ static bool make_event(lx_responding *r, bool done)
     return true;
 }
 
-/* Moves pending events as far as there is room; true when all are moved. */
-static bool send_pending(lx_responding *r, lx_buffer *out)
-{
-    size_t room = out->length < PULL_BYTES ? PULL_BYTES - out->length : 0;
-    size_t left = r->pending.length - r->sent, n = left < room ? left : room;
-    if (r->pending.status != LX_OK) {
-        out->status = out->status == LX_OK ? r->pending.status : out->status;
-        return false;
-    }
-    if (n > 0)
-        lx_buffer_append(out, r->pending.data + r->sent, n);
-    r->sent += n;
-    if (n < left)
-        return false;
-    r->pending.length = r->sent = 0;
-    return true;
-}
-
 static bool pull(void *context, lx_buffer *out)
 {
     lx_responding *r = context;
     lx_completion_advance(r->c);
     bool done = lx_completion_is_done(r->c); /* before the tokens are read */
-    while (send_pending(r, out) && !r->over && out->length < PULL_BYTES)
+    while (lx_pending_hand_out(&r->pending, &r->sent, out) && !r->over)
         if (!make_event(r, done))
             break;
     return r->over && r->pending.length == 0;

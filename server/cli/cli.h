@@ -109,15 +109,11 @@ lx_status lx_cli_load_model(const char *given, lx_model **out, lx_error *err) LX
 
 /* The options of the back end. */
 lx_backend_options lx_cli_backend_options(const lx_cli_model_options *o);
-/* Opens back end, model and transformer; LX_ERR_INVALID for a model of speech. */
-lx_status lx_cli_open(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,
-                      lx_error *err) LX_MUST_USE;
-/* Opens back end, model, encoder and listener; LX_ERR_INVALID for any other model. */
-lx_status lx_cli_open_listener(const lx_cli_model_options *o, lx_cli_model *out,
-                               lx_error *err) LX_MUST_USE;
-/* Opens a model of either sort. */
-lx_status lx_cli_open_any(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,
-                          lx_error *err) LX_MUST_USE;
+typedef enum lx_cli_sort { LX_CLI_WRITES, LX_CLI_HEARS, LX_CLI_ANY } lx_cli_sort;
+/* Opens back end, model, and transformer (for steps of max_tokens rows), or encoder and listener.
+   LX_ERR_INVALID for a model that is not of the sort. */
+lx_status lx_cli_open(const lx_cli_model_options *o, lx_cli_sort sort, int32_t max_tokens,
+                      lx_cli_model *out, lx_error *err) LX_MUST_USE;
 void lx_cli_close(lx_cli_model *m);
 
 /* --- standard input and output --- */

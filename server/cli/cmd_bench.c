@@ -200,7 +200,7 @@ static lx_status bench_threads(const bench_options *o, int32_t threads, const in
     lx_cli_model_options local = o->local;
     local.threads = threads;
     lx_cli_model m;
-    lx_status st = lx_cli_open(&local, max_rows, &m, err);
+    lx_status st = lx_cli_open(&local, LX_CLI_WRITES, max_rows, &m, err);
     if (st != LX_OK)
         return st;
     if (first)

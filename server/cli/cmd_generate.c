@@ -324,7 +324,7 @@ static lx_status run(void *values, const char *const *rest, lx_error *err)
     if (st == LX_OK)
         st = read_prompt(o, rest[0], err);
     if (st == LX_OK)
-        st = lx_cli_open(&o->local, LX_GENERATE_ROWS, &local, err);
+        st = lx_cli_open(&o->local, LX_CLI_WRITES, LX_GENERATE_ROWS, &local, err);
     if (st == LX_OK)
         st = generate(o, &local, err);
     lx_cli_close(&local);

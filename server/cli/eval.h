@@ -21,17 +21,10 @@ typedef struct lx_eval_options {
     bool json, answers;
 } lx_eval_options;
 
-/* Each measures and prints the report; all but the last read `path`. */
-lx_status lx_eval_couplets(const lx_eval_options *o, const char *path, const lx_cli_model *local,
-                           lx_error *err) LX_MUST_USE;
-lx_status lx_eval_poems(const lx_eval_options *o, const char *path, const lx_cli_model *local,
-                        lx_error *err) LX_MUST_USE;
-lx_status lx_eval_images(const lx_eval_options *o, const char *path, const lx_cli_model *local,
-                         lx_error *err) LX_MUST_USE;
-lx_status lx_eval_sounds(const lx_eval_options *o, const char *path, const lx_cli_model *local,
-                         lx_error *err) LX_MUST_USE;
-lx_status lx_eval_copies(const lx_eval_options *o, const lx_cli_model *local,
-                         lx_error *err) LX_MUST_USE;
+/* Measures and prints the report; `path` is NULL for copies. */
+typedef lx_status lx_eval_measure(const lx_eval_options *o, const char *path,
+                                  const lx_cli_model *local, lx_error *err);
+lx_eval_measure lx_eval_couplets, lx_eval_poems, lx_eval_images, lx_eval_sounds, lx_eval_copies;
 
 /* --- lines (eval.c) --- */
 

@@ -400,8 +400,10 @@ static lx_status check_sizes(const lx_eval_options *o, const lx_model *model, lx
     return LX_OK;
 }
 
-lx_status lx_eval_copies(const lx_eval_options *o, const lx_cli_model *local, lx_error *err)
+lx_status lx_eval_copies(const lx_eval_options *o, const char *path, const lx_cli_model *local,
+                         lx_error *err)
 {
+    (void)path;
     lx_status st = check_sizes(o, local->model, err);
     if (st != LX_OK)
         return st;

@@ -99,8 +99,6 @@ typedef struct lx_completion_params {
 void lx_completion_params_init(lx_completion_params *p);
 void lx_completion_params_fini(lx_completion_params *p);
 
-/* LX_ERR_INVALID with err->param naming the field ("body" when it is the JSON as a whole).
- *p is initialised by the call and must be freed with fini, also after a failure. */
 lx_status lx_json_read_completion(const char *body, size_t bytes, int32_t max_n,
                                   lx_completion_params *p, lx_error *err) LX_MUST_USE;
 
@@ -145,8 +143,6 @@ typedef struct lx_image_params {
 void lx_image_params_init(lx_image_params *p);
 void lx_image_params_fini(lx_image_params *p);
 
-/* LX_ERR_INVALID with the field's name. *p is initialised by the call and must be freed with fini,
-   also after a failure, before the body. */
 lx_status lx_json_read_generation(const char *body, size_t bytes, int32_t max_n, lx_image_params *p,
                                   lx_error *err) LX_MUST_USE;
 lx_status lx_json_read_edit(const char *body, size_t bytes, int32_t max_n, lx_image_params *p,
@@ -187,7 +183,6 @@ typedef struct lx_state_create {
     lx_json_notes notes; /* of the body */
 } lx_state_create;
 
-/* LX_ERR_INVALID with the field's name; free with fini, also after a failure, before the body. */
 lx_status lx_json_read_state_create(const char *body, size_t bytes, lx_state_create *p,
                                     lx_error *err) LX_MUST_USE;
 void lx_state_create_fini(lx_state_create *p);
@@ -221,7 +216,6 @@ typedef struct lx_detokenize_params {
     lx_json_notes notes; /* of the body */
 } lx_detokenize_params;
 
-/* LX_ERR_INVALID with the field's name; free with fini, also after a failure. */
 lx_status lx_json_read_tokenize(const char *body, size_t bytes, lx_tokenize_params *p,
                                 lx_error *err) LX_MUST_USE;
 lx_status lx_json_read_detokenize(const char *body, size_t bytes, lx_detokenize_params *p,
@@ -259,7 +253,7 @@ typedef struct lx_transcription_params {
     lx_json_notes notes; /* of the form */
 } lx_transcription_params;
 
-/* LX_ERR_INVALID with the field's name. Nothing of *p is owned. */
+/* Nothing of *p is owned. */
 lx_status lx_form_read_transcription(const char *content_type, const char *body, size_t bytes,
                                      lx_transcription_params *p, lx_error *err) LX_MUST_USE;
 
