@@ -143,7 +143,7 @@ void lx_handle_tokenize(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_tokenize_params p = {.bytes = 0};
     lx_status st = lx_json_read_tokenize(rq->body, rq->body_bytes, &p, &err);
     answer(api, p.model, &p, st, &err, tokenize, rs);
-    lx_tokenize_params_fini(&p);
+    free(p.content);
 }
 
 /* --- tokens to text --- */
@@ -196,5 +196,5 @@ void lx_handle_detokenize(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_detokenize_params p = {.n = 0};
     lx_status st = lx_json_read_detokenize(rq->body, rq->body_bytes, &p, &err);
     answer(api, p.model, &p, st, &err, detokenize, rs);
-    lx_detokenize_params_fini(&p);
+    free(p.tokens);
 }

@@ -104,6 +104,13 @@ static lx_status open_stream(stream *s, int32_t n_kept, int64_t n_times, int32_t
     return st;
 }
 
+static void close_stream(stream *s)
+{
+    lx_transformer_states_free(s->t, s->states);
+    free(s->ids);
+    free(s->times);
+}
+
 /* A decode step from a copy of the state kept for position number i. */
 static lx_status decode(stream *s, int32_t i, int32_t position, int64_t *ns, lx_error *err)
 {
@@ -165,9 +172,7 @@ lx_status lx_bench_positions(lx_transformer *t, int64_t steps, lx_bench_position
     }
     for (int32_t i = 0; i < n && st == LX_OK; i++)
         rows[i].ns = median(s.times + i * steps, steps);
-    lx_transformer_states_free(t, s.states);
-    free(s.ids);
-    free(s.times);
+    close_stream(&s);
     return st;
 }
 
@@ -217,9 +222,7 @@ lx_status lx_bench_prefill(lx_transformer *t, int32_t length, int64_t rounds, in
     }
     if (st == LX_OK)
         *median_ns = median(s.times, rounds);
-    lx_transformer_states_free(t, s.states);
-    free(s.ids);
-    free(s.times);
+    close_stream(&s);
     return st;
 }
 

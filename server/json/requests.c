@@ -375,18 +375,6 @@ lx_status lx_json_read_detokenize(const char *body, size_t bytes, lx_detokenize_
     return st;
 }
 
-void lx_tokenize_params_fini(lx_tokenize_params *p)
-{
-    free(p->content);
-    p->content = NULL;
-}
-
-void lx_detokenize_params_fini(lx_detokenize_params *p)
-{
-    free(p->tokens);
-    p->tokens = NULL;
-}
-
 /* --- reloads --- */
 
 lx_status lx_json_read_reload(const char *body, size_t bytes, lx_json_notes *notes, lx_error *err)

@@ -201,7 +201,7 @@ lx_status lx_json_read_state_fork(const char *body, size_t bytes, int32_t max_n,
 
 typedef struct lx_tokenize_params {
     char model[LX_MAX_MODEL_NAME]; /* "": the first of text */
-    char *content;                 /* owned */
+    char *content;                 /* owned, freed by the caller */
     size_t bytes;
     bool add_special;    /* the tokens that the model puts before every prompt */
     bool parse_special;  /* names of special tokens in the content are these tokens */
@@ -211,7 +211,7 @@ typedef struct lx_tokenize_params {
 
 typedef struct lx_detokenize_params {
     char model[LX_MAX_MODEL_NAME];
-    int32_t *tokens; /* [n], owned; the model may not have them */
+    int32_t *tokens; /* [n], owned, freed by the caller; the model may not have them */
     size_t n;
     lx_json_notes notes; /* of the body */
 } lx_detokenize_params;
@@ -220,9 +220,6 @@ lx_status lx_json_read_tokenize(const char *body, size_t bytes, lx_tokenize_para
                                 lx_error *err) LX_MUST_USE;
 lx_status lx_json_read_detokenize(const char *body, size_t bytes, lx_detokenize_params *p,
                                   lx_error *err) LX_MUST_USE;
-void lx_tokenize_params_fini(lx_tokenize_params *p);
-void lx_detokenize_params_fini(lx_detokenize_params *p);
-
 /* --- reloads --- */
 
 /* POST /v1/models/reload, which has no field. LX_ERR_INVALID with the name of a field that is
