@@ -69,7 +69,7 @@ static uint64_t lines_waiting(void)
     return lines;
 }
 
-/* Under the lock: writes of the buffer what goes now. Lines that can never be written are
+/* Under the lock: writes as much of the buffer as is taken now. Lines that can never be written are
    dropped. */
 static void flush(void)
 {

@@ -1,7 +1,7 @@
 /*
  * The common part of all requests until their answer is read: the model, the limits of the key, the
- * reserved bytes, and whether the end is in the metrics. lx_work and the requests for
- * transcriptions have one each. Thread: a worker's, or the connection's; count: any.
+ * reserved bytes, and whether the end is in the metrics. Each lx_work and each request for a
+ * transcription has one. Thread: a worker's, or the connection's; count: any.
  */
 #ifndef LINNET_SERVER_API_PENDING_H
 #define LINNET_SERVER_API_PENDING_H

@@ -1,10 +1,10 @@
 /*
  * linnet bench: the speed of the bare model, without HTTP, and without engine except for --draft.
  *
- * bench.c measures, for every number of threads: decode steps by batch size; with --positions steps
- * at some tokens of one stream; with --prefill whole prompts; with --draft whole answers with
- * guessed tokens and without. ms/token of one stream is the median step time, and tokens/s of all
- * streams follows from it.
+ * bench.c measures, for every number of threads, decode steps by batch size. With --positions it
+ * measures steps at some tokens of one stream, with --prefill whole prompts, with --draft whole
+ * answers with guessed tokens and without. ms/token of one stream is the median step time, and
+ * tokens/s of all streams follows from it.
  */
 #include <stdlib.h>
 

@@ -2,9 +2,9 @@
  * linnet serve: models over HTTP, from the first flag to the last answer.
  *
  * Order of the start: signals blocked (every thread inherits that), HTTP listens and answers 503,
- * models load, ready. Order of the end, on SIGTERM or SIGINT: the server reports not ready and
- * refuses new work; the listening socket closes; running answers finish within --drain-timeout, and
- * later ones get an error; HTTP stops; the engines stop. A second signal skips the waiting.
+ * models load, ready. Order of the end, on SIGTERM or SIGINT: the server reports not ready, refuses
+ * new work and closes the listening socket. Running answers finish within --drain-timeout; later
+ * ones get an error. HTTP stops, then the engines. A second signal skips the waiting.
  */
 #include <signal.h>
 #include <stdio.h>

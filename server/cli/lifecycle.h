@@ -12,8 +12,9 @@
 #include "server/states/store.h"
 
 /* Raises the limit of open files (ulimit -n, LimitNOFILE=) as far as allowed. *out: `wanted`
-   connections, or as many as the limit leaves after the open files, n_threads HTTP threads and the
-   server's other files. LX_ERR_INVALID where it leaves none, with a limit that suffices. */
+   connections, or the number that the limit leaves. The open files, n_threads HTTP threads and the
+   server's other files come first. LX_ERR_INVALID where it leaves none, with a limit that
+   suffices. */
 lx_status lx_lifecycle_connections(int64_t wanted, int32_t n_threads, int32_t *out,
                                    lx_error *err) LX_MUST_USE;
 

@@ -44,8 +44,8 @@ typedef enum lx_probe_way { LX_PROBE_SHAKE, LX_PROBE_SEND, LX_PROBE_RECEIVE } lx
 lx_status lx_probe_tls_open(lx_probe_link *link, lx_error *err) LX_MUST_USE;
 
 /* Makes the handshake, sends at least one of n > 0 bytes or receives at most n. Returns their
-   number, 0 when the other side is done. -1: the caller waits for *events (of poll()) and calls
-   again. -1 with *events 0: the connection has failed as *err says. */
+   number, 0 when the other side is done. After -1 the caller waits for *events (of poll()) and
+   calls again. If *events are 0, the connection has failed as *err says. */
 ssize_t lx_probe_tls_move(lx_probe_link *link, lx_probe_way way, char *data, size_t n,
                           short *events, lx_error *err);
 

@@ -3,8 +3,8 @@
  *
  * Before the parser sees a body, a scan (scan.h) limits the depth, as the parser is recursive, and
  * the number of values, each of which needs many bytes. The scan also notes the last key of the
- * outermost object, so that a fault that only the parser finds, such as NaN, is reported with the
- * name of its field.
+ * outermost object. So a fault that only the parser finds, such as NaN, is reported with the name
+ * of its field.
  */
 #include "server/json/fields.h"
 

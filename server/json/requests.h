@@ -1,8 +1,8 @@
 /*
  * Requests as plain structs: bodies in JSON and forms in, one struct for each route out.
  *
- * Reading is strict: depth and number of values are limited (scan.h); duplicate keys, trailing
- * bytes, invalid UTF-8 and numbers that are not finite are refused; every field has its type and
+ * Reading is strict. Depth and number of values are limited (scan.h). Duplicate keys, trailing
+ * bytes, invalid UTF-8 and numbers that are not finite are refused. Every field has its type and
  * range. An error names its field. A form's fields are read as JSON reads them (numbers, true,
  * false), everything else as text. Fields that change nothing become warnings (request_fields.h),
  * null means absent.

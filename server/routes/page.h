@@ -1,8 +1,8 @@
 /*
  * The page for browsers without JavaScript: its two forms, and index.html with its places filled
- * in. {{upper}}, {{n}}, ... {{image_n}}, ... are the values of the inputs; <!--linnet:answers-->
- * and <!--linnet:images--> the answers or an error; {{card}} and {{title}} the preview of a link on
- * other sites. Everything that comes from outside is escaped.
+ * in. {{upper}}, {{n}}, ... {{image_n}}, ... are the values of the inputs. <!--linnet:answers-->
+ * and <!--linnet:images--> are the answers or an error. {{card}} and {{title}} are the preview of a
+ * link on other sites. Everything that comes from outside is escaped.
  */
 #ifndef LINNET_SERVER_ROUTES_PAGE_H
 #define LINNET_SERVER_ROUTES_PAGE_H
