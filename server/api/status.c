@@ -132,21 +132,11 @@ static void write_budget(const char *name, const lx_budget *b, lx_buffer *out)
     lx_json_put(out, ",%s:{'limit':%jd,'used':%jd,'free':%jd}", name, limit, used, limit - used);
 }
 
-static const char *state_name(lx_serving_state state)
-{
-    switch (state) {
-    case LX_SERVING_LOADING:
-        return "loading";
-    case LX_SERVING_READY:
-        return "ready";
-    case LX_SERVING_LEAVING:
-    case LX_SERVING_DRAINING:
-        return "draining";
-    case LX_SERVING_UNHEALTHY:
-        break;
-    }
-    return "unhealthy";
-}
+static const char *const state_names[] = {
+    [LX_SERVING_LOADING] = "loading",     [LX_SERVING_READY] = "ready",
+    [LX_SERVING_LEAVING] = "draining",    [LX_SERVING_DRAINING] = "draining",
+    [LX_SERVING_UNHEALTHY] = "unhealthy",
+};
 
 void lx_handle_capacity(lx_api *api, const lx_request *rq, lx_response *rs)
 {
@@ -154,7 +144,7 @@ void lx_handle_capacity(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_buffer body;
     lx_buffer_init(&body, MAX_BODY);
     lx_json_put(&body, "{'object':'capacity','status':%s,'models':[",
-                state_name(lx_serving_get_state(api->serving)));
+                state_names[lx_serving_get_state(api->serving)]);
     for (int32_t i = 0; i < lx_serving_count(api->serving); i++) {
         lx_buffer_puts(&body, i > 0 ? "," : "");
         write_capacity(lx_serving_at(api->serving, i), &body);

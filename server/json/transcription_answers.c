@@ -113,36 +113,25 @@ static void write_subtitles(const lx_transcription *t, bool vtt, lx_buffer *out)
 
 void lx_json_write_transcript(const lx_json_transcript *t, lx_buffer *out)
 {
-    switch (t->asked->format) {
-    case LX_TRANSCRIPT_JSON:
-    case LX_TRANSCRIPT_VERBOSE:
+    lx_transcript_format format = t->asked->format;
+    if (format == LX_TRANSCRIPT_JSON || format == LX_TRANSCRIPT_VERBOSE)
         write_json(t, out);
-        break;
-    case LX_TRANSCRIPT_TEXT:
-        lx_buffer_puts(out, t->said->text);
-        lx_buffer_puts(out, "\n");
-        break;
-    case LX_TRANSCRIPT_SRT:
-    case LX_TRANSCRIPT_VTT:
-        write_subtitles(t->said, t->asked->format == LX_TRANSCRIPT_VTT, out);
-        break;
-    }
+    else if (format == LX_TRANSCRIPT_TEXT)
+        lx_buffer_printf(out, "%s\n", t->said->text);
+    else
+        write_subtitles(t->said, format == LX_TRANSCRIPT_VTT, out);
 }
 
 const char *lx_transcript_type(lx_transcript_format format)
 {
-    switch (format) {
-    case LX_TRANSCRIPT_TEXT:
-        return "text/plain; charset=utf-8";
-    case LX_TRANSCRIPT_SRT:
-        return "application/x-subrip; charset=utf-8";
-    case LX_TRANSCRIPT_VTT:
-        return "text/vtt; charset=utf-8";
-    case LX_TRANSCRIPT_JSON:
-    case LX_TRANSCRIPT_VERBOSE:
-        break;
-    }
-    return "application/json";
+    static const char *const types[] = {
+        [LX_TRANSCRIPT_JSON] = "application/json",
+        [LX_TRANSCRIPT_VERBOSE] = "application/json",
+        [LX_TRANSCRIPT_TEXT] = "text/plain; charset=utf-8",
+        [LX_TRANSCRIPT_SRT] = "application/x-subrip; charset=utf-8",
+        [LX_TRANSCRIPT_VTT] = "text/vtt; charset=utf-8",
+    };
+    return types[format];
 }
 
 /* --- events --- */
