@@ -55,7 +55,7 @@ static bool is_whole(const lx_json_choice *c)
 
 static bool is_cut(const lx_json_choice *c)
 {
-    return is_whole(c) && strcmp(c->finish_reason, "length") == 0;
+    return c != NULL && c->finish_reason != NULL && strcmp(c->finish_reason, "length") == 0;
 }
 
 static const char *status_of(const lx_json_choice *c)
