@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: the program, the models where it looks for them (server/cli/places.h), the
+# What `cmake --install` puts where: the program, the models where it looks for them (server/cli/places.c), the
 # manual, completions, the licence.
 # The cuda back end, where it is built, is installed by cmake/cuda.cmake.
 install(TARGETS linnet)

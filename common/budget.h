@@ -32,7 +32,7 @@ typedef struct lx_reserve lx_reserve;
 /*
  * Reserves, for a request whose field `param` makes it so large.
  *   LX_ERR_INVALID  it would not fit an empty budget: the text says how much it needs and may have
- *   LX_ERR_BUSY     it does not fit beside what is reserved now
+ *   LX_ERR_BUSY     too few bytes are left at the moment
  *   LX_ERR_NO_MEMORY
  * The caller owns one reference.
  */

@@ -1,9 +1,9 @@
 /*
  * A growing byte buffer with a fixed maximum, for text that is built piece by piece.
  *
- * Errors are sticky: after an append that would pass `max` or that found no memory, `status` is
- * LX_ERR_TOO_LARGE or LX_ERR_NO_MEMORY, the content is unchanged and every later append is ignored,
- * so that a caller checks once at the end. The content is always NUL-terminated once something was
+ * Errors are sticky, so a caller checks once at the end: an append that would pass `max` or finds
+ * no memory sets `status` to LX_ERR_TOO_LARGE or LX_ERR_NO_MEMORY. The content then stays
+ * unchanged, and later appends do nothing. The content is always NUL-terminated once something was
  * appended. Thread: one at a time.
  */
 #ifndef LINNET_COMMON_BUFFER_H

@@ -2,18 +2,19 @@
  * Limits of the control group (see cgroup.h).
  *
  * /proc/self/cgroup names the group, one line a hierarchy ("0::/path" in version 2,
- * "4:memory:/path" in version 1). Inside a container that path may be the host's and lead nowhere
- * while the mount's own root is the container's group, so the limits of the path, of each group
- * above it and of the root all count: each bounds the process.
+ * "4:memory:/path" in version 1). Inside a container that path may be the host's and lead nowhere,
+ * while the root of the mount is the container's group. So the limits of the path, of each group
+ * above it and of the root all count.
  */
 #include "common/cgroup.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PATH = 4096 };
+enum { MAX_PATH = 4096, KIB = 1024 };
 
 /* The first one or two numbers of a file: how many were there. "max" is no number. */
 static int read_numbers(const char *dir, const char *name, double out[2])
@@ -35,16 +36,15 @@ static int read_numbers(const char *dir, const char *name, double out[2])
     return count;
 }
 
-/* The number after a name at the start of a line of memory.stat, 0 without such a line. */
-static int64_t read_stat(const char *dir, const char *name)
+/* The number after a label at the start of a line and white space; 0 without such a line. */
+static int64_t read_label(const char *path, const char *label)
 {
-    char path[MAX_PATH + 64], line[128];
-    int n = snprintf(path, sizeof path, "%s/memory.stat", dir);
-    FILE *f = n > 0 && n < (int)sizeof path ? fopen(path, "re") : NULL;
+    char line[128];
     int64_t value = 0;
-    size_t length = strlen(name);
-    while (f != NULL && fgets(line, sizeof line, f) != NULL)
-        if (strncmp(line, name, length) == 0 && line[length] == ' ')
+    size_t length = strlen(label);
+    FILE *f = fopen(path, "re");
+    while (f != NULL && value == 0 && fgets(line, sizeof line, f) != NULL)
+        if (strncmp(line, label, length) == 0 && isspace((unsigned char)line[length]))
             value = strtoll(line + length, NULL, 10);
     if (f != NULL)
         (void)fclose(f);
@@ -60,12 +60,14 @@ typedef struct memory_names {
 static void take_memory(lx_cgroup *c, const char *dir, const memory_names *names)
 {
     double v[2], used[2] = {0, 0};
+    char stat[MAX_PATH + 64];
     /* Version 1 says "no limit" with a number near 2^63. */
     if (read_numbers(dir, names->limit, v) < 1 || v[0] <= 0 || v[0] > 1e18)
         return;
     int64_t limit = (int64_t)v[0], held = 0;
+    (void)snprintf(stat, sizeof stat, "%s/memory.stat", dir);
     if (read_numbers(dir, names->used, used) >= 1)
-        held = (int64_t)used[0] - read_stat(dir, names->files) + read_stat(dir, names->shared);
+        held = (int64_t)used[0] - read_label(stat, names->files) + read_label(stat, names->shared);
     int64_t left = held > 0 ? limit - held : limit;
     left = left > 0 ? left : 0;
     if (c->memory_bytes == 0 || left < c->memory_free)
@@ -142,23 +144,9 @@ lx_cgroup lx_cgroup_own(void)
     return lx_cgroup_read("/sys/fs/cgroup", "/proc/self/cgroup");
 }
 
-/* The number in kB after a label of a file of /proc, as bytes; 0 without one. */
-static int64_t read_kb(const char *path, const char *label)
-{
-    int64_t kb = 0;
-    char line[128];
-    FILE *f = fopen(path, "re");
-    while (f != NULL && kb == 0 && fgets(line, sizeof line, f) != NULL)
-        if (strncmp(line, label, strlen(label)) == 0)
-            kb = strtoll(line + strlen(label), NULL, 10);
-    if (f != NULL)
-        (void)fclose(f);
-    return kb * 1024;
-}
-
 int64_t lx_cgroup_free_memory(void)
 {
-    int64_t available = read_kb("/proc/meminfo", "MemAvailable:");
+    int64_t available = read_label("/proc/meminfo", "MemAvailable:") * KIB;
     if (available == 0)
         available = -1;
     lx_cgroup own = lx_cgroup_own();
@@ -168,5 +156,5 @@ int64_t lx_cgroup_free_memory(void)
 
 int64_t lx_cgroup_own_memory(void)
 {
-    return read_kb("/proc/self/status", "RssAnon:");
+    return read_label("/proc/self/status", "RssAnon:") * KIB;
 }

@@ -1,4 +1,4 @@
-/* What the control group allows this process: the limits of a container, a pod or a service. */
+/* The limits that the control group of a container, a pod or a service sets for this process. */
 #ifndef LINNET_COMMON_CGROUP_H
 #define LINNET_COMMON_CGROUP_H
 
@@ -6,23 +6,23 @@
 
 typedef struct lx_cgroup {
     int64_t memory_bytes; /* 0: no limit */
-    int64_t memory_free;  /* with a limit: what the processes of the groups leave of it */
+    int64_t memory_free;  /* the part of a limit that the processes of its group leave */
     double cpus;          /* CPU time a second of time, 0: no limit */
 } lx_cgroup;
 
 /*
  * Reads both versions of control groups, the tighter limit where there are several. `mount` is
- * /sys/fs/cgroup, `self` /proc/self/cgroup (tests have their own). What cannot be read is no limit:
- * a machine without control groups has none.
+ * /sys/fs/cgroup, `self` /proc/self/cgroup (tests have their own). A limit that cannot be read does
+ * not count: a machine without control groups has none.
  */
 lx_cgroup lx_cgroup_read(const char *mount, const char *self);
 
-/* The same of this process. */
+/* The limits of this process. */
 lx_cgroup lx_cgroup_own(void);
 
 /*
- * Bytes this process may still take: what the machine has free, or what a control group's limit
- * leaves where that is fewer. Cached files count as free. -1 where neither is known.
+ * Bytes this process may still take: the machine's free memory, or the rest of a control group's
+ * limit where that is less. Cached files count as free. -1 where neither is known.
  */
 int64_t lx_cgroup_free_memory(void);
 

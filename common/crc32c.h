@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of bytes[n]; crc is 0, or what the call on the bytes before gave. */
+/* Of bytes[n]; crc is 0, or the result of the call on the bytes before. */
 uint32_t lx_crc32c(uint32_t crc, const void *bytes, size_t n);
 
 #endif

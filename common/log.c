@@ -6,7 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/log_sink.h"
 #include "common/visible.h"
 
 enum { MESSAGE_BYTES = 1024 };

@@ -1,10 +1,10 @@
 /*
- * The log's way out (see log_sink.h). Standard error may be shared with other processes, so it is
- * not made non-blocking itself: a pipe or a terminal is opened once more for that, a socket has a
- * flag for every write. Where opening fails (a pipe of another user), poll says whether there is
- * room; a pipe that has any takes PIPE_BUF bytes at once.
+ * The log's way out (see log.h). Standard error may be shared with other processes, so it stays
+ * blocking. A pipe or a terminal is opened once more as non-blocking, and a socket has a flag for
+ * every write. Where opening fails (a pipe of another user), poll says whether there is room; a
+ * pipe that has any takes PIPE_BUF bytes at once.
  */
-#include "common/log_sink.h"
+#include "common/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -69,7 +69,8 @@ static uint64_t lines_waiting(void)
     return lines;
 }
 
-/* Under the lock: writes of the buffer what goes now. What can never be written is dropped. */
+/* Under the lock: writes as much of the buffer as is taken now. Lines that can never be written are
+   dropped. */
 static void flush(void)
 {
     while (sink.n > 0) {

@@ -15,7 +15,7 @@
     X(ERR_NOT_FOUND, "not found", 404)             /* no such model, file, route */                \
     X(ERR_TOO_LARGE, "too large", 413)             /* over a configured limit */                   \
     X(ERR_BUSY, "server is busy", 429)             /* a bounded queue is full */                   \
-    X(ERR_LIMIT, "over a limit", 429)              /* a client's, of what it may use */            \
+    X(ERR_LIMIT, "over a limit", 429)              /* a limit of a client */                       \
     X(ERR_UNAVAILABLE, "service unavailable", 503) /* loading or draining */                       \
     X(ERR_TIMEOUT, "deadline passed", 504)         /* the request's time is over */                \
     X(ERR_CANCELLED, "request was cancelled", 499) /* the client left */                           \

@@ -6,9 +6,9 @@
 
 #define LX_VERSION "0.2.0"
 
-/* The commit the program was built from, "c7edd00f1234", with "-dirty" behind it when the tree was
-   changed; "" where it is unknown. Only the program has it, not the libraries (cmake/commit.cmake).
- */
+/* The commit the program was built from, "c7edd00f1234", or "c7edd00f1234-dirty" when the tree was
+   changed; "" where it is unknown. Only the program has it, not the libraries
+   (cmake/commit.cmake). */
 extern const char lx_commit[];
 
 #endif

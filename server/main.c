@@ -13,7 +13,7 @@
 #include "common/version.h"
 #include "common/visible.h"
 #include "server/cli/cli.h"
-#include "server/cli/manual.h"
+#include "server/cli/options.h"
 
 static const lx_command *const commands[] = {
     &lx_serve_command,    &lx_generate_command,   &lx_chat_command,

@@ -161,7 +161,7 @@ static bool is_public(const lx_access *g, const char *path)
     return false;
 }
 
-/* What the answer says of the origin: the list's own entry, or "*". NULL: nothing. */
+/* The origin in the answer: the list's own entry, or "*". NULL: nothing. */
 static const char *allowed_origin(const lx_access *g, const char *origin)
 {
     if (origin[0] == '\0')
@@ -202,19 +202,6 @@ static bool is_cross_site(const lx_request_head *head)
     return head->origin[0] != '\0' && !lx_host_of_origin(head->origin, head->host);
 }
 
-static void refuse_host(lx_response *rs)
-{
-    lx_respond_error(rs, 421, "host_not_allowed", "Host",
-                     "this server is not known by the name in Host: start it with --allowed-hosts");
-}
-
-static void refuse_site(lx_response *rs)
-{
-    lx_respond_error(
-        rs, 403, "cross_site", "Origin",
-        "a page of another site may not do this: start the server with --cors-origins");
-}
-
 static void answer_preflight(lx_response *rs)
 {
     rs->status = 204;
@@ -237,7 +224,9 @@ bool lx_access_admit(void *context, const lx_request_head *head, lx_pass *pass, 
 {
     lx_access *g = context;
     if (!is_allowed_host(g, head->host)) {
-        refuse_host(rs);
+        lx_respond_error(
+            rs, 421, "host_not_allowed", "Host",
+            "this server is not known by the name in Host: start it with --allowed-hosts");
         return false;
     }
     pass->allow_origin = allowed_origin(g, head->origin);
@@ -248,7 +237,9 @@ bool lx_access_admit(void *context, const lx_request_head *head, lx_pass *pass, 
         return false;
     }
     if (pass->allow_origin == NULL && is_cross_site(head)) {
-        refuse_site(rs);
+        lx_respond_error(
+            rs, 403, "cross_site", "Origin",
+            "a page of another site may not do this: start the server with --cors-origins");
         return false;
     }
     lx_key *key = lx_keys_find(g->keys, head->authorization);

@@ -1,8 +1,8 @@
 /*
- * Access: what is decided about a request from its head alone, before its body is read and before
- * any handler. In this order: the host it was sent to, the browser's question whether another
- * origin's page may ask (CORS), requests that such a page sends without a question, the API key,
- * its limits.
+ * Access: the decisions about a request that need its head alone, before its body is read and
+ * before any handler. The checks in order: the host in the request; CORS, a browser's question
+ * whether a page of another origin may ask; requests that such a page sends without a question; the
+ * API key; the key's limits.
  *
  * Everything is denied without a key but the paths of the public list. Thread: made before the
  * server runs, then immutable; any thread.

@@ -9,7 +9,7 @@
 #include "server/registry/serving.h"
 #include "server/states/store.h"
 
-/* What every handler may use; immutable once the server runs. */
+/* The parts of the server that handlers use; immutable once it runs. */
 typedef struct lx_api {
     lx_serving *serving;
     lx_http *_Atomic http;          /* for its figures; NULL until it has started */
@@ -60,7 +60,7 @@ void lx_handle_asset(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_api_write_error(lx_status status, const lx_error *err, lx_buffer *out);
 /* The envelope as a response, with the status's HTTP code. */
 void lx_respond_status(lx_response *rs, lx_status status, const lx_error *err);
-/* What was written as JSON with 200, or the envelope of what went wrong. The body is let go of. */
+/* The body as JSON with 200, or the envelope of the error. Frees the body. */
 void lx_respond_whole(lx_response *rs, lx_status status, const lx_error *err, lx_buffer *body);
 /* The envelope with an HTTP code and error code of its own. */
 void lx_respond_error(lx_response *rs, int http, const char *code, const char *param,
@@ -74,10 +74,10 @@ lx_status lx_api_check_ready(lx_api *api, lx_error *err) LX_MUST_USE;
    "multipart/form-data". Otherwise false, and 415 is the answer. A page of another origin can post
    other kinds without asking the browser for permission, so their refusal is a protection. */
 bool lx_request_reads(const lx_request *rq, const char *kinds, lx_response *rs);
-/* The same, and whether new work may come: otherwise 503 is the answer. */
+/* lx_request_reads, and whether new work may come: otherwise 503 is the answer. */
 bool lx_request_begins(lx_api *api, const lx_request *rq, const char *kinds, lx_response *rs);
 bool lx_request_is_multipart(const lx_request *rq);
-/* 415, naming what the route reads. */
+/* 415, with the types that the route reads. */
 void lx_respond_unread(lx_response *rs, const char *kinds);
 
 /* The most bytes that reading the body takes in addition to the body: a JSON tree, decoded base64.
@@ -86,7 +86,7 @@ int64_t lx_request_work_bytes(const lx_request *rq);
 /* 503: so many bytes are not left for reading the body. */
 void lx_respond_no_room(const lx_api *api, int64_t bytes, lx_response *rs);
 
-/* What a request that names so many milliseconds has, never more than the server's; 0: that. */
+/* The time of a request that names so many milliseconds, at most the server's; 0: the server's. */
 int64_t lx_api_timeout_ns(const lx_api *api, int64_t timeout_ms);
 
 /* Answers a request that never became a job, counting it for the model it names, if that exists. */

@@ -97,14 +97,16 @@ static const uint8_t *whole_image(void *context, int32_t i)
     return raster_of(context, i, INT32_MAX);
 }
 
-lx_status lx_images_sheet(lx_images *im, lx_buffer *out, lx_error *err)
+/* Appends one PNG of all images. */
+static lx_status write_sheet(lx_images *im, lx_buffer *out, lx_error *err)
 {
     const lx_image_config *c = config_of(im);
     return lx_png_write_sheet(im->work.params->n, c->width, c->height, c->n_channels, whole_image,
                               im, out, err);
 }
 
-double lx_images_bits_per_dim(const lx_images *im, int32_t i)
+/* Bits per generated value of image i, or of all with i < 0; NAN without values. */
+static double bits_per_dim(const lx_images *im, int32_t i)
 {
     int32_t first = i < 0 ? 0 : i, end = i < 0 ? im->work.params->n : i + 1;
     double nats = 0;
@@ -146,13 +148,13 @@ static lx_status add_all(lx_image_answer *a, lx_buffer *out, lx_error *err)
     lx_buffer_init(&png, a->contact_sheet ? MAX_SHEET : LX_MAX_PNG);
     bool suspended = lx_work_suspended(&a->images.work);
     if (a->contact_sheet) {
-        st = lx_images_sheet(&a->images, &png, err);
-        lx_json_images_add(0, &png, lx_images_bits_per_dim(&a->images, -1), suspended, out);
+        st = write_sheet(&a->images, &png, err);
+        lx_json_images_add(0, &png, bits_per_dim(&a->images, -1), suspended, out);
     }
     for (int32_t i = 0; !a->contact_sheet && st == LX_OK && i < a->images.work.params->n; i++) {
         png.length = 0;
         st = lx_images_png(&a->images, i, INT32_MAX, &png, err);
-        lx_json_images_add(i, &png, lx_images_bits_per_dim(&a->images, i), suspended, out);
+        lx_json_images_add(i, &png, bits_per_dim(&a->images, i), suspended, out);
     }
     lx_buffer_fini(&png);
     return st;
@@ -208,10 +210,7 @@ static void finish(void *context, lx_response *rs)
  * due, the finished image. A partial image shows exactly the pixels that made it due, so that its
  * bytes do not depend on the reader's speed.
  */
-enum {
-    PULL_BYTES = 16 * 1024, /* a pull stops here */
-    MAX_VALUES = 4096       /* of one event */
-};
+enum { MAX_VALUES = 4096 }; /* of one event */
 
 static const char *event_name(const lx_image_answer *a, const char *edit, const char *generation)
 {
@@ -304,8 +303,8 @@ static bool write_partial(lx_image_answer *a, int32_t i, int32_t count)
     return true;
 }
 
-/* The last picture of a sample: all that was asked for, or, when the server stops, with the state
-   to go on from. One that promises its state waits until that is kept. */
+/* The last picture of a sample: the whole one, or, when the server stops, one with the state to
+   continue from. One that promises its state waits until that is kept. */
 static bool write_last(lx_image_answer *a, int32_t i, int32_t count)
 {
     lx_image_reader *r = &a->readers[i];
@@ -323,7 +322,7 @@ static bool write_last(lx_image_answer *a, int32_t i, int32_t count)
         .index = i,
         .partial = -1,
         .seed = w->params->sampling.seed,
-        .bits_per_dim = lx_images_bits_per_dim(&a->images, i),
+        .bits_per_dim = bits_per_dim(&a->images, i),
         .usage = usage_of(a, count - w->params->start.n_tokens),
         .class_number = a->class_number,
         .notes = &a->notes,
@@ -370,41 +369,22 @@ static void end(lx_image_answer *a)
     a->ended = true;
 }
 
-/* Moves the event, or as much as fits this pull. True when all of it is gone and there is room. */
-static bool hand_out(lx_image_answer *a, lx_buffer *out)
-{
-    size_t n = a->event.length - a->event_read;
-    size_t room = out->length < PULL_BYTES ? PULL_BYTES - out->length : 0;
-    bool all = room > 0 && n <= room;
-    n = n < room ? n : room;
-    if (n > 0)
-        lx_buffer_append(out, a->event.data + a->event_read, n);
-    a->event_read += n;
-    if (all)
-        a->event.length = a->event_read = 0;
-    return all;
-}
-
 bool lx_image_answer_pull(void *context, lx_buffer *out)
 {
     lx_image_answer *a = context;
     lx_work_advance(&a->images.work);
     bool done = lx_work_is_done(&a->images.work); /* before the tokens are read: no more come */
-    while (hand_out(a, out) && !a->ended) {
-        if (!write_next(a)) {
-            if (!done)
-                return false;
-            end(a);
-        }
-        if (a->event.status != LX_OK) { /* no memory: the stream breaks off */
-            out->status = a->event.status;
+    while (lx_pending_hand_out(&a->event, &a->event_read, out) && !a->ended) {
+        if (write_next(a))
+            continue;
+        if (!done)
             return false;
-        }
+        end(a);
     }
     return a->ended && a->event.length == 0;
 }
 
-/* --- what an answer costs --- */
+/* --- memory of an answer --- */
 
 /* libpng's and zlib's own memory; an image's JSON but for the picture; an event but for it. */
 enum { DEFLATE = 512 * 1024, IMAGE_TEXT = 128, EVENT_TEXT = 16 * 1024 };
@@ -422,7 +402,7 @@ static int64_t base64_bytes(int64_t n)
 }
 
 /* A sheet (lx_png_write_sheet) is a near-square grid with a border of 2 pixels, made a row of
-   images at a time; at most 2 n + 2 images have room in it. */
+   images at a time. At most 2 n + 2 images have room in it. */
 int64_t lx_images_bytes(const lx_config *config, const lx_image_params *p)
 {
     const lx_image_config *c = lx_image_of(config);
@@ -487,7 +467,7 @@ static lx_status new_answer(const lx_image_params *p, bool edit, const lx_image_
     return LX_OK;
 }
 
-/* What the prompt asks for, unless the class was given by its number. A prompt that cannot be
+/* The class that the prompt asks for, unless it was given by its number. A prompt that cannot be
    followed is answered with a picture of anything and a warning: most clients must send some
    prompt. */
 static void read_prompt(lx_image_params *p, const lx_config *c)

@@ -1,5 +1,5 @@
 /*
- * One request for images: the job, and pictures of what is there so far. The API's handlers and the
+ * One request for images: the job, and pictures of its values so far. The API's handlers and the
  * page's form are two faces of it.
  */
 #ifndef LINNET_SERVER_API_IMAGES_H
@@ -19,16 +19,16 @@ typedef struct lx_images {
     uint8_t *raster; /* [size] the picture that is being written */
 } lx_images;
 
-/* What is to be painted; values[n_values] is the beginning of every image's raster. */
+/* A request; values[n_values] is the beginning of every image's raster. */
 typedef struct lx_images_request {
     const uint8_t *values;
     int32_t n_values;
     int32_t class_number; /* see lx_task_request */
     lx_work_params work;
-    int64_t answer_bytes; /* what the answer may cost, see lx_images_bytes */
+    int64_t answer_bytes; /* most bytes of the answer, see lx_images_bytes */
 } lx_images_request;
 
-/* Submits the job into *im; see lx_work_start. n images of the model's size must not have more than
+/* Submits the job into *im; see lx_work_start. n images of the model's size have at most
    LX_MAX_JOB_TOKENS values together (param "n"), so that an answer has a known maximum. */
 lx_status lx_images_start(lx_images *im, lx_api *api, lx_served_model *served,
                           const lx_images_request *r, const lx_request *rq, int32_t *retry_after_s,
@@ -43,12 +43,6 @@ const uint8_t *lx_images_values(lx_images *im, int32_t i, int32_t from, int32_t 
  * yet. */
 lx_status lx_images_png(lx_images *im, int32_t i, int32_t n_tokens, lx_buffer *out,
                         lx_error *err) LX_MUST_USE;
-/* Appends one PNG of all images. */
-lx_status lx_images_sheet(lx_images *im, lx_buffer *out, lx_error *err) LX_MUST_USE;
-
-/* Bits a generated value of image i, or of all with i < 0. NAN when there is none. */
-double lx_images_bits_per_dim(const lx_images *im, int32_t i);
-
 /* --- the answer --- */
 
 /* Where the reader of one sample stands. */
@@ -78,7 +72,7 @@ typedef struct lx_image_answer {
 /* pull of lx_deferred. */
 bool lx_image_answer_pull(void *context, lx_buffer *out);
 
-/* The most bytes an event has: a picture in base64 and what is around it. */
+/* The most bytes of an event: a picture in base64 and the rest of the object. */
 enum { LX_MAX_IMAGE_EVENT = LX_MAX_PNG / 3 * 4 + 4096 };
 
 /* The most bytes that the answer to such a request takes, but for its job. */

@@ -79,3 +79,20 @@ int64_t lx_pending_read_by(int64_t deadline_ns)
 {
     return deadline_ns + READ_GRACE_S * LX_NS_PER_S;
 }
+
+bool lx_pending_hand_out(lx_buffer *events, size_t *sent, lx_buffer *out)
+{
+    size_t room = out->length < LX_PULL_BYTES ? LX_PULL_BYTES - out->length : 0;
+    size_t left = events->length - *sent, n = left < room ? left : room;
+    if (events->status != LX_OK) {
+        out->status = out->status == LX_OK ? events->status : out->status;
+        return false;
+    }
+    if (n > 0)
+        lx_buffer_append(out, events->data + *sent, n);
+    *sent += n;
+    if (n < left || room == 0)
+        return false;
+    events->length = *sent = 0;
+    return true;
+}

@@ -1,7 +1,7 @@
 /*
- * What every request has until its answer is read: its model, the limits of its key that it uses,
- * the bytes that are reserved for it, and whether its end is in the metrics. lx_work and the
- * requests for transcriptions have one each. Thread: a worker's, or the connection's; count: any.
+ * The common part of all requests until their answer is read: the model, the limits of the key, the
+ * reserved bytes, and whether the end is in the metrics. Each lx_work and each request for a
+ * transcription has one. Thread: a worker's, or the connection's; count: any.
  */
 #ifndef LINNET_SERVER_API_PENDING_H
 #define LINNET_SERVER_API_PENDING_H
@@ -20,15 +20,15 @@ typedef struct lx_pending {
 } lx_pending;
 
 void lx_pending_init(lx_pending *p, lx_api *api, lx_served_model *served);
-/* Gives everything back. Zeros are allowed, and what is finished already. */
+/* Gives everything back. Zeros are allowed, and a second call. */
 void lx_pending_fini(lx_pending *p);
 
 /* Reserves bytes for a request of the model, before work: lx_reserve_new of the server's budget.
  *retry_after_s is set with LX_ERR_BUSY. */
 lx_status lx_pending_reserve(lx_api *api, lx_served_model *served, int64_t bytes, const char *param,
                              lx_reserve **out, int32_t *retry_after_s, lx_error *err) LX_MUST_USE;
-/* Takes from the limits of the request's key what the answer may cost. With LX_ERR_LIMIT
- *retry_after_s is when to try again. */
+/* Takes the most tokens and samples of the answer from the limits of the request's key. With
+   LX_ERR_LIMIT *retry_after_s is when to try again. */
 lx_status lx_pending_take(lx_pending *p, const lx_request *rq, int64_t n_tokens, int32_t n_samples,
                           int32_t *retry_after_s, lx_error *err) LX_MUST_USE;
 /* The request is refused as a whole: its key may ask for its tokens again. */
@@ -43,11 +43,16 @@ lx_status lx_pending_status(const lx_pending *p, lx_status status, lx_error *err
 /* The time by which a client must have read its answer, which is due at deadline_ns. */
 int64_t lx_pending_read_by(int64_t deadline_ns);
 
+enum { LX_PULL_BYTES = 16 * 1024 }; /* a pull of a stream stops here */
+/* Moves events, of which the first *sent bytes are gone, as far as there is room. True when all of
+   them are gone and there is room. Without memory for the events the stream breaks off. */
+bool lx_pending_hand_out(lx_buffer *events, size_t *sent, lx_buffer *out);
+
 /*
- * Numbers for what an answer may cost in memory next to its jobs (lx_job_bytes): known from the
- * request before any work, so that the bytes are reserved or the request is refused. All are upper
- * bounds. An answer is text that is written piece by piece (server/json/fields.h), so it costs its
- * text, and each route says how long that may be.
+ * Upper bounds of the memory of an answer, in addition to its jobs (lx_job_bytes). They follow from
+ * the request before any work, so that the bytes are reserved or the request is refused. An answer
+ * is text that is written piece by piece (server/json/fields.h), so it costs its text, and each
+ * route says how long that may be.
  */
 enum {
     LX_COST_GROWN = 3,    /* a buffer that doubles: while it grows there are the old and the new */

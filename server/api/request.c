@@ -1,6 +1,6 @@
 /*
- * What every handler checks of a request before any work, and how it refuses: one table from
- * lx_status to the type and code of the error's envelope. The HTTP code is lx_status_http's.
+ * The checks of every handler before any work, and its refusals: one table from lx_status to the
+ * type and code of the error's envelope. The HTTP code is lx_status_http's.
  */
 #include <stdio.h>
 #include <string.h>
@@ -77,18 +77,12 @@ void lx_respond_whole(lx_response *rs, lx_status status, const lx_error *err, lx
 
 static const char *type_of(int http)
 {
-    switch (http) {
-    case 401:
-        return "authentication_error";
-    case 403:
-        return "permission_error";
-    case 429:
-        return rate_limit;
-    case 503:
-        return unavailable;
-    default:
-        return http >= 500 ? server_error : invalid_request;
-    }
+    return http == 401   ? "authentication_error"
+           : http == 403 ? "permission_error"
+           : http == 429 ? rate_limit
+           : http == 503 ? unavailable
+           : http >= 500 ? server_error
+                         : invalid_request;
 }
 
 void lx_respond_error(lx_response *rs, int http, const char *code, const char *param,
@@ -102,18 +96,15 @@ void lx_respond_error(lx_response *rs, int http, const char *code, const char *p
 
 lx_status lx_api_check_ready(lx_api *api, lx_error *err)
 {
-    switch (lx_serving_get_state(api->serving)) {
-    case LX_SERVING_READY:
-    case LX_SERVING_LEAVING:
-        return LX_OK;
-    case LX_SERVING_LOADING:
-        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the models are being loaded");
-    case LX_SERVING_DRAINING:
-        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the server is shutting down");
-    case LX_SERVING_UNHEALTHY:
-        break;
-    }
-    return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "a model makes no progress");
+    static const char *const reasons[] = {
+        [LX_SERVING_LOADING] = "the models are being loaded",
+        [LX_SERVING_DRAINING] = "the server is shutting down",
+        [LX_SERVING_UNHEALTHY] = "a model makes no progress",
+        [LX_SERVING_READY] = NULL,
+        [LX_SERVING_LEAVING] = NULL,
+    };
+    const char *reason = reasons[lx_serving_get_state(api->serving)];
+    return reason == NULL ? LX_OK : lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "%s", reason);
 }
 
 /* --- before any work --- */

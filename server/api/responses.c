@@ -1,8 +1,8 @@
 /*
  * POST /v1/responses: a completion whose answer has the form of OpenAI's responses. Whole: one
- * object. Streamed: events that build it up, and at the end all of its text again, four times,
- * since that is how clients of the API read it; so these events are written one by one, each sent
- * before the next is made, from an answer that is read a second time.
+ * object. Streamed: events that build it up, and at the end the whole text four times more, as
+ * clients of the API expect. These last events are written one by one from an answer that is read a
+ * second time, and each is sent before the next is made.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,20 @@
 #include "server/http/sse.h"
 #include "server/json/answers.h"
 
-enum { PULL_BYTES = 16 * 1024, EVENT_HEAD = 256 };
+enum { EVENT_HEAD = 256 };
+
+/* The events in the order of a stream. */
+typedef enum response_event {
+    CREATED,
+    IN_PROGRESS,
+    ITEM_ADDED,
+    PART_ADDED,
+    DELTA, /* any number of them, each with a new part of the text */
+    TEXT_DONE,
+    PART_DONE,
+    ITEM_DONE,
+    ENDED /* "response.completed", or "response.incomplete" */
+} response_event;
 
 typedef struct lx_responding {
     lx_completion *c; /* first: see lx_completion_held_advance */
@@ -23,33 +36,179 @@ typedef struct lx_responding {
     size_t instructions_bytes;
     int32_t max_output_tokens;
     /* of a stream */
-    lx_response_event next; /* the event that comes now */
-    bool over;              /* no more events come */
-    int64_t number;         /* of events so far */
-    lx_buffer pending;      /* events that were made, from byte `sent` on not sent yet */
+    response_event next; /* the event that comes now */
+    bool over;           /* no more events come */
+    int64_t number;      /* of events so far */
+    lx_buffer pending;   /* events that were made, from byte `sent` on not sent yet */
     size_t sent;
-    lx_answer whole; /* what the last events say, read when the text is complete */
+    lx_answer whole; /* the answer of the last events, read when the text is complete */
     lx_json_choice choice;
 } lx_responding;
 
-/* All that does not depend on the answer. */
-static lx_json_response frame(const lx_responding *r)
+/* --- JSON --- */
+
+/* Whether the choice is the whole answer. NULL: in progress. */
+static bool is_whole(const lx_json_choice *c)
+{
+    return c != NULL && c->finish_reason != NULL;
+}
+
+static bool is_cut(const lx_json_choice *c)
+{
+    return c != NULL && c->finish_reason != NULL && strcmp(c->finish_reason, "length") == 0;
+}
+
+static const char *status_of(const lx_json_choice *c)
+{
+    return is_cut(c) ? "incomplete" : is_whole(c) ? "completed" : "in_progress";
+}
+
+static void write_text(const char *name, const lx_json_choice *c, lx_buffer *out)
+{
+    lx_json_put(out, ",%s:%.*s", name, c != NULL ? (int)c->text_bytes : 0,
+                c != NULL ? c->text : "");
+}
+
+static const lx_json_logprobs *logprobs_of(const lx_json_choice *c)
+{
+    return c != NULL ? c->logprobs : NULL;
+}
+
+/* Its text is the choice's; NULL: none yet. */
+static void write_part(const lx_json_choice *c, lx_buffer *out)
+{
+    lx_json_put(out, "{'type':'output_text','annotations':[],'logprobs':");
+    lx_json_write_entries(logprobs_of(c), out);
+    write_text("text", c, out);
+    lx_buffer_puts(out, "}");
+}
+
+static void write_item(const lx_responding *r, const lx_json_choice *c, lx_buffer *out)
+{
+    lx_json_put(out, "{'id':%s,'type':'message','status':%s,'role':'assistant','content':[",
+                r->item_id, status_of(c));
+    if (c != NULL)
+        write_part(c, out);
+    lx_buffer_puts(out, "]}");
+}
+
+static void write_usage(const lx_json_usage *u, lx_buffer *out)
+{
+    lx_json_put(out,
+                ",'usage':{'input_tokens':%jd,'input_tokens_details':{'cached_tokens':%jd},"
+                "'output_tokens':%jd,'output_tokens_details':{'reasoning_tokens':0},"
+                "'total_tokens':%jd}",
+                u->prompt_tokens, u->cached_tokens, u->completion_tokens,
+                u->prompt_tokens + u->completion_tokens);
+}
+
+/* The request's fields, with defaults for fields that it left out. */
+static void write_request(const lx_responding *r, lx_buffer *out)
+{
+    const lx_sampling_params *s = &r->c->works[0].params->sampling;
+    if (r->instructions != NULL)
+        lx_json_put(out, ",'instructions':%.*s", (int)r->instructions_bytes, r->instructions);
+    else
+        lx_json_put(out, ",'instructions':null");
+    if (r->max_output_tokens > 0)
+        lx_json_put(out, ",'max_output_tokens':%d", r->max_output_tokens);
+    else
+        lx_json_put(out, ",'max_output_tokens':null");
+    lx_json_put(out,
+                ",'temperature':%f,'top_p':%f,'top_logprobs':%d,'text':{'format':{'type':'text'}},"
+                "'truncation':'disabled','parallel_tool_calls':false,'tool_choice':'none',"
+                "'tools':[],'store':false,'metadata':{},'previous_response_id':null,"
+                "'background':false",
+                s->temperature, s->top_p, r->c->n_logprobs > 0 ? r->c->n_logprobs : 0);
+}
+
+static void write_response(const lx_responding *r, const lx_json_choice *c, lx_buffer *out)
 {
     lx_json_completion f = lx_completion_frame(r->c);
-    const lx_sampling_params *s = &r->c->works[0].params->sampling;
-    return (lx_json_response){.id = f.id,
-                              .item_id = r->item_id,
-                              .model = f.model,
-                              .fingerprint = f.fingerprint,
-                              .created = f.created,
-                              .seed = f.seed,
-                              .instructions = r->instructions,
-                              .instructions_bytes = r->instructions_bytes,
-                              .max_output_tokens = r->max_output_tokens,
-                              .n_logprobs = r->c->n_logprobs,
-                              .temperature = s->temperature,
-                              .top_p = s->top_p,
-                              .notes = &r->c->notes};
+    lx_json_put(out,
+                "{'id':%s,'object':'response','created_at':%jd,'status':%s,'model':%s,"
+                "'error':null,'incomplete_details':",
+                f.id, f.created, status_of(c), f.model);
+    lx_json_put(out, is_cut(c) ? "{'reason':'max_output_tokens'},'output':[" : "null,'output':[");
+    if (c != NULL)
+        write_item(r, c, out);
+    lx_buffer_puts(out, "]");
+    lx_json_usage usage = lx_completion_usage(r->c);
+    lx_json_timings timings = lx_completion_timings(r->c);
+    if (is_whole(c))
+        write_usage(&usage, out);
+    else
+        lx_json_put(out, ",'usage':null");
+    write_request(r, out);
+    lx_json_put(out, ",'system_fingerprint':%s,'seed':%jd", f.fingerprint, f.seed);
+    if (c != NULL && c->has_score)
+        lx_json_put(out, ",'mean_logprob':%f", c->mean_logprob);
+    if (is_whole(c))
+        lx_json_write_timings(&timings, out);
+    lx_json_write_notes(&r->c->notes, out);
+    lx_buffer_puts(out, "}");
+}
+
+/* --- events --- */
+
+static const char *event_name(const lx_json_choice *c, response_event event)
+{
+    static const char *const names[] = {
+        [CREATED] = "response.created",
+        [IN_PROGRESS] = "response.in_progress",
+        [ITEM_ADDED] = "response.output_item.added",
+        [PART_ADDED] = "response.content_part.added",
+        [DELTA] = "response.output_text.delta",
+        [TEXT_DONE] = "response.output_text.done",
+        [PART_DONE] = "response.content_part.done",
+        [ITEM_DONE] = "response.output_item.done",
+        [ENDED] = "response.completed",
+    };
+    return event == ENDED && is_cut(c) ? "response.incomplete" : names[event];
+}
+
+/* The place of the part that a text belongs to, then its content. */
+static void write_part_event(const lx_responding *r, response_event event, const lx_json_choice *c,
+                             lx_buffer *out)
+{
+    lx_json_put(out, ",'item_id':%s,'output_index':0,'content_index':0", r->item_id);
+    if (event == DELTA || event == TEXT_DONE) {
+        write_text(event == DELTA ? "delta" : "text", c, out);
+        lx_json_put(out, ",'logprobs':");
+        lx_json_write_entries(logprobs_of(c), out);
+    } else {
+        lx_json_put(out, ",'part':");
+        write_part(c, out);
+    }
+}
+
+static void write_event(lx_responding *r, response_event event, const lx_json_choice *c)
+{
+    lx_buffer *out = &r->pending;
+    const char *name = event_name(c, event);
+    lx_sse_begin_named(out, name);
+    lx_json_put(out, "{'type':%s,'sequence_number':%jd", name, r->number++);
+    switch (event) {
+    case CREATED:
+    case IN_PROGRESS:
+    case ENDED:
+        lx_json_put(out, ",'response':");
+        write_response(r, c, out);
+        break;
+    case ITEM_ADDED:
+    case ITEM_DONE:
+        lx_json_put(out, ",'output_index':0,'item':");
+        write_item(r, c, out);
+        break;
+    case PART_ADDED:
+    case DELTA:
+    case TEXT_DONE:
+    case PART_DONE:
+        write_part_event(r, event, c, out);
+        break;
+    }
+    lx_buffer_puts(out, "}");
+    lx_sse_end(out);
 }
 
 /* --- whole --- */
@@ -65,13 +224,7 @@ static lx_status write_whole(lx_responding *r, lx_buffer *out, lx_error *err)
     lx_answer *a = &r->c->choices[0].answer;
     lx_answer_take(a, a->n_ready, &choice);
     lx_choice_end(r->c, 0, &choice);
-    lx_json_usage usage = lx_completion_usage(r->c);
-    lx_json_timings timings = lx_completion_timings(r->c);
-    lx_json_response json = frame(r);
-    json.choice = &choice;
-    json.usage = &usage;
-    json.timings = &timings;
-    lx_json_write_response(&json, out);
+    write_response(r, &choice, out);
     return out->status == LX_OK ? LX_OK
                                 : lx_fail(err, out->status, NULL, "the answer does not fit");
 }
@@ -88,13 +241,6 @@ static void finish_whole(void *context, lx_response *rs)
 
 /* --- streamed --- */
 
-static void write_event(lx_responding *r, const lx_json_response *json, lx_response_event event)
-{
-    lx_sse_begin_named(&r->pending, lx_json_response_event_name(json, event));
-    lx_json_write_response_event(json, event, r->number++, &r->pending);
-    lx_sse_end(&r->pending);
-}
-
 static void write_error(lx_responding *r, lx_status st, const lx_error *err)
 {
     lx_sse_begin_named(&r->pending, "error");
@@ -103,7 +249,7 @@ static void write_error(lx_responding *r, lx_status st, const lx_error *err)
     r->over = true;
 }
 
-/* What has come of the text. False when there is nothing to tell now. */
+/* The new part of the text. False when there is none now. */
 static bool write_delta(lx_responding *r)
 {
     lx_error err = {0};
@@ -117,10 +263,8 @@ static bool write_delta(lx_responding *r)
     if (a->n_ready == 0)
         return a->behind; /* then there is more to read */
     lx_answer_take(a, 1, &choice);
-    lx_json_response json = frame(r);
-    json.choice = &choice;
     if (choice.text_bytes > 0 || choice.logprobs != NULL)
-        write_event(r, &json, LX_RESPONSE_DELTA);
+        write_event(r, DELTA, &choice);
     return true;
 }
 
@@ -141,56 +285,31 @@ static void begin_end(lx_responding *r)
     r->choice.finish_reason = lx_completion_finish_reason(c, 0, &r->whole);
     r->choice.has_score = true;
     r->choice.mean_logprob = lx_answer_mean_logprob(&r->whole);
-    r->next = LX_RESPONSE_TEXT_DONE;
+    r->next = TEXT_DONE;
 }
 
 static void write_last(lx_responding *r)
 {
-    lx_json_usage usage = lx_completion_usage(r->c);
-    lx_json_timings timings = lx_completion_timings(r->c);
-    lx_json_response json = frame(r);
-    json.choice = &r->choice;
-    json.usage = &usage;
-    json.timings = &timings;
-    write_event(r, &json, r->next);
-    r->over = r->next == LX_RESPONSE_ENDED;
+    write_event(r, r->next, &r->choice);
+    r->over = r->next == ENDED;
     r->next += !r->over;
 }
 
 /* Makes the next event. False when that is not there yet; `done`: no more tokens come. */
 static bool make_event(lx_responding *r, bool done)
 {
-    if (r->next == LX_RESPONSE_DELTA) {
+    if (r->next == DELTA) {
         bool made = write_delta(r);
         if (!made && done)
             begin_end(r);
         return made || done;
     }
-    if (r->next > LX_RESPONSE_DELTA) {
+    if (r->next > DELTA) {
         write_last(r);
     } else {
-        lx_json_response json = frame(r);
-        write_event(r, &json, r->next);
+        write_event(r, r->next, NULL);
         r->next++;
     }
-    return true;
-}
-
-/* Moves what was made, as far as there is room; whether that is all of it. */
-static bool send_pending(lx_responding *r, lx_buffer *out)
-{
-    size_t room = out->length < PULL_BYTES ? PULL_BYTES - out->length : 0;
-    size_t left = r->pending.length - r->sent, n = left < room ? left : room;
-    if (r->pending.status != LX_OK) {
-        out->status = out->status == LX_OK ? r->pending.status : out->status;
-        return false;
-    }
-    if (n > 0)
-        lx_buffer_append(out, r->pending.data + r->sent, n);
-    r->sent += n;
-    if (n < left)
-        return false;
-    r->pending.length = r->sent = 0;
     return true;
 }
 
@@ -199,7 +318,7 @@ static bool pull(void *context, lx_buffer *out)
     lx_responding *r = context;
     lx_completion_advance(r->c);
     bool done = lx_completion_is_done(r->c); /* before the tokens are read */
-    while (send_pending(r, out) && !r->over && out->length < PULL_BYTES)
+    while (lx_pending_hand_out(&r->pending, &r->sent, out) && !r->over)
         if (!make_event(r, done))
             break;
     return r->over && r->pending.length == 0;

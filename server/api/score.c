@@ -1,6 +1,6 @@
 /*
- * POST /v1/score: how well a model predicts what a client sends, value by value. The answer comes
- * from the engine's own forward pass, as a job whose tokens are given.
+ * POST /v1/score: how well a model predicts the values that a client sends. The answer comes from
+ * the engine's own forward pass, as a job whose tokens are given.
  */
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "server/json/answers.h"
 #include "server/json/requests.h"
 
-/* 2^20 values of 14 bytes at most, and what is around them. */
+/* 2^20 values of 14 bytes at most, and the rest of the object. */
 enum { MAX_ANSWER = 16 << 20 };
 
 /* --- the answer --- */
@@ -51,7 +51,7 @@ static void finish(void *context, lx_response *rs)
     lx_response_take(rs, 200, "application/json", &body);
 }
 
-/* --- what is scored --- */
+/* --- the scored values --- */
 
 typedef struct scored {
     lx_plan *plan;    /* until its job has it */

@@ -9,8 +9,8 @@
 #include "common/clock.h"
 #include "common/random.h"
 
-/* Of a state on its way: the store call's copy, the one that is read, an answer's buffer while it
-   grows; STATE_EXTRA is for the request and the tokens in it. */
+/* Copies of a state on its way: the store call's, the one that is read, and an answer's buffer
+   while it grows. STATE_EXTRA is for the request and the tokens in it. */
 enum { STATE_COPIES = 5, STATE_EXTRA = 16 * 1024 };
 
 /* --- ids --- */
@@ -91,25 +91,8 @@ lx_status lx_state_plan(const lx_saved_state *s, const lx_model *model, bool ign
 {
     lx_status st =
         lx_plan_again(model, s->request, s->request_bytes, s->rules, ignore_end, out, err);
-    if (st == LX_ERR_INVALID) /* what was wrong with the request is wrong with the state */
+    if (st == LX_ERR_INVALID) /* a fault of the request in the state is a fault of the state */
         (void)snprintf(err->param, sizeof err->param, "state");
-    return st;
-}
-
-lx_status lx_state_find_model(lx_api *api, const lx_saved_state *s, const char *name,
-                              lx_modality modality, lx_served_model **out, lx_error *err)
-{
-    lx_served_model *named = NULL;
-    lx_status st =
-        name[0] != '\0' ? lx_serving_find_model(api->serving, name, modality, &named, err) : LX_OK;
-    if (st == LX_OK)
-        st = lx_state_model(api, s, out, err);
-    if (st == LX_OK && named != NULL)
-        st = lx_state_check(s, named->model, err);
-    if (st == LX_OK && s->modality != modality)
-        st = lx_fail(err, LX_ERR_INVALID, "state", "the state is %s: use %s",
-                     s->modality == LX_TEXT ? "a text's" : "an image's",
-                     s->modality == LX_TEXT ? "/v1/completions" : "/v1/images/generations");
     return st;
 }
 
@@ -200,8 +183,28 @@ typedef struct fetching {
 
 static void free_params(const lx_state_source *s)
 {
-    s->fini_params(s->params);
+    if (s->fini_params != NULL)
+        s->fini_params(s->params);
     free(s->params);
+}
+
+/* The model that continues from the state: it has the name ("": any), and its answers are of the
+   modality. */
+static lx_status find_model(lx_api *api, const lx_saved_state *s, const char *name,
+                            lx_modality modality, lx_served_model **out, lx_error *err)
+{
+    lx_served_model *named = NULL;
+    lx_status st =
+        name[0] != '\0' ? lx_serving_find_model(api->serving, name, modality, &named, err) : LX_OK;
+    if (st == LX_OK)
+        st = lx_state_model(api, s, out, err);
+    if (st == LX_OK && named != NULL)
+        st = lx_state_check(s, named->model, err);
+    if (st == LX_OK && s->modality != modality)
+        st = lx_fail(err, LX_ERR_INVALID, "state", "the state is %s: use %s",
+                     s->modality == LX_TEXT ? "a text's" : "an image's",
+                     s->modality == LX_TEXT ? "/v1/completions" : "/v1/images/generations");
+    return st;
 }
 
 static void start(lx_api *api, const lx_state_source *s, lx_status status, lx_error *err,
@@ -209,7 +212,7 @@ static void start(lx_api *api, const lx_state_source *s, lx_status status, lx_er
 {
     lx_served_model *served = NULL;
     if (status == LX_OK)
-        status = lx_state_find_model(api, state, s->model, s->modality, &served, err);
+        status = find_model(api, state, s->model, s->modality, &served, err);
     if (status == LX_OK)
         s->start(api, served, s->params, state, rq, rs);
     else
@@ -236,31 +239,35 @@ static bool is_done(const void *context)
     return lx_store_call_done(((const fetching *)context)->call);
 }
 
-static void free_fetched(fetching *p)
-{
-    lx_store_call_free(p->call);
-    lx_reserve_unref(p->reserve);
-    p->call = NULL;
-    p->reserve = NULL;
-}
-
 static void finish(void *context, lx_response *rs)
 {
     fetching *p = context;
     lx_error err = {0};
     lx_status st = lx_store_call_status(p->call, &err);
     size_t n = 0;
-    const void *bytes = lx_store_call_blob(p->call, &n, NULL);
+    int64_t ttl_ms = 0;
+    const void *bytes = lx_store_call_blob(p->call, &n, &ttl_ms);
     int32_t turn = lx_serving_enter(p->api->serving);
-    go_on(p->api, &p->source, bytes, n, st, &err, &p->rq, rs);
+    if (p->source.answer == NULL)
+        go_on(p->api, &p->source, bytes, n, st, &err, &p->rq, rs);
+    else if (st == LX_OK)
+        p->source.answer(p->api, p->source.params, bytes, n, ttl_ms, rs);
+    else
+        lx_respond_status(rs, st, &err);
     lx_serving_leave(p->api->serving, turn);
-    free_fetched(p); /* the answer may take long */
+    lx_store_call_free(p->call); /* a slow client has the answer alone */
+    p->call = NULL;
+    if (p->source.answer != NULL)
+        return; /* the answer is part of the reserve */
+    lx_reserve_unref(p->reserve);
+    p->reserve = NULL;
 }
 
 static void release(void *context)
 {
     fetching *p = context;
-    free_fetched(p);
+    lx_store_call_free(p->call);
+    lx_reserve_unref(p->reserve);
     free_params(&p->source);
     free(p);
 }
@@ -278,7 +285,7 @@ static void wait_for(lx_api *api, const lx_state_source *s, lx_store_call *call,
         return;
     }
     *context = (fetching){api, *s, call, *rq, lx_reserve_ref(reserve)};
-    context->source.text = NULL; /* the caller's */
+    context->source.text = context->source.put = NULL; /* the caller's */
     rs->deferred = (lx_deferred){.context = context,
                                  .is_done = is_done,
                                  .finish = finish,
@@ -295,10 +302,12 @@ static void resolve_id(lx_api *api, const lx_state_source *s, const lx_request *
     lx_store_waiter waiter = lx_api_waiter(rq);
     (void)snprintf(id, sizeof id, "%.*s", (int)s->bytes, s->text);
     lx_status st = lx_state_reserve(api, &reserve, &err);
+    lx_store_op op = s->answer != NULL ? s->op : LX_STORE_GET;
+    waiter.reserve = reserve;
     if (st == LX_OK)
-        st = lx_store_call_start(api->states, LX_STORE_GET, id, NULL, 0, api->state_ttl_ms, &waiter,
-                                 &call, &err);
-    if (st == LX_OK && !lx_store_call_done(call)) {
+        st = lx_store_call_start(api->states, op, id, s->put, s->put_bytes, api->state_ttl_ms,
+                                 &waiter, &call, &err);
+    if (st == LX_OK && (s->answer != NULL || !lx_store_call_done(call))) {
         wait_for(api, s, call, reserve, rq, rs);
         lx_reserve_unref(reserve);
         return;
@@ -309,7 +318,10 @@ static void resolve_id(lx_api *api, const lx_state_source *s, const lx_request *
         st = lx_store_call_status(call, &err);
         bytes = lx_store_call_blob(call, &n, NULL);
     }
-    go_on(api, s, bytes, n, st, &err, rq, rs);
+    if (s->answer == NULL)
+        go_on(api, s, bytes, n, st, &err, rq, rs);
+    else
+        lx_respond_status(rs, st, &err);
     lx_store_call_free(call);
     lx_reserve_unref(reserve);
     free_params(s);
@@ -338,7 +350,8 @@ void lx_state_resolve(lx_api *api, const lx_state_source *source, const lx_reque
         lx_error err = {0};
         lx_respond_status(rs, lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request"),
                           &err);
-        source->fini_params(source->params);
+        if (source->fini_params != NULL)
+            source->fini_params(source->params);
         return;
     }
     memcpy(own.params, source->params, source->params_bytes);

@@ -29,11 +29,6 @@ lx_status lx_state_from_blob(const lx_api *api, const void *bytes, size_t n, lx_
 /* The served model whose weights made it. LX_ERR_INVALID with param "state". */
 lx_status lx_state_model(const lx_api *api, const lx_saved_state *s, lx_served_model **out,
                          lx_error *err) LX_MUST_USE;
-/* The model that goes on from the state: it makes what is asked for, and it is the one of that name
-   ("": any). */
-lx_status lx_state_find_model(lx_api *api, const lx_saved_state *s, const char *name,
-                              lx_modality modality, lx_served_model **out,
-                              lx_error *err) LX_MUST_USE;
 /* The plan of the request the state belongs to; its history fits it. ignore_end is no part of the
    state: as in lx_task_request. */
 lx_status lx_state_plan(const lx_saved_state *s, const lx_model *model, bool ignore_end,
@@ -42,7 +37,7 @@ lx_status lx_state_plan(const lx_saved_state *s, const lx_model *model, bool ign
 /* The request as one that waits for the store. */
 lx_store_waiter lx_api_waiter(const lx_request *rq);
 
-/* --- what a request with return_state keeps --- */
+/* --- the states that a request with return_state keeps --- */
 
 typedef struct lx_kept_state {
     char id[LX_STATE_ID_MAX + 1];
@@ -66,8 +61,8 @@ lx_status lx_state_saver_start(lx_state_saver *k, const lx_api *api, const lx_se
 bool lx_state_saver_advance(lx_state_saver *k);
 void lx_state_saver_fini(lx_state_saver *k);
 
-/* Reserves what one state costs on its way out of the store: its blob, what is read of it, and an
-   answer with its facts. See lx_reserve_new; param "state". */
+/* Reserves the memory of one state on its way out of the store: its blob, the state that is read,
+   and an answer with its facts. See lx_reserve_new; param "state". */
 lx_status lx_state_reserve(lx_api *api, lx_reserve **out, lx_error *err) LX_MUST_USE;
 
 /* --- where a request with `state` begins: the state is fetched from the store by its id, or read
@@ -78,6 +73,10 @@ lx_status lx_state_reserve(lx_api *api, lx_reserve **out, lx_error *err) LX_MUST
 typedef void (*lx_state_continuation)(lx_api *api, void *params, lx_status status, lx_error *err,
                                       const lx_saved_state *state, const lx_request *rq,
                                       lx_response *rs);
+/* Answers a request about one state after the store has succeeded. bytes[n] are the blob of a get,
+   borrowed. */
+typedef void (*lx_state_answer)(lx_api *api, void *params, const void *bytes, size_t n,
+                                int64_t ttl_ms, lx_response *rs);
 /* Starts a request inside a state of the model, and answers also when it cannot. */
 typedef void (*lx_state_start)(lx_api *api, lx_served_model *served, void *params,
                                const lx_saved_state *state, const lx_request *rq, lx_response *rs);
@@ -86,20 +85,25 @@ typedef struct lx_state_source {
     const char *text; /* an id, or a blob in base64 */
     size_t bytes;
     lx_state_continuation then;
-    /* Instead of `then`, for a request that a model answers: the model of the state is found here,
-       which makes what is requested and has the requested name ("": any), or the request refused.
-     */
+    /* Instead of `then`, for a request that a model answers. The model of the state is found here;
+       the request is refused unless the model has the modality and the requested name ("": any). */
     lx_state_start start;
+    /* Instead of both, for a request about one state, by its id: the operation of the store, and
+       the bytes of a put. A failure is answered here. */
+    lx_state_answer answer;
+    lx_store_op op;
+    const void *put;
+    size_t put_bytes;
     char model[LX_MAX_MODEL_NAME];
     lx_modality modality;
-    /* For `then` or `start`: params_bytes that are moved away, so that the caller's no longer own
-       anything; fini_params frees what they own when the function has returned. */
+    /* For the function: params_bytes that are moved away, so that the caller's own nothing any
+       more. When the function has returned, fini_params frees their memory; NULL: they own none. */
     void *params;
     size_t params_bytes;
     void (*fini_params)(void *params);
 } lx_state_source;
 
-/* Calls `then` or `start` now, or answers later with what that answers. */
+/* Calls the function now, or later when the store has answered. */
 void lx_state_resolve(lx_api *api, const lx_state_source *source, const lx_request *rq,
                       lx_response *rs);
 

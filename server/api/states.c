@@ -2,6 +2,7 @@
  * /v1/states: saved generation states, created from a prompt, described, downloaded, uploaded,
  * deleted, copied and inspected. Thread: a worker.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,29 +16,17 @@
 
 /* A list of states; the text of one head, of whose rows the newest are shown; a copy's own numbers.
  */
-enum {
-    MAX_LIST = 1 << 20,
-    MAX_HEAD = 64 << 20,
-    MAX_ROWS = 1024,
-    MAX_FIELDS = LX_MAX_BRANCHES * LX_MAX_MIXER_FIELDS,
-    BLOB_EXTRA = 1024
-};
+enum { MAX_LIST = 1 << 20, MAX_HEAD = 64 << 20, MAX_ROWS = 1024, BLOB_EXTRA = 1024 };
 
 /* --- requests about one state --- */
 
-/* A request about one state, by its id: the store is called, and the answer is made of its result.
- */
-typedef struct lx_state_request {
-    lx_api *api;
+/* A request about one state, by its id. */
+typedef struct state_request {
     char id[LX_STATE_ID_MAX + 1];
-    lx_store_call *call;
-    /* Makes the answer of what the store has found; called without its failure. */
-    void (*answer)(struct lx_state_request *r, lx_response *rs);
     lx_saved_state uploaded; /* PUT: its facts */
     size_t uploaded_bytes;
-    lx_reserve *reserve;
     int32_t layer, head; /* inspect */
-} lx_state_request;
+} state_request;
 
 /* Takes the body, of JSON; 503 when it did not fit. */
 static void respond_json(lx_response *rs, int status, lx_buffer *body)
@@ -57,35 +46,8 @@ static const char *state_model_name(lx_api *api, const lx_saved_state *s)
     return lx_state_model(api, s, &m, NULL) == LX_OK ? m->model->name : NULL;
 }
 
-static bool is_done(const void *context)
-{
-    return lx_store_call_done(((const lx_state_request *)context)->call);
-}
-
-static void finish(void *context, lx_response *rs)
-{
-    lx_state_request *r = context;
-    lx_error err = {0};
-    lx_status st = lx_store_call_status(r->call, &err);
-    int32_t turn = lx_serving_enter(r->api->serving);
-    if (st == LX_OK)
-        r->answer(r, rs);
-    else
-        lx_respond_status(rs, st, &err);
-    lx_serving_leave(r->api->serving, turn);
-    lx_store_call_free(r->call); /* a slow client has the answer alone */
-    r->call = NULL;
-}
-
-static void request_free(void *context)
-{
-    lx_state_request *r = context;
-    lx_store_call_free(r->call);
-    lx_reserve_unref(r->reserve);
-    free(r);
-}
-
-/* The id is the first *n bytes of rq->tail. LX_ERR_INVALID with param "id" for what can be none. */
+/* The id is the first *n bytes of rq->tail. LX_ERR_INVALID with param "id" for a text that is not
+   an id. */
 static lx_status request_id(lx_api *api, const lx_request *rq, size_t *n, lx_error *err)
 {
     *n = strcspn(rq->tail, "/");
@@ -96,134 +58,127 @@ static lx_status request_id(lx_api *api, const lx_request *rq, size_t *n, lx_err
     return st;
 }
 
-/* NULL when the response says why: no such id can be, or no memory. */
-static lx_state_request *request_new(lx_api *api, const lx_request *rq, lx_response *rs)
+/* False when the response says why: no such id can be, or the server is not ready. */
+static bool begin(lx_api *api, const lx_request *rq, state_request *r, lx_response *rs)
 {
     lx_error err = {0};
     size_t n = 0;
-    lx_reserve *reserve = NULL;
     lx_status st = request_id(api, rq, &n, &err);
     if (st == LX_OK)
-        st = lx_state_reserve(api, &reserve, &err);
-    lx_state_request *r = st == LX_OK ? calloc(1, sizeof *r) : NULL;
-    if (st == LX_OK && r == NULL)
-        st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
-    if (st != LX_OK) {
-        lx_reserve_unref(reserve);
+        memcpy(r->id, rq->tail, n);
+    else
         lx_respond_status(rs, st, &err);
-        return NULL;
-    }
-    r->api = api;
-    r->reserve = reserve;
-    memcpy(r->id, rq->tail, n);
-    return r;
+    return st == LX_OK;
 }
 
-/* Calls the store and defers the answer. Takes r. */
-static void request_store(lx_state_request *r, lx_store_op op, const void *bytes, size_t n,
-                          const lx_request *rq, lx_response *rs)
+/* Calls the store with the n bytes, which it copies, and answers later. */
+static void call_store(lx_api *api, lx_store_op op, state_request *r, lx_state_answer answer,
+                       const void *bytes, size_t n, const lx_request *rq, lx_response *rs)
 {
-    lx_error err = {0};
-    lx_store_waiter waiter = lx_api_waiter(rq);
-    waiter.reserve = r->reserve;
-    lx_status st = lx_store_call_start(r->api->states, op, r->id, bytes, n, r->api->state_ttl_ms,
-                                       &waiter, &r->call, &err);
-    if (st != LX_OK) {
-        lx_respond_status(rs, st, &err);
-        request_free(r);
-        return;
-    }
-    rs->deferred = (lx_deferred){.context = r,
-                                 .is_done = is_done,
-                                 .finish = finish,
-                                 .release = request_free,
-                                 .deadline_ns = lx_now_ns() + LX_STORE_GRACE_S * LX_NS_PER_S};
-}
-
-/* For `answer`: what a get has found. Free *out with lx_state_fini, also after a failure. */
-static lx_status request_read(const lx_state_request *r, lx_saved_state *out, size_t *bytes,
-                              int64_t *ttl_ms, lx_error *err)
-{
-    const void *blob = lx_store_call_blob(r->call, bytes, ttl_ms);
-    return lx_state_from_blob(r->api, blob, *bytes, out, err);
+    lx_state_source source = {.text = r->id,
+                              .bytes = strlen(r->id),
+                              .answer = answer,
+                              .op = op,
+                              .put = bytes,
+                              .put_bytes = n,
+                              .params = r,
+                              .params_bytes = sizeof *r};
+    lx_state_resolve(api, &source, rq, rs);
 }
 
 /* --- describing, downloading, uploading, deleting --- */
 
 static const char octets[] = "application/octet-stream";
 
-/* With the warnings of the request that made it; NULL: none. */
-static void respond_made(lx_api *api, int status, const lx_json_state *facts,
-                         const lx_json_notes *notes, lx_response *rs)
+/* The facts of a state, as an object. */
+static void write_facts(lx_api *api, const char *id, const lx_saved_state *s, size_t bytes,
+                        int64_t ttl_ms, lx_buffer *out)
 {
-    lx_json_state own = *facts;
+    char hash[17];
+    (void)snprintf(hash, sizeof hash, "%016llx", (unsigned long long)s->model_hash);
+    lx_json_put(out,
+                "{'id':%s,'object':'state','model':%s,'model_hash':%s,'modality':%s,'made_by':%s,"
+                "'tokens':%d,'position':%d,'bytes':%jd,'memory_bytes':%jd,'seed':%jd,'sample':%jd,"
+                "'n_layers':%d,'expires_in_s':%jd}",
+                id, state_model_name(api, s), hash, s->modality == LX_TEXT ? "text" : "image",
+                s->made_by, s->start.n_tokens, s->start.rows, (int64_t)bytes,
+                lx_state_floats(s) * (int64_t)sizeof(float), (int64_t)s->seed,
+                (int64_t)s->start.first_sample, s->n_layers, ttl_ms / 1000);
+}
+
+/* With the warnings of the request that made it; NULL: none. */
+static void respond_facts(lx_api *api, int status, const char *id, const lx_saved_state *s,
+                          size_t bytes, int64_t ttl_ms, const lx_json_notes *notes, lx_response *rs)
+{
     lx_buffer body;
     lx_buffer_init(&body, MAX_LIST);
-    own.model = state_model_name(api, facts->state);
-    lx_json_write_state(&own, &body);
+    write_facts(api, id, s, bytes, ttl_ms, &body);
     if (notes != NULL)
         lx_json_append_notes(notes, &body);
     respond_json(rs, status, &body);
 }
 
-static void respond_facts(lx_api *api, int status, const char *id, const lx_saved_state *s,
-                          size_t bytes, int64_t ttl_ms, lx_response *rs)
+static void answer_facts(lx_api *api, void *params, const void *bytes, size_t n, int64_t ttl_ms,
+                         lx_response *rs)
 {
-    respond_made(api, status, &(lx_json_state){id, NULL, s, bytes, ttl_ms}, NULL, rs);
-}
-
-static void answer_facts(lx_state_request *r, lx_response *rs)
-{
+    const state_request *r = params;
     lx_saved_state s = {0};
     lx_error err = {0};
-    size_t bytes = 0;
-    int64_t ttl_ms = 0;
-    lx_status st = request_read(r, &s, &bytes, &ttl_ms, &err);
+    lx_status st = lx_state_from_blob(api, bytes, n, &s, &err);
     if (st == LX_OK)
-        respond_facts(r->api, 200, r->id, &s, bytes, ttl_ms, rs);
+        respond_facts(api, 200, r->id, &s, n, ttl_ms, NULL, rs);
     else
         lx_respond_status(rs, st, &err);
     lx_state_fini(&s);
 }
 
-static void answer_blob(lx_state_request *r, lx_response *rs)
+static void answer_blob(lx_api *api, void *params, const void *bytes, size_t n, int64_t ttl_ms,
+                        lx_response *rs)
 {
-    size_t n = 0;
-    const void *blob = lx_store_call_blob(r->call, &n, NULL);
+    (void)api;
+    (void)params;
+    (void)ttl_ms;
     lx_buffer body;
     lx_buffer_init(&body, n);
-    lx_buffer_append(&body, blob, n);
+    lx_buffer_append(&body, bytes, n);
     lx_response_take(rs, 200, octets, &body);
     lx_buffer_fini(&body);
 }
 
 void lx_handle_state_get(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    lx_state_request *r = request_new(api, rq, rs);
-    if (r == NULL)
-        return;
-    r->answer = strncmp(rq->accept, octets, sizeof octets - 1) == 0 ? answer_blob : answer_facts;
-    request_store(r, LX_STORE_GET, NULL, 0, rq, rs);
+    state_request r = {0};
+    bool blob = strncmp(rq->accept, octets, sizeof octets - 1) == 0;
+    if (begin(api, rq, &r, rs))
+        call_store(api, LX_STORE_GET, &r, blob ? answer_blob : answer_facts, NULL, 0, rq, rs);
 }
 
-static void answer_nothing(lx_state_request *r, lx_response *rs)
+static void answer_nothing(lx_api *api, void *params, const void *bytes, size_t n, int64_t ttl_ms,
+                           lx_response *rs)
 {
-    (void)r;
+    (void)api;
+    (void)params;
+    (void)bytes;
+    (void)n;
+    (void)ttl_ms;
     rs->status = 204;
 }
 
 void lx_handle_state_delete(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    lx_state_request *r = request_new(api, rq, rs);
-    if (r == NULL)
-        return;
-    r->answer = answer_nothing;
-    request_store(r, LX_STORE_REMOVE, NULL, 0, rq, rs);
+    state_request r = {0};
+    if (begin(api, rq, &r, rs))
+        call_store(api, LX_STORE_REMOVE, &r, answer_nothing, NULL, 0, rq, rs);
 }
 
-static void answer_uploaded(lx_state_request *r, lx_response *rs)
+static void answer_uploaded(lx_api *api, void *params, const void *bytes, size_t n, int64_t ttl_ms,
+                            lx_response *rs)
 {
-    respond_facts(r->api, 201, r->id, &r->uploaded, r->uploaded_bytes, r->api->state_ttl_ms, rs);
+    (void)bytes;
+    (void)n;
+    (void)ttl_ms;
+    const state_request *r = params;
+    respond_facts(api, 201, r->id, &r->uploaded, r->uploaded_bytes, api->state_ttl_ms, NULL, rs);
 }
 
 /* An uploaded state is checked as a whole before it is kept. */
@@ -233,8 +188,8 @@ void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs)
         lx_respond_unread(rs, octets);
         return;
     }
-    lx_state_request *r = request_new(api, rq, rs);
-    if (r == NULL)
+    state_request r = {0};
+    if (!begin(api, rq, &r, rs))
         return;
     lx_error err = {0};
     lx_saved_state s = {0};
@@ -246,16 +201,13 @@ void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs)
     if (st == LX_OK)
         st = lx_state_plan(&s, served->model, false, &plan, &err);
     lx_plan_free(plan);
-    r->answer = answer_uploaded;
-    r->uploaded = lx_state_facts(&s);
+    r.uploaded = lx_state_facts(&s);
+    r.uploaded_bytes = rq->body_bytes;
     lx_state_fini(&s);
-    r->uploaded_bytes = rq->body_bytes;
-    if (st == LX_OK) {
-        request_store(r, LX_STORE_PUT, rq->body, rq->body_bytes, rq, rs);
-        return;
-    }
-    lx_respond_status(rs, st, &err);
-    request_free(r);
+    if (st == LX_OK)
+        call_store(api, LX_STORE_PUT, &r, answer_uploaded, rq->body, rq->body_bytes, rq, rs);
+    else
+        lx_respond_status(rs, st, &err);
 }
 
 /* --- making --- */
@@ -289,9 +241,8 @@ static void create_finish(void *context, lx_response *rs)
     lx_state_describe(w->pending.served->model, &s);
     (void)snprintf(s.made_by, sizeof s.made_by, "%s", w->pending.served->fingerprint);
     int32_t turn = lx_serving_enter(w->pending.api->serving);
-    respond_made(w->pending.api, 201,
-                 &(lx_json_state){k->id, NULL, &s, k->bytes, w->pending.api->state_ttl_ms},
-                 w->notes, rs);
+    respond_facts(w->pending.api, 201, k->id, &s, k->bytes, w->pending.api->state_ttl_ms, w->notes,
+                  rs);
     lx_serving_leave(w->pending.api->serving, turn);
 }
 
@@ -432,27 +383,25 @@ static void fork_finish(void *context, lx_response *rs)
     const fork_request *f = context;
     lx_error err = {0};
     lx_status st = LX_OK;
-    lx_json_state *facts = calloc((size_t)f->n, sizeof *facts);
-    int32_t turn = lx_serving_enter(f->api->serving);
-    if (facts == NULL)
-        st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
-    for (int32_t i = 0; st == LX_OK && i < f->n; i++) {
-        const fork_entry *e = &f->entries[i];
-        st = lx_store_call_status(e->call, &err);
-        facts[i] = (lx_json_state){e->id, state_model_name(f->api, &e->facts), &e->facts, e->bytes,
-                                   f->api->state_ttl_ms};
-    }
-    if (st == LX_OK) {
-        lx_buffer body;
-        lx_buffer_init(&body, MAX_LIST);
-        lx_json_write_state_list(facts, f->n, &body);
-        lx_json_append_notes(&f->notes, &body);
-        respond_json(rs, 201, &body);
-    } else {
+    for (int32_t i = 0; st == LX_OK && i < f->n; i++)
+        st = lx_store_call_status(f->entries[i].call, &err);
+    if (st != LX_OK) {
         lx_respond_status(rs, st, &err);
+        return;
+    }
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_LIST);
+    lx_json_put(&body, "{'object':'list','data':[");
+    int32_t turn = lx_serving_enter(f->api->serving);
+    for (int32_t i = 0; i < f->n; i++) {
+        const fork_entry *e = &f->entries[i];
+        lx_buffer_puts(&body, i > 0 ? "," : "");
+        write_facts(f->api, e->id, &e->facts, e->bytes, f->api->state_ttl_ms, &body);
     }
     lx_serving_leave(f->api->serving, turn);
-    free(facts);
+    lx_buffer_puts(&body, "]}");
+    lx_json_append_notes(&f->notes, &body);
+    respond_json(rs, 201, &body);
 }
 
 static void fork_release(void *context)
@@ -582,43 +531,85 @@ static lx_status check_index(const char *name, int32_t x, int32_t n, lx_error *e
     return lx_fail(err, LX_ERR_INVALID, name, "%s is %d, the model has 0 to %d", name, x, n - 1);
 }
 
-static lx_json_head head_of(const lx_state_request *r, const lx_model *m)
+/* Begins the object of a head. */
+static void open_head(const state_request *r, const lx_model *m, int32_t n_heads, lx_buffer *out)
 {
-    return (lx_json_head){r->id, r->layer, r->head, m->config.n_layers,
-                          lx_model_state_heads(m, r->layer)};
+    lx_json_put(out,
+                "{'object':'state.look','id':%s,'layer':%d,'head':%d,'n_layers':%d,'n_heads':%d",
+                r->id, r->layer, r->head, m->config.n_layers, n_heads);
 }
 
-static void write_fields(const lx_state_request *r, const float *state, const lx_model *m,
+static void write_matrix(const char *name, const float *x, int32_t rows, int32_t cols,
                          lx_buffer *out)
 {
-    lx_json_state_field fields[MAX_FIELDS];
+    lx_json_put(out, ",%s:[", name);
+    for (int32_t i = 0; i < rows; i++) {
+        lx_buffer_puts(out, i > 0 ? "," : "");
+        lx_json_put_reals(x + (int64_t)i * cols, cols, out);
+    }
+    lx_buffer_puts(out, "]");
+}
+
+static double norm_of(const float *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)x[i] * (double)x[i];
+    return sqrt(sum);
+}
+
+/* Every field of the head by its name. */
+static void write_fields(const state_request *r, const float *state, const lx_model *m,
+                         lx_buffer *out)
+{
     const lx_state_field *f = NULL;
-    int32_t n = 0;
     int64_t at = 0;
-    while (n < MAX_FIELDS && (f = lx_model_state_field_at(m, r->layer, r->head, n, &at)) != NULL)
-        fields[n++] = (lx_json_state_field){f->name, f->rows, f->cols, state + at};
-    lx_json_write_fields(&(lx_json_fields){head_of(r, m), n, fields}, out);
+    lx_json_put(out, ",'fields':[");
+    for (int32_t n = 0; (f = lx_model_state_field_at(m, r->layer, r->head, n, &at)) != NULL; n++) {
+        const float *values = state + at;
+        lx_buffer_puts(out, n > 0 ? "," : "");
+        lx_json_put(out, "{'name':%s,'rows':%d,'cols':%d,'norm':%f", f->name, f->rows, f->cols,
+                    norm_of(values, (int64_t)f->rows * f->cols));
+        write_matrix("values", values, f->rows, f->cols, out);
+        lx_buffer_puts(out, "}");
+    }
+    lx_buffer_puts(out, "]}");
+}
+
+/* phi is positive, so z is, and phi(q)^T z stays away from 0 as long as no part of z is near it. */
+static void write_denominator(const float *z, int32_t n, lx_buffer *out)
+{
+    double least = INFINITY, sum = 0;
+    for (int32_t i = 0; i < n; i++) {
+        least = fmin(least, (double)z[i]);
+        sum += (double)z[i];
+    }
+    lx_json_put(out, ",'denominator':{'min':%f,'sum':%f,'healthy':%i}}", least, sum,
+                least >= 0 && sum > 0);
 }
 
 /* s and z of a head of linear attention; every field by its name of a kind that has others. */
-static void write_sums(const lx_state_request *r, const float *state, const lx_model *m,
+static void write_sums(const state_request *r, const float *state, const lx_model *m,
                        lx_buffer *out)
 {
     int64_t at_s = 0, at_z = 0;
     const lx_state_field *field = lx_model_state_field(m, r->layer, r->head, "s", &at_s);
+    open_head(r, m, lx_model_state_heads(m, r->layer), out);
     if (field == NULL || lx_model_state_field(m, r->layer, r->head, "z", &at_z) == NULL) {
         write_fields(r, state, m, out);
         return;
     }
-    lx_json_write_inspection(&(lx_json_inspection){.head = head_of(r, m),
-                                                   .d_key = field->rows,
-                                                   .d_value = field->cols,
-                                                   .s = state + at_s,
-                                                   .z = state + at_z},
-                             out);
+    const float *s = state + at_s, *z = state + at_z;
+    write_matrix("s", s, field->rows, field->cols, out);
+    lx_json_put(out, ",'z':");
+    lx_json_put_reals(z, field->rows, out);
+    lx_json_put(out, ",'s_norm':%f,'z_norm':%f", norm_of(s, (int64_t)field->rows * field->cols),
+                norm_of(z, field->rows));
+    write_denominator(z, field->rows, out);
 }
 
-static void write_rows(const lx_state_request *r, const lx_saved_state *s, const lx_model *m,
+/* The newest rows that the head keeps. */
+static void write_rows(const state_request *r, const lx_saved_state *s, const lx_model *m,
                        lx_buffer *out)
 {
     lx_kept_rows kept = lx_model_kept_rows(m, r->layer, s->start.rows);
@@ -630,16 +621,12 @@ static void write_rows(const lx_state_request *r, const lx_saved_state *s, const
         out->status = LX_ERR_NO_MEMORY;
     } else {
         lx_model_read_rows(m, r->layer, r->head, s->start.rows, s->start.state, n, positions, k, v);
-        lx_json_write_rows(
-            &(lx_json_rows){.head = {r->id, r->layer, r->head, m->config.n_layers, kept.n_heads},
-                            .d_key = kept.d_key,
-                            .d_value = kept.d_value,
-                            .n_kept = kept.n,
-                            .n = n,
-                            .positions = positions,
-                            .k = k,
-                            .v = v},
-            out);
+        open_head(r, m, kept.n_heads, out);
+        lx_json_put(out, ",'n_kept':%d,'positions':", kept.n);
+        lx_json_put_ids(positions, n, out);
+        write_matrix("k", k, n, kept.d_key, out);
+        write_matrix("v", v, n, kept.d_value, out);
+        lx_buffer_puts(out, "}");
     }
     free(positions);
     free(k);
@@ -647,7 +634,7 @@ static void write_rows(const lx_state_request *r, const lx_saved_state *s, const
 }
 
 /* A state of nothing yet is zeros. */
-static void write_head(const lx_state_request *r, const lx_saved_state *s, const lx_model *m,
+static void write_head(const state_request *r, const lx_saved_state *s, const lx_model *m,
                        lx_buffer *out)
 {
     if (lx_model_kept_rows(m, r->layer, 0).n_heads > 0) {
@@ -664,15 +651,17 @@ static void write_head(const lx_state_request *r, const lx_saved_state *s, const
     free(nothing);
 }
 
-static void answer_inspection(lx_state_request *r, lx_response *rs)
+static void answer_inspection(lx_api *api, void *params, const void *bytes, size_t n,
+                              int64_t ttl_ms, lx_response *rs)
 {
+    (void)ttl_ms;
+    const state_request *r = params;
     lx_saved_state s = {0};
     lx_error err = {0};
     lx_served_model *served = NULL;
-    size_t bytes = 0;
-    lx_status st = request_read(r, &s, &bytes, NULL, &err);
+    lx_status st = lx_state_from_blob(api, bytes, n, &s, &err);
     if (st == LX_OK)
-        st = lx_state_model(r->api, &s, &served, &err);
+        st = lx_state_model(api, &s, &served, &err);
     if (st == LX_OK)
         st = check_index("layer", r->layer, served->model->config.n_layers, &err);
     if (st == LX_OK)
@@ -690,18 +679,15 @@ static void answer_inspection(lx_state_request *r, lx_response *rs)
 
 void lx_handle_state_inspect(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    lx_state_request *r = request_new(api, rq, rs);
-    if (r == NULL)
+    state_request r = {0};
+    if (!begin(api, rq, &r, rs))
         return;
     lx_error err = {0};
-    lx_status st = read_index(rq, "layer", &r->layer, &err);
+    lx_status st = read_index(rq, "layer", &r.layer, &err);
     if (st == LX_OK)
-        st = read_index(rq, "head", &r->head, &err);
-    if (st != LX_OK) {
+        st = read_index(rq, "head", &r.head, &err);
+    if (st == LX_OK)
+        call_store(api, LX_STORE_GET, &r, answer_inspection, NULL, 0, rq, rs);
+    else
         lx_respond_status(rs, st, &err);
-        request_free(r);
-        return;
-    }
-    r->answer = answer_inspection;
-    request_store(r, LX_STORE_GET, NULL, 0, rq, rs);
 }

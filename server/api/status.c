@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/log_sink.h"
+#include "common/log.h"
 #include "common/version.h"
 #include "model/tasks/task.h"
 #include "server/api/api.h"
@@ -16,52 +16,82 @@ enum { MAX_BODY = 1 << 20, PATIENCE_S = 3600 };
 
 static const char json_type[] = "application/json";
 
-/* The kinds of attention of its layers, in the order of their first layers. */
-static void list_kinds(const lx_config *c, lx_json_model *m)
+/* --- models --- */
+
+/* The kinds of attention of the layers, in the order of their first layers. */
+static void write_kinds(const lx_config *c, lx_buffer *out)
 {
     for (int32_t i = 0; i < c->n_mixers; i++) {
         const char *name = c->mixers[i].mixer->name;
-        int32_t k = 0;
-        while (k < m->n_kinds && strcmp(m->kinds[k], name) != 0)
-            k++;
-        if (k == m->n_kinds)
-            m->kinds[m->n_kinds++] = name;
+        int32_t first = 0;
+        while (strcmp(c->mixers[first].mixer->name, name) != 0)
+            first++;
+        if (first == i)
+            lx_json_put(out, i > 0 ? ",%s" : "%s", name);
     }
 }
 
-static lx_json_model describe(const lx_served_model *m)
+/* A field of the task's own. */
+static void write_field(const lx_card_field *f, lx_buffer *out)
+{
+    lx_json_put(out, ",%s:", f->name);
+    switch (f->kind) {
+    case LX_CARD_INT:
+        lx_json_put(out, "%jd", (int64_t)f->number);
+        return;
+    case LX_CARD_FLAG:
+        lx_json_put(out, "%i", f->number > 0);
+        return;
+    case LX_CARD_REAL:
+        lx_json_put(out, "%f", f->number);
+        return;
+    case LX_CARD_WORD:
+        lx_json_put(out, "%s", f->text);
+        return;
+    case LX_CARD_WORDS:
+        break;
+    }
+    lx_buffer_puts(out, "[");
+    for (int32_t i = 0; i < f->n; i++) {
+        const char *text = f->text + (size_t)i * f->apart;
+        lx_json_put(out, i > 0 ? ",%.*s" : "%.*s", (int)strcspn(text, " "), text);
+    }
+    lx_buffer_puts(out, "]");
+}
+
+static void write_model(const lx_served_model *m, lx_buffer *out)
 {
     const lx_config *c = &m->model->config;
-    lx_json_model json = {
-        .id = m->model->name,
-        .task = c->task,
-        .fingerprint = m->fingerprint,
-        .created = m->created,
-        .n_parameters = m->model->n_parameters,
-        .n_vocab = c->n_values,
-        .n_embd = c->d_model,
-        .n_layers = c->n_layers,
-        .n_heads = c->n_heads,
-        .state_bytes = lx_serving_state_bytes(m),
-        .modality = m->model->task->modality,
-        .slots = m->n_slots,
-        .state_grows = m->model->state.page_floats > 0,
-    };
-    list_kinds(c, &json);
-    m->model->task->card(m->model, &json.card);
-    return json;
+    lx_modality modality = m->model->task->modality;
+    const char *made = modality == LX_IMAGE ? "image" : "text";
+    lx_task_card card = {0};
+    lx_json_put(out,
+                "{'id':%s,'object':'model','created':%jd,'owned_by':'linnet','architecture':"
+                "{'input_modalities':[%s],'output_modalities':[%s]},'meta':{'task':%s,"
+                "'n_params':%jd,'n_vocab':%d,'n_embd':%d,'n_layers':%d,'n_heads':%d,"
+                "'state_bytes':%jd,'slots':%d,'fingerprint':%s,'attention':[",
+                m->model->name, m->created, modality == LX_SPEECH ? "audio" : made, made, c->task,
+                m->model->n_parameters, c->n_values, c->d_model, c->n_layers, c->n_heads,
+                lx_serving_state_bytes(m), m->n_slots, m->fingerprint);
+    write_kinds(c, out);
+    lx_json_put(out, "],'state_grows':%i", m->model->state.page_floats > 0);
+    m->model->task->card(m->model, &card);
+    for (int32_t i = 0; i < card.n; i++)
+        write_field(&card.fields[i], out);
+    lx_buffer_puts(out, "}}");
 }
 
 void lx_handle_models(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     (void)rq;
-    lx_json_model models[LX_MAX_MODELS];
-    int32_t n = lx_serving_count(api->serving);
-    for (int32_t i = 0; i < n; i++)
-        models[i] = describe(lx_serving_at(api->serving, i));
     lx_buffer body;
     lx_buffer_init(&body, MAX_BODY);
-    lx_json_write_models(models, n, &body);
+    lx_json_put(&body, "{'object':'list','data':[");
+    for (int32_t i = 0; i < lx_serving_count(api->serving); i++) {
+        lx_buffer_puts(&body, i > 0 ? "," : "");
+        write_model(lx_serving_at(api->serving, i), &body);
+    }
+    lx_buffer_puts(&body, "]}");
     lx_response_take(rs, 200, json_type, &body);
 }
 
@@ -74,76 +104,68 @@ void lx_handle_model(lx_api *api, const lx_request *rq, lx_response *rs)
         lx_respond_error(rs, 404, "model_not_found", "model", err.text);
         return;
     }
-    lx_json_model model = describe(m);
     lx_buffer body;
     lx_buffer_init(&body, MAX_BODY);
-    lx_json_write_model(&model, &body);
+    write_model(m, &body);
     lx_response_take(rs, 200, json_type, &body);
 }
 
-static lx_json_capacity capacity_of(const lx_served_model *m)
+/* --- capacity and health --- */
+
+static void write_capacity(const lx_served_model *m, lx_buffer *out)
 {
     const lx_metrics *metrics = &m->metrics;
-    return (lx_json_capacity){
-        .id = m->model->name,
-        .slots = atomic_load(&metrics->slots_total),
-        .slots_used = atomic_load(&metrics->slots_used),
-        .queue_length = atomic_load(&metrics->queue_length),
-        .queue_limit = atomic_load(&metrics->queue_limit),
-        .state_bytes = lx_serving_state_bytes(m),
-        .wait_s = lx_served_wait_s(m),
-        .step_s = lx_served_step_s(m),
-    };
+    int64_t slots = atomic_load(&metrics->slots_total), used = atomic_load(&metrics->slots_used);
+    lx_json_put(out,
+                "{'id':%s,'slots':{'total':%jd,'used':%jd,'free':%jd},"
+                "'queue':{'length':%jd,'limit':%jd},'state_bytes':%jd,'estimated_wait_s':%f,"
+                "'step_s':%f}",
+                m->model->name, slots, used, slots - used,
+                (int64_t)atomic_load(&metrics->queue_length),
+                (int64_t)atomic_load(&metrics->queue_limit), lx_serving_state_bytes(m),
+                lx_served_wait_s(m), lx_served_step_s(m));
 }
 
-static lx_json_budget budget_of(const lx_budget *b)
+static void write_budget(const char *name, const lx_budget *b, lx_buffer *out)
 {
-    return (lx_json_budget){.limit = b->limit, .used = atomic_load(&b->used)};
+    int64_t limit = atomic_load(&b->limit), used = atomic_load(&b->used);
+    lx_json_put(out, ",%s:{'limit':%jd,'used':%jd,'free':%jd}", name, limit, used, limit - used);
 }
 
-static const char *state_name(lx_serving_state state)
-{
-    switch (state) {
-    case LX_SERVING_LOADING:
-        return "loading";
-    case LX_SERVING_READY:
-        return "ready";
-    case LX_SERVING_LEAVING:
-    case LX_SERVING_DRAINING:
-        return "draining";
-    case LX_SERVING_UNHEALTHY:
-        break;
-    }
-    return "unhealthy";
-}
+static const char *const state_names[] = {
+    [LX_SERVING_LOADING] = "loading",     [LX_SERVING_READY] = "ready",
+    [LX_SERVING_LEAVING] = "draining",    [LX_SERVING_DRAINING] = "draining",
+    [LX_SERVING_UNHEALTHY] = "unhealthy",
+};
 
 void lx_handle_capacity(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     (void)rq;
-    lx_json_capacity models[LX_MAX_MODELS];
-    int32_t n = lx_serving_count(api->serving);
-    for (int32_t i = 0; i < n; i++)
-        models[i] = capacity_of(lx_serving_at(api->serving, i));
     lx_buffer body;
     lx_buffer_init(&body, MAX_BODY);
-    lx_json_write_capacity(state_name(lx_serving_get_state(api->serving)), models, n,
-                           budget_of(&api->answers), budget_of(&api->bodies), &body);
-    lx_response_take(rs, 200, "application/json", &body);
+    lx_json_put(&body, "{'object':'capacity','status':%s,'models':[",
+                state_names[lx_serving_get_state(api->serving)]);
+    for (int32_t i = 0; i < lx_serving_count(api->serving); i++) {
+        lx_buffer_puts(&body, i > 0 ? "," : "");
+        write_capacity(lx_serving_at(api->serving, i), &body);
+    }
+    lx_buffer_puts(&body, "]");
+    write_budget("answer_bytes", &api->answers, &body);
+    write_budget("body_bytes", &api->bodies, &body);
+    lx_buffer_puts(&body, "}");
+    lx_response_take(rs, 200, json_type, &body);
     lx_response_add(rs, "Cache-Control", "no-store");
 }
 
 static void respond_health(lx_api *api, lx_response *rs)
 {
-    lx_json_health health = {
-        .status = "ok",
-        .version = LX_VERSION,
-        .backend = lx_serving_backend(api->serving),
-        .uptime_s = (lx_now_ns() - lx_serving_start_ns(api->serving)) / LX_NS_PER_S,
-        .last_step_ms = lx_serving_last_step_ms(api->serving),
-    };
     lx_buffer body;
     lx_buffer_init(&body, MAX_BODY);
-    lx_json_write_health(&health, &body);
+    lx_json_put(&body,
+                "{'status':'ok','version':%s,'backend':%s,'uptime_s':%jd,'last_step_ms':%jd}",
+                LX_VERSION, lx_serving_backend(api->serving),
+                (lx_now_ns() - lx_serving_start_ns(api->serving)) / LX_NS_PER_S,
+                lx_serving_last_step_ms(api->serving));
     lx_response_take(rs, 200, json_type, &body);
     lx_response_add(rs, "Cache-Control", "no-store");
 }
@@ -294,7 +316,6 @@ static void finish(void *context, lx_response *rs)
 {
     const reloading *r = context;
     const lx_reloaded_model *models = NULL;
-    lx_json_reloaded list[LX_MAX_MODELS];
     int32_t n = 0;
     lx_error err = {0};
     lx_status st = lx_reload_result(r->reload, &models, &n, &err);
@@ -302,15 +323,15 @@ static void finish(void *context, lx_response *rs)
         refuse_reload(st, &err, rs);
         return;
     }
-    for (int32_t i = 0; i < n; i++)
-        list[i] = (lx_json_reloaded){
-            .id = models[i].name,
-            .fingerprint = models[i].fingerprint,
-            .changed = models[i].changed,
-        };
     lx_buffer body;
     lx_buffer_init(&body, MAX_BODY);
-    lx_json_write_reload(list, n, &body);
+    lx_json_put(&body, "{'object':'reload','status':'done','models':[");
+    for (int32_t i = 0; i < n; i++)
+        lx_json_put(&body,
+                    i > 0 ? ",{'id':%s,'system_fingerprint':%s,'changed':%i}"
+                          : "{'id':%s,'system_fingerprint':%s,'changed':%i}",
+                    models[i].name, models[i].fingerprint, models[i].changed);
+    lx_buffer_puts(&body, "]}");
     lx_json_append_notes(&r->notes, &body);
     lx_response_take(rs, 200, "application/json", &body);
 }

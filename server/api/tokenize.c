@@ -1,7 +1,7 @@
 /*
  * POST /tokenize and /detokenize, as llama.cpp's server has them: text to tokens and back, by the
- * tokenizer of a model. No model computes anything; what an answer takes
- * until the client has it is reserved as that of any other.
+ * tokenizer of a model. No model computes anything. The memory of an answer is reserved until the
+ * client has it, as for other routes.
  */
 #include <stdlib.h>
 
@@ -60,7 +60,7 @@ static lx_status reserve(lx_api *api, int64_t bytes, const lx_json_notes *notes,
     made *m = calloc(1, sizeof *m);
     if (m == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
-    /* the text, what it is made of, and its tree */
+    /* the text, its source, and its tree */
     int64_t all = LX_COST_HEAD + 3 * LX_COST_GROWN * bytes;
     lx_status st = lx_reserve_new(&api->answers, all, param, &m->reserve, err);
     if (st != LX_OK) {
@@ -72,9 +72,19 @@ static lx_status reserve(lx_api *api, int64_t bytes, const lx_json_notes *notes,
     return LX_OK;
 }
 
-static void respond(lx_status st, const lx_error *err, const lx_served_model *served, made *m,
-                    lx_response *rs)
+/* The answer of a request to the model `name`; `make` appends it to *out, which it makes, or fails.
+   `st` is the status of reading the request. */
+static void answer(lx_api *api, const char *name, const void *params, lx_status st, lx_error *err,
+                   lx_status (*make)(lx_api *api, const lx_model *model, const void *params,
+                                     made **out, lx_error *err),
+                   lx_response *rs)
 {
+    made *m = NULL;
+    lx_served_model *served = NULL;
+    if (st == LX_OK)
+        st = lx_serving_find_model(api->serving, name, LX_TEXT, &served, err);
+    if (st == LX_OK)
+        st = make(api, served->model, params, &m, err);
     if (st == LX_OK)
         rs->deferred = (lx_deferred){.context = m,
                                      .is_done = is_done,
@@ -108,9 +118,10 @@ static int64_t tokens_bytes(const lx_tokenizer *t, const lx_token_list *list, bo
            pieces * LX_COST_ESCAPED;
 }
 
-static lx_status tokenize(lx_api *api, const lx_model *model, const lx_tokenize_params *p,
-                          made **out, lx_error *err)
+static lx_status tokenize(lx_api *api, const lx_model *model, const void *params, made **out,
+                          lx_error *err)
 {
+    const lx_tokenize_params *p = params;
     lx_token_list list;
     lx_status st = encode(model, p, &list, err);
     if (st == LX_OK)
@@ -128,17 +139,11 @@ void lx_handle_tokenize(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     if (!lx_request_begins(api, rq, "application/json", rs))
         return;
-    made *m = NULL;
     lx_error err = {0};
     lx_tokenize_params p = {.bytes = 0};
-    lx_served_model *served = NULL;
     lx_status st = lx_json_read_tokenize(rq->body, rq->body_bytes, &p, &err);
-    if (st == LX_OK)
-        st = lx_serving_find_model(api->serving, p.model, LX_TEXT, &served, &err);
-    if (st == LX_OK)
-        st = tokenize(api, served->model, &p, &m, &err);
-    respond(st, &err, served, m, rs);
-    lx_tokenize_params_fini(&p);
+    answer(api, p.model, &p, st, &err, tokenize, rs);
+    free(p.content);
 }
 
 /* --- tokens to text --- */
@@ -159,9 +164,10 @@ static lx_status decode(const lx_tokenizer *t, const lx_detokenize_params *p, lx
 }
 
 /* The text's own bytes are reserved with those of the answer. */
-static lx_status detokenize(lx_api *api, const lx_model *model, const lx_detokenize_params *p,
-                            made **out, lx_error *err)
+static lx_status detokenize(lx_api *api, const lx_model *model, const void *params, made **out,
+                            lx_error *err)
 {
+    const lx_detokenize_params *p = params;
     lx_buffer text;
     int64_t most = LX_COST_FIRST +
                    (REPLACEMENT + bytes_of(model->tokenizer, p->tokens, p->n)) * LX_COST_ESCAPED;
@@ -171,7 +177,8 @@ static lx_status detokenize(lx_api *api, const lx_model *model, const lx_detoken
     lx_buffer_init(&text, (size_t)most);
     st = decode(model->tokenizer, p, &text, err);
     if (st == LX_OK) {
-        lx_json_write_content(&text, &(*out)->body);
+        lx_json_put(&(*out)->body, "{'content':%.*s}", (int)text.length,
+                    text.data != NULL ? text.data : "");
         lx_json_append_notes(&p->notes, &(*out)->body);
     } else {
         release(*out);
@@ -185,15 +192,9 @@ void lx_handle_detokenize(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     if (!lx_request_begins(api, rq, "application/json", rs))
         return;
-    made *m = NULL;
     lx_error err = {0};
     lx_detokenize_params p = {.n = 0};
-    lx_served_model *served = NULL;
     lx_status st = lx_json_read_detokenize(rq->body, rq->body_bytes, &p, &err);
-    if (st == LX_OK)
-        st = lx_serving_find_model(api->serving, p.model, LX_TEXT, &served, &err);
-    if (st == LX_OK)
-        st = detokenize(api, served->model, &p, &m, &err);
-    respond(st, &err, served, m, rs);
-    lx_detokenize_params_fini(&p);
+    answer(api, p.model, &p, st, &err, detokenize, rs);
+    free(p.tokens);
 }

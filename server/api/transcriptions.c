@@ -8,11 +8,7 @@
 #include "common/clock.h"
 #include "server/api/pending.h"
 #include "server/http/sse.h"
-#include "server/json/transcriptions.h"
-
-enum {
-    PULL_BYTES = 16 * 1024, /* a pull of a stream stops here */
-};
+#include "server/json/answers.h"
 
 /* A request that is being answered. */
 typedef struct heard {
@@ -102,13 +98,13 @@ static bool pull(void *context, lx_buffer *out)
     lx_status st = status_of(h, &err);
     int32_t n = st == LX_OK ? h->hearing->said.n : 0;
     for (; h->n_sent < n; h->n_sent++) {
-        if (out->length >= PULL_BYTES || out->status != LX_OK)
+        if (out->length >= LX_PULL_BYTES || out->status != LX_OK)
             return false;
         lx_sse_begin(out);
         lx_json_write_transcript_delta(&h->hearing->said, h->n_sent, out);
         lx_sse_end(out);
     }
-    if (out->length >= PULL_BYTES)
+    if (out->length >= LX_PULL_BYTES)
         return false;
     write_end(h, st, &err, out);
     return true;
@@ -151,7 +147,7 @@ static int64_t longest_token(const lx_model *m)
     return (int64_t)most;
 }
 
-/* What it may take: all that follows from its bytes and from the longest sound. */
+/* Reserves the memory that follows from its bytes and from the longest sound. */
 static lx_status reserve(heard *h, size_t file_bytes, int32_t *again_s, lx_error *err)
 {
     const lx_model *m = h->pending.served->model;

@@ -4,13 +4,13 @@
  * Along one stream: does token 65,536 of a stream cost as much as token 64? A stream moves forward
  * by prompt rows in big steps. At every position of the list its state is kept, and the process's
  * memory noted. Then the positions are measured in turn, round after round, each by a decode step
- * from a copy of the state kept there: a disturbance of the machine meets all positions alike, and
- * every measured step is at exactly that position.
+ * from a copy of the state kept there. So a disturbance of the machine meets all positions alike,
+ * and every measured step is at exactly its position.
  *
  * By batch size: one sampled row for each of `batch` slots; the sampled token is the next step's
  * token, as in use. As many steps are started before the results of the first are read as an engine
- * has under way on this back end. All streams are at the same position, and work that a back end
- * does every few tokens it does for all of them in the same step: so steps are measured in groups.
+ * has under way on this back end. All streams are at one position, so a back end does the work of
+ * every few tokens for all streams in one step. Therefore steps are measured in groups.
  *
  * Drafts: whole answers with guessed tokens and without, in pairs, through the engine. As the
  * guesser learns from sampled tokens, the first answers only warm it up. Both must be the same
@@ -104,6 +104,13 @@ static lx_status open_stream(stream *s, int32_t n_kept, int64_t n_times, int32_t
     return st;
 }
 
+static void close_stream(stream *s)
+{
+    lx_transformer_states_free(s->t, s->states);
+    free(s->ids);
+    free(s->times);
+}
+
 /* A decode step from a copy of the state kept for position number i. */
 static lx_status decode(stream *s, int32_t i, int32_t position, int64_t *ns, lx_error *err)
 {
@@ -165,9 +172,7 @@ lx_status lx_bench_positions(lx_transformer *t, int64_t steps, lx_bench_position
     }
     for (int32_t i = 0; i < n && st == LX_OK; i++)
         rows[i].ns = median(s.times + i * steps, steps);
-    lx_transformer_states_free(t, s.states);
-    free(s.ids);
-    free(s.times);
+    close_stream(&s);
     return st;
 }
 
@@ -217,9 +222,7 @@ lx_status lx_bench_prefill(lx_transformer *t, int32_t length, int64_t rounds, in
     }
     if (st == LX_OK)
         *median_ns = median(s.times, rounds);
-    lx_transformer_states_free(t, s.states);
-    free(s.ids);
-    free(s.times);
+    close_stream(&s);
     return st;
 }
 

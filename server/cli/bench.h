@@ -8,7 +8,7 @@
 
 enum {
     LX_BENCH_PREFILL_ROWS = 512,
-    LX_BENCH_DRAFT_ROWS = 128, /* of a step, besides one per stream */
+    LX_BENCH_DRAFT_ROWS = 128, /* of a step, in addition to one per stream */
     LX_BENCH_GROUP = 16 /* steps: work that a back end does every few tokens is in every group */
 };
 

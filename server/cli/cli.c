@@ -11,8 +11,7 @@
 #include "common/cgroup.h"
 #include "common/clock.h"
 #include "common/visible.h"
-#include "server/cli/manual.h"
-#include "server/cli/places.h"
+#include "server/cli/options.h"
 
 enum { CHUNK = 1 << 16, BAR = 30 };
 
@@ -66,55 +65,28 @@ lx_status lx_cli_load_model(const char *given, lx_model **out, lx_error *err)
     return st == LX_OK ? lx_model_load(dir, out, err) : st;
 }
 
-/* Opens back end and model; `add` opens the rest. */
-static lx_status open_with(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,
-                           lx_status (*add)(lx_cli_model *m, int32_t max_tokens, lx_error *err),
-                           lx_error *err)
+/* The parts that compute a model of the sort. */
+static lx_status open_parts(lx_cli_sort sort, int32_t max_tokens, lx_cli_model *m, lx_error *err)
+{
+    if (sort == LX_CLI_WRITES || (sort == LX_CLI_ANY && !m->model->sees_all))
+        return lx_transformer_new(m->model, m->be, max_tokens, max_tokens, &m->transformer, err);
+    lx_status st = lx_listener_new(m->model, &m->listener, err);
+    return st == LX_OK ? lx_encoder_new(m->model, m->be, m->model->max_rows, 1, &m->encoder, err)
+                       : st;
+}
+
+lx_status lx_cli_open(const lx_cli_model_options *o, lx_cli_sort sort, int32_t max_tokens,
+                      lx_cli_model *out, lx_error *err)
 {
     *out = (lx_cli_model){0};
     lx_status st = open_backend(o, &out->be, err);
     if (st == LX_OK)
         st = lx_cli_load_model(o->model, &out->model, err);
     if (st == LX_OK)
-        st = add(out, max_tokens, err);
+        st = open_parts(sort, max_tokens, out, err);
     if (st != LX_OK)
         lx_cli_close(out);
     return st;
-}
-
-static lx_status add_transformer(lx_cli_model *m, int32_t max_tokens, lx_error *err)
-{
-    return lx_transformer_new(m->model, m->be, max_tokens, max_tokens, &m->transformer, err);
-}
-
-static lx_status add_listener(lx_cli_model *m, int32_t max_tokens, lx_error *err)
-{
-    (void)max_tokens;
-    lx_status st = lx_listener_new(m->model, &m->listener, err);
-    return st == LX_OK ? lx_encoder_new(m->model, m->be, m->model->max_rows, 1, &m->encoder, err)
-                       : st;
-}
-
-static lx_status add_any(lx_cli_model *m, int32_t max_tokens, lx_error *err)
-{
-    return (m->model->sees_all ? add_listener : add_transformer)(m, max_tokens, err);
-}
-
-lx_status lx_cli_open(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,
-                      lx_error *err)
-{
-    return open_with(o, max_tokens, out, add_transformer, err);
-}
-
-lx_status lx_cli_open_listener(const lx_cli_model_options *o, lx_cli_model *out, lx_error *err)
-{
-    return open_with(o, 0, out, add_listener, err);
-}
-
-lx_status lx_cli_open_any(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,
-                          lx_error *err)
-{
-    return open_with(o, max_tokens, out, add_any, err);
 }
 
 void lx_cli_close(lx_cli_model *m)

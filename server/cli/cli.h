@@ -104,20 +104,16 @@ typedef struct lx_cli_model {
     lx_listener *listener;
 } lx_cli_model;
 
-/* Loads the model of a folder or a name (server/cli/places.h). */
+/* Loads the model of a folder or a name (lx_places_model). */
 lx_status lx_cli_load_model(const char *given, lx_model **out, lx_error *err) LX_MUST_USE;
 
 /* The options of the back end. */
 lx_backend_options lx_cli_backend_options(const lx_cli_model_options *o);
-/* Opens back end, model and transformer; LX_ERR_INVALID for a model of speech. */
-lx_status lx_cli_open(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,
-                      lx_error *err) LX_MUST_USE;
-/* Opens back end, model, encoder and listener; LX_ERR_INVALID for any other model. */
-lx_status lx_cli_open_listener(const lx_cli_model_options *o, lx_cli_model *out,
-                               lx_error *err) LX_MUST_USE;
-/* Opens a model of either sort. */
-lx_status lx_cli_open_any(const lx_cli_model_options *o, int32_t max_tokens, lx_cli_model *out,
-                          lx_error *err) LX_MUST_USE;
+typedef enum lx_cli_sort { LX_CLI_WRITES, LX_CLI_HEARS, LX_CLI_ANY } lx_cli_sort;
+/* Opens back end, model, and transformer (for steps of max_tokens rows), or encoder and listener.
+   LX_ERR_INVALID for a model that is not of the sort. */
+lx_status lx_cli_open(const lx_cli_model_options *o, lx_cli_sort sort, int32_t max_tokens,
+                      lx_cli_model *out, lx_error *err) LX_MUST_USE;
 void lx_cli_close(lx_cli_model *m);
 
 /* --- standard input and output --- */
@@ -145,5 +141,34 @@ void lx_progress_begin(lx_progress *p, const char *unit, int64_t total);
 void lx_progress_update(lx_progress *p, int64_t done);
 /* Takes the bar away. */
 void lx_progress_end(lx_progress *p);
+
+/*
+ * --- places (places.c) ---
+ *
+ * Where models are looked for when no folder is named, so that a command works from any folder:
+ *
+ *   LINNET_MODELS                      if it is set, alone
+ *   PROGRAM/../share/linnet/models     the program is installed: /usr/share/linnet/models
+ *   PROGRAM/../weights                 it was built in its source: build/linnet
+ *   /usr/share/linnet/models
+ *
+ * PROGRAM is the folder the program lies in. The first of them that exists is taken.
+ *
+ * And where Debian's packages put fonts of Chinese characters.
+ * Any thread.
+ */
+enum { LX_PLACE_BYTES = 4096 }; /* of a path, with its end */
+
+/* The folder whose subfolders are models. LX_ERR_NOT_FOUND names the places. */
+lx_status lx_places_models(char out[LX_PLACE_BYTES], lx_error *err) LX_MUST_USE;
+
+/* The folder of one model. `given` is a folder, or, without a "/" and where no such folder is here,
+   the name of a folder in lx_places_models(). LX_ERR_NOT_FOUND names the folder in which it was
+   looked for. */
+lx_status lx_places_model(const char *given, char out[LX_PLACE_BYTES], lx_error *err) LX_MUST_USE;
+
+/* The first known font that is installed: fonts of brush strokes come before printed ones; NULL
+   without one. Static. */
+const char *lx_places_font(void);
 
 #endif

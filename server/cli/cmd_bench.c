@@ -1,10 +1,10 @@
 /*
  * linnet bench: the speed of the bare model, without HTTP, and without engine except for --draft.
  *
- * The measurements are in bench.c: by batch size, with --positions steps at some tokens of one
- * stream, with --prefill whole prompts, with --draft whole answers with guessed tokens and without;
- * each for every number of threads. ms/token of one stream is the median step time; tokens/s of all
- * streams follows from it.
+ * bench.c measures, for every number of threads, decode steps by batch size. With --positions it
+ * measures steps at some tokens of one stream, with --prefill whole prompts, with --draft whole
+ * answers with guessed tokens and without. ms/token of one stream is the median step time, and
+ * tokens/s of all streams follows from it.
  */
 #include <stdlib.h>
 
@@ -200,7 +200,7 @@ static lx_status bench_threads(const bench_options *o, int32_t threads, const in
     lx_cli_model_options local = o->local;
     local.threads = threads;
     lx_cli_model m;
-    lx_status st = lx_cli_open(&local, max_rows, &m, err);
+    lx_status st = lx_cli_open(&local, LX_CLI_WRITES, max_rows, &m, err);
     if (st != LX_OK)
         return st;
     if (first)

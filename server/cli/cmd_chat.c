@@ -1,6 +1,7 @@
 /*
  * linnet chat: a conversation with a model of text that has a template for chats. Every turn is the
- * whole conversation as one prompt, as over HTTP; the engine has kept what it computed of it.
+ * whole conversation as one prompt, as over HTTP; the engine keeps the state after the turns
+ * before.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -211,7 +212,7 @@ static lx_status run(void *values, const char *const *rest, lx_error *err)
     (void)rest;
     const chat_options *o = values;
     lx_cli_model local = {0};
-    lx_status st = lx_cli_open(&o->local, LX_GENERATE_ROWS, &local, err);
+    lx_status st = lx_cli_open(&o->local, LX_CLI_WRITES, LX_GENERATE_ROWS, &local, err);
     if (st == LX_OK)
         st = chat(o, &local, err);
     lx_cli_close(&local);

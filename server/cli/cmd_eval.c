@@ -40,16 +40,17 @@ static lx_status eval(const lx_eval_options *o, const char *path, const lx_cli_m
                        copies ? "%s: a model that copies is measured without a FILE; leave it out"
                               : "%s: FILE is missing; see linnet eval --help",
                        o->local.model);
-    if (copies)
-        return lx_eval_copies(o, local, err);
-    if (local->model->task == &lx_couplet_task)
-        return lx_eval_couplets(o, path, local, err);
-    if (local->model->task == &lx_poem_task)
-        return lx_eval_poems(o, path, local, err);
-    if (local->model->task == &lx_speech_task)
-        return lx_eval_sounds(o, path, local, err);
-    if (local->model->task == &lx_image_task)
-        return lx_eval_images(o, path, local, err);
+    static const struct {
+        const lx_task_ops *task;
+        lx_eval_measure *measure;
+    } measures[] = {
+        {&lx_copy_task, lx_eval_copies},  {&lx_couplet_task, lx_eval_couplets},
+        {&lx_poem_task, lx_eval_poems},   {&lx_speech_task, lx_eval_sounds},
+        {&lx_image_task, lx_eval_images},
+    };
+    for (size_t i = 0; i < sizeof measures / sizeof *measures; i++)
+        if (measures[i].task == local->model->task)
+            return measures[i].measure(o, path, local, err);
     return lx_fail(err, LX_ERR_UNSUPPORTED, NULL, "%s: linnet eval cannot measure the task %s",
                    o->local.model, local->model->task->name);
 }
@@ -58,7 +59,7 @@ static lx_status run(void *values, const char *const *rest, lx_error *err)
 {
     const lx_eval_options *o = values;
     lx_cli_model local;
-    lx_status st = lx_cli_open_any(&o->local, LX_EVAL_ROWS, &local, err);
+    lx_status st = lx_cli_open(&o->local, LX_CLI_ANY, LX_EVAL_ROWS, &local, err);
     if (st == LX_OK)
         st = eval(o, rest[0], &local, err);
     lx_cli_close(&local);

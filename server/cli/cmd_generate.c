@@ -1,7 +1,7 @@
 /*
- * linnet generate: lower lines of a couplet, other text or images on the command line, through the
- * same engine as the server, so that the same seed gives the same bytes. The model's task decides
- * which options fit; the command refuses an option that does not.
+ * linnet generate: lower lines of a couplet, other text or images on the command line. The server's
+ * engine computes them, so that a seed gives the same bytes in both. The model's task decides which
+ * options fit; the command refuses an option that does not.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -247,7 +247,7 @@ static lx_status answer(const generate_options *o, lx_engine *engine, lx_job *jo
     return st;
 }
 
-/* Answers every line of the input; an error in one line does not end the others. */
+/* Answers every line of the input; after an error in a line the next lines are answered. */
 static lx_status answer_lines(generate_options *o, const lx_model *model, lx_engine *engine,
                               sem_t *more, lx_error *err)
 {
@@ -324,7 +324,7 @@ static lx_status run(void *values, const char *const *rest, lx_error *err)
     if (st == LX_OK)
         st = read_prompt(o, rest[0], err);
     if (st == LX_OK)
-        st = lx_cli_open(&o->local, LX_GENERATE_ROWS, &local, err);
+        st = lx_cli_open(&o->local, LX_CLI_WRITES, LX_GENERATE_ROWS, &local, err);
     if (st == LX_OK)
         st = generate(o, &local, err);
     lx_cli_close(&local);

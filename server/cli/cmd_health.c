@@ -1,7 +1,7 @@
 /*
  * linnet health: is the server ready? For HEALTHCHECK, exec probes and scripts, in an image that
  * has neither curl nor a shell. It reads the server's own variables for host, port and TLS, so a
- * container that configures one has configured the other.
+ * container that configures the server has configured this command.
  */
 #include <string.h>
 

@@ -2,9 +2,9 @@
  * linnet serve: models over HTTP, from the first flag to the last answer.
  *
  * Order of the start: signals blocked (every thread inherits that), HTTP listens and answers 503,
- * models load, ready. Order of the end, on SIGTERM or SIGINT: readiness goes false and new work is
- * refused, the listening socket closes, running answers finish within --drain-timeout, the rest get
- * an error that says so, HTTP stops, then the engines. A second signal skips the waiting.
+ * models load, ready. Order of the end, on SIGTERM or SIGINT: the server reports not ready, refuses
+ * new work and closes the listening socket. Running answers finish within --drain-timeout; later
+ * ones get an error. HTTP stops, then the engines. A second signal skips the waiting.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -14,13 +14,12 @@
 #include "common/clock.h"
 #include "common/features.h"
 #include "common/log.h"
-#include "common/log_sink.h"
 #include "common/version.h"
 #include "server/api/access.h"
 #include "server/auth/secret.h"
+#include "server/cli/cli.h"
 #include "server/cli/lifecycle.h"
 #include "server/cli/memory.h"
-#include "server/cli/places.h"
 #include "server/cli/serve_options.h"
 #include "server/routes/painter.h"
 #include "server/routes/routes.h"
@@ -65,7 +64,7 @@ static void refuse(void *context, int status, const lx_error *err, lx_response *
     lx_respond_error(rs, status, code, err->param, err->text);
 }
 
-/* The parts that HTTP is started with, besides the options. */
+/* The parts that HTTP is started with, in addition to the options. */
 typedef struct parts {
     lx_access *access;
     char *certificate, *key; /* PEM, NULL: no TLS */

@@ -1,7 +1,7 @@
 /*
  * linnet tokenize: text to token ids and back, by the tokenizer of a model's folder or of a file.
- * Many texts go through one process as lines or NUL-ended records; each is answered before the next
- * is read, so a pipe of any length takes the memory of its longest text.
+ * Many texts go through one process as lines or NUL-ended records; each text is answered before the
+ * next is read. So a pipe of any length takes the memory of its longest text.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,6 @@
 
 #include "model/tokenizers/tokenizer.h"
 #include "server/cli/cli.h"
-#include "server/cli/places.h"
 
 enum { MAX_LIST = 256 << 20, MAX_IDS = 64 << 20, MAX_OUTPUT = 512 << 20, CHUNK = 1 << 16 };
 

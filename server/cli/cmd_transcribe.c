@@ -90,7 +90,7 @@ static lx_status run(void *values, const char *const *files, lx_error *err)
 {
     const transcribe_options *o = values;
     lx_cli_model m = {0};
-    lx_status st = lx_cli_open_listener(&o->local, &m, err);
+    lx_status st = lx_cli_open(&o->local, LX_CLI_HEARS, 0, &m, err);
     for (int i = 0; files[i] != NULL && st == LX_OK; i++)
         st = transcribe(o, &m, files[i], files[1] != NULL, err);
     lx_cli_close(&m);

@@ -1,5 +1,5 @@
-/* The measurements of linnet eval, by task, and what they share: the lines of a file with the
- * log-probabilities of their tokens, and answers that the model writes. */
+/* The measurements of linnet eval, by task, and their common parts: the lines of a file with the
+   log-probabilities of their tokens, and answers that the model writes. */
 #ifndef LINNET_SERVER_CLI_EVAL_H
 #define LINNET_SERVER_CLI_EVAL_H
 
@@ -21,17 +21,10 @@ typedef struct lx_eval_options {
     bool json, answers;
 } lx_eval_options;
 
-/* Each measures and prints the report; all but the last read `path`. */
-lx_status lx_eval_couplets(const lx_eval_options *o, const char *path, const lx_cli_model *local,
-                           lx_error *err) LX_MUST_USE;
-lx_status lx_eval_poems(const lx_eval_options *o, const char *path, const lx_cli_model *local,
-                        lx_error *err) LX_MUST_USE;
-lx_status lx_eval_images(const lx_eval_options *o, const char *path, const lx_cli_model *local,
-                         lx_error *err) LX_MUST_USE;
-lx_status lx_eval_sounds(const lx_eval_options *o, const char *path, const lx_cli_model *local,
-                         lx_error *err) LX_MUST_USE;
-lx_status lx_eval_copies(const lx_eval_options *o, const lx_cli_model *local,
-                         lx_error *err) LX_MUST_USE;
+/* Measures and prints the report; `path` is NULL for copies. */
+typedef lx_status lx_eval_measure(const lx_eval_options *o, const char *path,
+                                  const lx_cli_model *local, lx_error *err);
+lx_eval_measure lx_eval_couplets, lx_eval_poems, lx_eval_images, lx_eval_sounds, lx_eval_copies;
 
 /* --- lines (eval.c) --- */
 
@@ -45,8 +38,8 @@ typedef struct lx_eval_lines {
 typedef lx_status (*lx_eval_line)(void *context, char *line, lx_error *err);
 
 /* Calls `add` for the first `limit` lines, 0: all; a failure names file and line. LX_ERR_IO: the
-   file cannot be opened; LX_ERR_INVALID: a line is too long, or the file has none; the error calls
-   a line `what`. */
+   file cannot be opened; LX_ERR_INVALID: a line is too long, or the file has no lines, whose name
+   in the error is `what`. */
 lx_status lx_eval_lines_read(const char *path, int64_t limit, const char *what, lx_eval_line add,
                              void *context, lx_error *err) LX_MUST_USE;
 

@@ -1,7 +1,7 @@
 /*
- * linnet eval of a model of speech, on a list of sound files with their texts: the least number of
- * tokens to change, add and leave out, as a share of all tokens, and the nats per token of the
- * texts, by connectionist temporal classification.
+ * linnet eval of a model of speech, on a list of sound files with their texts. The error rate is
+ * the least number of tokens to change, add and leave out, as a share of all tokens. Connectionist
+ * temporal classification gives the nats per token of the texts.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
  * linnet eval of models that write couplets, poems, copies or images.
  *
  * Couplets have two measurements. The score: nats per character of the given lower lines, from the
- * forward pass (rules off: every character of the vocabulary competes). The rules: for the same
- * upper lines the model writes its own lower lines, once freely and once with the rules enforced,
- * and an independent checker counts which rules each line keeps.
+ * forward pass (rules off: every character of the vocabulary competes). The rules: for the upper
+ * lines the model writes its own lower lines, once freely and once with the rules enforced. An
+ * independent checker counts which rules each line keeps.
  *
  * Poems: nats per character of the texts of a file, each given its kind and title, from the forward
  * pass (no form: every token of the vocabulary competes). A text's nats are those of all its
@@ -400,8 +400,10 @@ static lx_status check_sizes(const lx_eval_options *o, const lx_model *model, lx
     return LX_OK;
 }
 
-lx_status lx_eval_copies(const lx_eval_options *o, const lx_cli_model *local, lx_error *err)
+lx_status lx_eval_copies(const lx_eval_options *o, const char *path, const lx_cli_model *local,
+                         lx_error *err)
 {
+    (void)path;
     lx_status st = check_sizes(o, local->model, err);
     if (st != LX_OK)
         return st;
@@ -434,7 +436,7 @@ enum { GROUP_VALUES = 1 << 16, IMAGE_SLOTS = 16 };
 
 /* Images that are scored by one call. */
 typedef struct group {
-    int32_t capacity, n_values; /* images; values of one */
+    int32_t capacity, n_values; /* images; values per image */
     lx_score_item *items;       /* [capacity] */
     int32_t *targets;           /* [capacity, n_values] */
     float *logprobs;            /* [capacity, n_values] */

@@ -5,10 +5,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/random.h"
 #include "server/cli/terminal.h"
 
 enum { MAX_SLOTS = 64, PREFIX_BYTES = 256 << 20, LINE_BYTES = 64 };
@@ -16,16 +16,6 @@ enum { POLL_MS = 50 }; /* of the progress bar */
 enum { SHOWN = 8 };    /* most bytes that a terminal shows for a byte */
 
 /* --- the job --- */
-
-static int64_t choose_seed(int64_t wanted)
-{
-    uint64_t seed = 0;
-    if (wanted >= 0)
-        return wanted;
-    if (getrandom(&seed, sizeof seed, 0) != (ssize_t)sizeof seed)
-        seed = (uint64_t)lx_now_ns();
-    return (int64_t)seed & LX_MAX_SEED;
-}
 
 lx_status lx_generate_new_job(const lx_generate_sampling *o, lx_plan *plan, int32_t n, double usual,
                               const lx_stops *stops, sem_t *more, lx_job **out, lx_error *err)
@@ -35,7 +25,7 @@ lx_status lx_generate_new_job(const lx_generate_sampling *o, lx_plan *plan, int3
         .n = n,
         .max_new = o->max_tokens > 0 && o->max_tokens < most ? (int32_t)o->max_tokens : most,
         .sampling = {.has_seed = true,
-                     .seed = choose_seed(o->seed),
+                     .seed = o->seed >= 0 ? o->seed : (int64_t)lx_random_bits() & LX_MAX_SEED,
                      .temperature = isnan(o->temperature) ? usual : o->temperature,
                      .top_p = o->top_p,
                      .top_k = (int32_t)o->top_k,

@@ -1,7 +1,7 @@
 /*
- * The code that linnet generate and linnet chat share: the options that say how tokens are chosen
- * and where an answer ends (by the names of the API's fields), an engine for one user, the prompt,
- * and answers as lines, as a stream or as JSON.
+ * The code that linnet generate and linnet chat share: options of sampling and of an answer's end,
+ * named as the API's fields; an engine for one user; the prompt; answers as lines, as a stream or
+ * as JSON.
  */
 #ifndef LINNET_SERVER_CLI_GENERATE_H
 #define LINNET_SERVER_CLI_GENERATE_H
@@ -58,8 +58,8 @@ lx_status lx_generate_add_stop(const lx_generate_sampling *o, lx_stops *stops,
 /* The first of these options that was given and fits only models of text, "--stop"; NULL: none. */
 const char *lx_generate_text_only(const lx_generate_sampling *o);
 
-/* An engine for one user, one at a time in a program; lx_engine_stop ends it. n: most samples of a
-   job; draft: the value of --draft; goes_on: prompts begin with the turns before. */
+/* An engine for one user, one at a time in a program; lx_engine_stop ends it. A job has at most n
+   samples. draft: the value of --draft. goes_on: prompts begin with the turns before. */
 lx_status lx_generate_start(lx_transformer *t, int32_t n, int64_t draft, bool goes_on,
                             lx_engine **out, lx_error *err) LX_MUST_USE;
 

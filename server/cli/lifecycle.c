@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,38 +124,22 @@ static bool wait_done(lx_serving *serving, lx_http *http, const sigset_t *signal
     return true;
 }
 
-typedef struct store_probe {
-    pthread_mutex_t mutex;
-    pthread_cond_t answered;
-    bool done;
-    lx_status status;
-} store_probe;
-
-static void note_answer(void *context, const lx_store_result *result)
-{
-    store_probe *p = context;
-    (void)pthread_mutex_lock(&p->mutex);
-    p->done = true;
-    p->status = result->status;
-    (void)pthread_cond_signal(&p->answered);
-    (void)pthread_mutex_unlock(&p->mutex);
-}
-
 /* Asks the store for a state that does not exist; the store ends every call within its time limit.
  */
 static bool store_answers(lx_state_store *states)
 {
-    store_probe p = {.mutex = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
     static const lx_owner no_name = {.name = ""};
-    states->ops->call(states, &(lx_store_request){LX_STORE_GET, &no_name, "nothing", NULL, 0, 0},
-                      note_answer, &p);
-    (void)pthread_mutex_lock(&p.mutex);
-    while (!p.done)
-        (void)pthread_cond_wait(&p.answered, &p.mutex);
-    (void)pthread_mutex_unlock(&p.mutex);
-    (void)pthread_cond_destroy(&p.answered);
-    (void)pthread_mutex_destroy(&p.mutex);
-    return p.status == LX_OK || p.status == LX_ERR_NOT_FOUND;
+    const lx_store_waiter waiter = {.owner = &no_name};
+    lx_store_call *call = NULL;
+    lx_status st =
+        lx_store_call_start(states, LX_STORE_GET, "nothing", NULL, 0, 0, &waiter, &call, NULL);
+    if (st != LX_OK)
+        return false;
+    while (!lx_store_call_done(call))
+        (void)nanosleep(&a_while, NULL);
+    st = lx_store_call_status(call, NULL);
+    lx_store_call_free(call);
+    return st == LX_OK || st == LX_ERR_NOT_FOUND;
 }
 
 /* With a store that outlives the process, requests that asked for it end with their states there.

@@ -12,8 +12,9 @@
 #include "server/states/store.h"
 
 /* Raises the limit of open files (ulimit -n, LimitNOFILE=) as far as allowed. *out: `wanted`
-   connections, or as many as the limit leaves besides the open files, n_threads HTTP threads and
-   the server's other files. LX_ERR_INVALID where it leaves none, with a limit that suffices. */
+   connections, or the number that the limit leaves. The open files, n_threads HTTP threads and the
+   server's other files come first. LX_ERR_INVALID where it leaves none, with a limit that
+   suffices. */
 lx_status lx_lifecycle_connections(int64_t wanted, int32_t n_threads, int32_t *out,
                                    lx_error *err) LX_MUST_USE;
 
@@ -27,9 +28,9 @@ void lx_lifecycle_notify(const char *message);
 /*
  * For delay_s the server says that it is not ready, and works on as before, so that its clients'
  * balancer learns of it before the first request is refused. Then the server takes no more
- * requests, suspends those that asked for it where the store outlives the process, and waits for
- * the others until all are answered, timeout_s is over, or another of `signals` comes, also in the
- * delay; requests that are left then are cancelled. Thread: the main one, with `signals` blocked.
+ * requests, and suspends requests that asked for it if the store outlives the process. It waits
+ * until all other requests are answered, timeout_s is over, or another of `signals` comes (also in
+ * the delay), and cancels the rest. Thread: the main one, with `signals` blocked.
  */
 void lx_lifecycle_drain(double delay_s, int64_t timeout_s, lx_serving *serving,
                         lx_state_store *states, lx_http *http, const sigset_t *signals);

@@ -1,5 +1,5 @@
-/* Lines that can be edited (see line_editor.h). The only user of libedit. */
-#include "server/cli/line_editor.h"
+/* Lines that can be edited (see terminal.h). The only user of libedit. */
+#include "server/cli/terminal.h"
 
 #include <errno.h>
 #include <histedit.h>

@@ -1,7 +1,8 @@
-/* The pages that are made of the tables of options (see manual.h). */
-#include "server/cli/manual.h"
+/* The pages that are made of the tables of options (see options.h). */
+#include "server/cli/options.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "common/buffer.h"
@@ -20,6 +21,39 @@ static bool is_number(const lx_option *o)
 static const char *shown_default(const lx_option *o)
 {
     return o->fallback != NULL ? o->fallback : "";
+}
+
+/* Writes n bytes of text so that they mean themselves in a page. */
+typedef void escape(const char *text, size_t n, FILE *out);
+
+/* Writes the form as it is, and escapes the texts that stand for its %s. */
+static void put_escaped(FILE *out, escape *e, const char *form, ...) LX_PRINTF(3, 4);
+
+static void put_escaped(FILE *out, escape *e, const char *form, ...)
+{
+    va_list args;
+    va_start(args, form);
+    for (size_t n = strcspn(form, "%"); n > 0 || *form != '\0'; n = strcspn(form, "%")) {
+        (void)fwrite(form, 1, n, out);
+        form += n;
+        if (*form == '\0')
+            break;
+        const char *text = va_arg(args, const char *);
+        e(text, strlen(text), out);
+        form += sizeof "%s" - 1;
+    }
+    va_end(args);
+}
+
+/* Writes the words of "a|b|c" with `between` between them. */
+static void put_choices(const char *choices, const char *between, FILE *out)
+{
+    for (; *choices != '\0'; choices++) {
+        if (*choices == '|')
+            (void)fputs(between, out);
+        else
+            (void)fputc(*choices, out);
+    }
 }
 
 /* --- --help --- */
@@ -86,20 +120,16 @@ void lx_manual_help(const lx_command *c, FILE *out)
 
 /* --- Markdown --- */
 
-/* Text of a cell: a bar would end it. */
-static void put_cell(const char *text, FILE *out)
+/* A bar would end a cell. */
+static void escape_cell(const char *text, size_t n, FILE *out)
 {
-    for (; *text != '\0'; text++) {
-        if (*text == '|')
-            (void)fputc('\\', out);
-        (void)fputc(*text, out);
-    }
+    for (const char *end = text + n; text < end; text++)
+        (void)fprintf(out, *text == '|' ? "\\%c" : "%c", *text);
 }
 
 static void put_code(const char *text, FILE *out)
 {
-    const char *quote = text[0] != '\0' ? "`" : "";
-    (void)fprintf(out, " | %s%s%s", quote, text, quote);
+    (void)fprintf(out, text[0] != '\0' ? " | `%s`" : " | %s", text);
 }
 
 static void put_row(const lx_command *c, const lx_option *o, FILE *out)
@@ -113,16 +143,14 @@ static void put_row(const lx_command *c, const lx_option *o, FILE *out)
         (void)fprintf(out, ", `-%c`", o->letter);
     put_code(variable != NULL ? variable : "", out);
     put_code(shown_default(o), out);
-    (void)fputs(" | ", out);
     if (is_number(o))
-        (void)fprintf(out, "%.16g to %.16g", o->min, o->max);
-    else if (o->kind == LX_OPTION_CHOICE)
-        put_cell(o->choices, out);
-    else if (flag)
-        (void)fputs("on, off", out);
-    (void)fputs(" | ", out);
-    put_cell(o->help, out);
-    (void)fputs(" |\n", out);
+        (void)fprintf(out, " | %.16g to %.16g", o->min, o->max);
+    else
+        put_escaped(out, escape_cell, " | %s",
+                    o->kind == LX_OPTION_CHOICE ? o->choices
+                    : flag                      ? "on, off"
+                                                : "");
+    put_escaped(out, escape_cell, " | %s |\n", o->help);
 }
 
 void lx_manual_markdown(const lx_command *c, FILE *out)
@@ -140,7 +168,7 @@ static const char EXAMPLES[] = "examples: "; /* where a command's notes become c
 
 /* n bytes as plain text: troff's special characters are escaped, a hyphen is the one of the
    keyboard, and no line begins with a request. */
-static void put_bytes(const char *text, size_t n, FILE *out)
+static void escape_troff(const char *text, size_t n, FILE *out)
 {
     if (n > 0 && (*text == '.' || *text == '\''))
         (void)fputs("\\&", out);
@@ -159,53 +187,33 @@ static void put_bytes(const char *text, size_t n, FILE *out)
     }
 }
 
-static void put(const char *text, FILE *out)
-{
-    put_bytes(text, strlen(text), out);
-}
-
-/* The page's date is left empty: it is as old as its version, and two builds write the same. */
+/* The page's date is left empty: it is as old as its version, and two builds write equal pages. */
 static void put_head(const char *command, const char *brief, FILE *out)
 {
-    (void)fputs(".TH LINNET", out);
-    if (command != NULL) {
-        (void)fputs("\\-", out);
-        for (const char *c = command; *c != '\0'; c++)
-            (void)fputc(toupper((unsigned char)*c), out);
-    }
-    (void)fprintf(out, " 1 \"\" \"linnet %s\" \"Linnet\"\n.SH NAME\nlinnet", LX_VERSION);
-    if (command != NULL)
-        (void)fprintf(out, "\\-%s", command);
-    (void)fputs(" \\- ", out);
-    put(brief, out);
-    (void)fputs("\n", out);
+    const char *dash = command[0] != '\0' ? "\\-" : "";
+    (void)fprintf(out, ".TH LINNET%s", dash);
+    for (const char *c = command; *c != '\0'; c++)
+        (void)fputc(toupper((unsigned char)*c), out);
+    (void)fprintf(out, " 1 \"\" \"linnet %s\" \"Linnet\"\n.SH NAME\nlinnet%s%s", LX_VERSION, dash,
+                  command);
+    put_escaped(out, escape_troff, " \\- %s\n", brief);
 }
 
 static void put_meaning(const lx_command *c, const lx_option *o, FILE *out)
 {
-    char room[LX_VARIABLE_BYTES];
+    char room[LX_VARIABLE_BYTES], range[80];
     const char *variable = lx_option_variable(c, o, room);
-    put(o->help, out);
-    (void)fputs("\n", out);
+    put_escaped(out, escape_troff, "%s\n", o->help);
     if (o->kind == LX_OPTION_CHOICE) {
         (void)fputs("Allowed: ", out);
-        for (const char *word = o->choices; *word != '\0';) {
-            size_t n = strcspn(word, "|");
-            put_bytes(word, n, out);
-            word += n + (word[n] == '|');
-            (void)fputs(*word != '\0' ? ", " : ".\n", out);
-        }
-    }
-    if (is_number(o)) {
-        char range[80];
-        (void)snprintf(range, sizeof range, "Allowed: %.16g to %.16g.\n", o->min, o->max);
-        put(range, out);
-    }
-    if (shown_default(o)[0] != '\0') {
-        (void)fputs("Default: ", out);
-        put(o->fallback, out);
+        put_choices(o->choices, ", ", out);
         (void)fputs(".\n", out);
     }
+    (void)snprintf(range, sizeof range, "%.16g to %.16g", o->min, o->max);
+    if (is_number(o))
+        put_escaped(out, escape_troff, "Allowed: %s.\n", range);
+    if (shown_default(o)[0] != '\0')
+        put_escaped(out, escape_troff, "Default: %s.\n", o->fallback);
     if (variable != NULL)
         (void)fprintf(out, "Variable:\n.BR %s .\n", variable);
 }
@@ -215,17 +223,11 @@ static void put_option(const lx_command *c, const lx_option *o, FILE *out)
     (void)fputs(".TP\n", out);
     if (o->letter != '\0')
         (void)fprintf(out, "\\fB\\-%c\\fR, ", o->letter);
-    (void)fputs("\\fB\\-\\-", out);
-    put(o->name, out);
-    if (o->kind == LX_OPTION_FLAG) {
-        (void)fputs("\\fR, \\fB\\-\\-no\\-", out);
-        put(o->name, out);
-        (void)fputs("\\fR\n", out);
-    } else {
-        (void)fputs("\\fR \\fI", out);
-        put(o->value, out);
-        (void)fputs("\\fR\n", out);
-    }
+    if (o->kind == LX_OPTION_FLAG)
+        put_escaped(out, escape_troff, "\\fB\\-\\-%s\\fR, \\fB\\-\\-no\\-%s\\fR\n", o->name,
+                    o->name);
+    else
+        put_escaped(out, escape_troff, "\\fB\\-\\-%s\\fR \\fI%s\\fR\n", o->name, o->value);
     put_meaning(c, o, out);
 }
 
@@ -237,7 +239,7 @@ static void put_notes(const char *notes, FILE *out)
     for (const char *line = notes; *line != '\0';) {
         size_t n = strcspn(line, "\n"),
                skip = examples && n > strlen(EXAMPLES) ? strlen(EXAMPLES) : 0;
-        put_bytes(line + skip, n - skip, out);
+        escape_troff(line + skip, n - skip, out);
         (void)fputc('\n', out);
         line += n + (line[n] == '\n');
     }
@@ -258,13 +260,9 @@ void lx_manual_command(const lx_command *c, FILE *out)
 {
     put_head(c->name, c->brief, out);
     (void)fprintf(out, ".SH SYNOPSIS\n.B linnet %s\n[\\fIoptions\\fR]", c->name);
-    if (c->positional != NULL) {
-        (void)fputs(" \\fI", out);
-        put(c->positional, out);
-        (void)fputs("\\fR", out);
-    }
-    (void)fputs("\n.SH DESCRIPTION\n", out);
-    put(c->summary, out);
+    if (c->positional != NULL)
+        put_escaped(out, escape_troff, " \\fI%s\\fR", c->positional);
+    put_escaped(out, escape_troff, "\n.SH DESCRIPTION\n%s", c->summary);
     (void)fputs("\n.SH OPTIONS\n"
                 "A value follows its option or an equals sign. An option wins over its environment "
                 "variable.\n",
@@ -280,18 +278,16 @@ void lx_manual_command(const lx_command *c, FILE *out)
 
 void lx_manual_program(const lx_command *const *commands, size_t n, FILE *out)
 {
-    put_head(NULL, "inference server for linear transformers", out);
+    put_head("", "inference server for linear transformers", out);
     (void)fputs(
         ".SH SYNOPSIS\n.B linnet\n\\fICOMMAND\\fR [\\fIoptions\\fR]\n.SH DESCRIPTION\n"
         "Linnet serves linear transformers, and the recurrent models that grew out of them, "
         "over HTTP, and runs, measures and inspects them on the command line.\n"
         ".SH COMMANDS\n",
         out);
-    for (size_t i = 0; i < n; i++) {
-        (void)fprintf(out, ".TP\n.BR linnet\\-%s (1)\n", commands[i]->name);
-        put(commands[i]->brief, out);
-        (void)fputs("\n", out);
-    }
+    for (size_t i = 0; i < n; i++)
+        put_escaped(out, escape_troff, ".TP\n.BR linnet\\-%s (1)\n%s\n", commands[i]->name,
+                    commands[i]->brief);
     (void)fputs(".SH OPTIONS\n"
                 ".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nPrint the commands and end; "
                 "\\fBlinnet\\fR \\fICOMMAND\\fR \\fB\\-\\-help\\fR prints the options of one.\n"
@@ -301,15 +297,6 @@ void lx_manual_program(const lx_command *const *commands, size_t n, FILE *out)
     (void)fputs(".SH SEE ALSO\n", out);
     for (size_t i = 0; i < n; i++)
         (void)fprintf(out, ".BR linnet\\-%s (1)%s\n", commands[i]->name, i + 1 < n ? "," : "");
-}
-
-/* --- completions --- */
-
-/* The words of "a|b|c" with blanks between them. */
-static void put_choices(const char *choices, FILE *out)
-{
-    for (; *choices != '\0'; choices++)
-        (void)fputc(*choices == '|' ? ' ' : *choices, out);
 }
 
 /* --- bash --- */
@@ -327,7 +314,7 @@ static void put_bash_value(const lx_option *o, FILE *out)
 {
     if (o->kind == LX_OPTION_CHOICE) {
         (void)fputs("\"words:", out);
-        put_choices(o->choices, out);
+        put_choices(o->choices, " ", out);
         (void)fputs("\"", out);
     } else {
         (void)fputs(bash_wanted(o->value), out);
@@ -411,9 +398,9 @@ void lx_manual_bash(const lx_command *const *commands, size_t n, FILE *out)
 /* --- zsh --- */
 
 /* Text between single quotes, in a description of _arguments or _describe. */
-static void put_zsh_text(const char *text, FILE *out)
+static void escape_zsh(const char *text, size_t n, FILE *out)
 {
-    for (; *text != '\0'; text++) {
+    for (const char *end = text + n; text < end; text++) {
         if (*text == '\'')
             (void)fputs("'\\'", out);
         else if (strchr("[]:\\", *text) != NULL)
@@ -430,60 +417,40 @@ static const char *zsh_action(const char *value)
                                            : "";
 }
 
-static void put_zsh_value(const lx_option *o, FILE *out)
-{
-    (void)fputc(':', out);
-    put_zsh_text(o->value, out);
-    (void)fputc(':', out);
-    if (o->kind == LX_OPTION_CHOICE) {
-        (void)fputc('(', out);
-        put_choices(o->choices, out);
-        (void)fputc(')', out);
-    } else {
-        (void)fputs(zsh_action(o->value), out);
-    }
-}
-
-/* One name of an option, with the names that are not offered beside it. */
-static void put_zsh_name(const lx_option *o, const char *name, FILE *out)
+/* One name of an option, with the option's other names, which are not offered after it. */
+static void put_zsh_name(const lx_option *o, const char *dashes, const char *name, FILE *out)
 {
     bool flag = o->kind == LX_OPTION_FLAG;
-    (void)fprintf(out, "            '(--%s", o->name);
-    if (flag)
-        (void)fprintf(out, " --no-%s", o->name);
+    (void)fprintf(out, flag ? "            '(--%s --no-%s" : "            '(--%s", o->name,
+                  o->name);
     if (o->letter != '\0')
         (void)fprintf(out, " -%c", o->letter);
-    (void)fprintf(out, ")%s%s[", name, flag ? "" : name[1] == '-' ? "=" : "+");
-    put_zsh_text(o->help, out);
-    (void)fputc(']', out);
+    (void)fprintf(out, ")%s%s%s", dashes, name, flag ? "" : dashes[1] == '-' ? "=" : "+");
+    put_escaped(out, escape_zsh, "[%s]", o->help);
     if (!flag)
-        put_zsh_value(o, out);
+        put_escaped(out, escape_zsh, ":%s:", o->value);
+    if (o->kind == LX_OPTION_CHOICE) {
+        (void)fputc('(', out);
+        put_choices(o->choices, " ", out);
+        (void)fputc(')', out);
+    } else if (!flag) {
+        (void)fputs(zsh_action(o->value), out);
+    }
     (void)fputs("' \\\n", out);
-}
-
-static void put_zsh_option(const lx_option *o, FILE *out)
-{
-    char name[80];
-    (void)snprintf(name, sizeof name, "--%s", o->name);
-    put_zsh_name(o, name, out);
-    if (o->kind == LX_OPTION_FLAG) {
-        (void)snprintf(name, sizeof name, "--no-%s", o->name);
-        put_zsh_name(o, name, out);
-    }
-    if (o->letter != '\0') {
-        (void)snprintf(name, sizeof name, "-%c", o->letter);
-        put_zsh_name(o, name, out);
-    }
 }
 
 static void put_zsh_command(const lx_command *c, FILE *out)
 {
     (void)fprintf(out, "        %s)\n        _arguments \\\n", c->name);
-    for (size_t i = 0; i < c->n_options; i++)
-        put_zsh_option(&c->options[i], out);
+    for (const lx_option *o = c->options; o < c->options + c->n_options; o++) {
+        put_zsh_name(o, "--", o->name, out);
+        if (o->kind == LX_OPTION_FLAG)
+            put_zsh_name(o, "--no-", o->name, out);
+        if (o->letter != '\0')
+            put_zsh_name(o, "-", (const char[]){o->letter, '\0'}, out);
+    }
     if (c->positional != NULL) {
-        (void)fputs("            '1:", out);
-        put_zsh_text(c->positional, out);
+        put_escaped(out, escape_zsh, "            '1:%s", c->positional);
         (void)fprintf(out, ":%s' \\\n", zsh_action(c->positional));
     }
     (void)fputs("            '(- *)'{-h,--help}'[print the options]'\n        ;;\n", out);
@@ -497,11 +464,8 @@ void lx_manual_zsh(const lx_command *const *commands, size_t n, FILE *out)
                 "typeset -A opt_args\n"
                 "local -a commands=(\n",
                 out);
-    for (size_t i = 0; i < n; i++) {
-        (void)fprintf(out, "    '%s:", commands[i]->name);
-        put_zsh_text(commands[i]->brief, out);
-        (void)fputs("'\n", out);
-    }
+    for (size_t i = 0; i < n; i++)
+        put_escaped(out, escape_zsh, "    '%s:%s'\n", commands[i]->name, commands[i]->brief);
     (void)fputs(")\n"
                 "_arguments -C \\\n"
                 "    '(- *)'{-h,--help}'[print the commands]' \\\n"

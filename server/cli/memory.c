@@ -10,7 +10,7 @@
 #include "server/json/scan.h"
 
 enum { MIB = 1 << 20, LARGE_BLOCK = 128 << 10, MOST_BLOCKS = 32768 };
-enum { STATE_ENTRY = 256 }; /* bytes per state of the store in memory, besides the blob */
+enum { STATE_ENTRY = 256 }; /* bytes per state of the store in memory, without the blob */
 
 #define PROGRAM ((int64_t)24 * MIB) /* code, fonts, logs, tables, stacks of threads */
 #define MOST_ANSWERS ((int64_t)1024 * MIB)
@@ -118,9 +118,9 @@ static int64_t upload_bytes(const lx_serve_options *o)
     return 3 * o->max_upload + 1;
 }
 
-/* Large blocks go back to the system when they are freed: otherwise the C library, once it has
-   freed one, keeps later ones of its size in heaps whose holes stay, and the process grows past
-   what is reserved. In little memory all threads share one heap, so that they use each other's
+/* Large blocks go back to the system when they are freed. Otherwise the C library, after the first
+   free of a size, keeps later blocks of that size in heaps whose holes stay, and the process grows
+   past its reservations. In little memory all threads share one heap, so that they use each other's
    holes. */
 static void keep_heaps_small(int64_t whole)
 {

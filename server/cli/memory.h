@@ -1,10 +1,10 @@
 /*
- * How linnet serve shares out the memory that it may take: of a container's limit, or of what the
- * machine has free.
+ * How linnet serve shares out the memory that it may take: a container's limit, or the machine's
+ * free memory.
  *
  * Each part has a maximum, and their sum with weights and program is less than the whole, so that
- * no load of requests that are allowed can pass it. What the operator chose stays as it is; where
- * that passes the whole, the log says so.
+ * no load of requests that are allowed can pass it. The operator's choices stay as they are; where
+ * they pass the whole, the log says so.
  */
 #ifndef LINNET_SERVER_CLI_MEMORY_H
 #define LINNET_SERVER_CLI_MEMORY_H
@@ -52,9 +52,8 @@ int64_t lx_memory_answers(const lx_memory *m, int64_t own, int64_t held);
 /* The number of states, at most `wanted`, that `kept` bytes allow: an empty state takes some, too.
  */
 int64_t lx_memory_most_states(int64_t wanted, int64_t kept);
-/* What program and weights take with so many bytes of weights in files, by what they took at the
-   start: packed weights may be larger than their files, so growth counts as it did then,
-   at most twice. */
+/* The memory of program and weights with so many bytes of weights in files. Packed weights may be
+   larger than their files, so more bytes of files count as they did at the start, at most twice. */
 int64_t lx_memory_own(const lx_memory *m, int64_t weights);
 /* The sum of all parts then. */
 int64_t lx_memory_sum(const lx_memory *m, int64_t own, int64_t held, int64_t answers);

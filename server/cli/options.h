@@ -85,10 +85,10 @@ typedef struct lx_command {
 /*
  * Fills `values` (the struct that the offsets refer to). positional[max_positional] receives the
  * other arguments and *n_positional their number. argv[0] is the first argument after the command's
- * name. LX_ERR_INVALID with a text that names the flag (variable, file and line), the value and the
- * values that are allowed; an unknown flag that resembles a known one is answered with a
- * suggestion. LX_ERR_CANCELLED after --help, -h, --help=markdown or --help=man: the caller prints
- * the help and ends with success.
+ * name. LX_ERR_INVALID: the text names the flag (variable, file and line), the value and the
+ * allowed values; for an unknown flag it suggests a known one that resembles it. LX_ERR_CANCELLED
+ * after --help, -h, --help=markdown or --help=man: the caller prints the help and ends with
+ * success.
  */
 lx_status lx_options_parse(const lx_command *command, int argc, char **argv, void *values,
                            const char **positional, int *n_positional, lx_error *err) LX_MUST_USE;
@@ -98,5 +98,17 @@ enum { LX_VARIABLE_BYTES = 64 };
 /* The option's variable in the environment, "LINNET_MAX_N" for --max-n; NULL for none. */
 const char *lx_option_variable(const lx_command *c, const lx_option *o,
                                char room[LX_VARIABLE_BYTES]);
+
+/* --- pages that are made of the tables (manual.c): --help, a table in Markdown for
+   docs/operations.md, manual pages (linnet(1), and one per command), and the completions of bash
+   and zsh. The build runs the program to write the manual and the completions --- */
+
+void lx_manual_help(const lx_command *command, FILE *out);
+void lx_manual_markdown(const lx_command *command, FILE *out);
+void lx_manual_command(const lx_command *command, FILE *out);
+
+void lx_manual_program(const lx_command *const *commands, size_t n, FILE *out);
+void lx_manual_bash(const lx_command *const *commands, size_t n, FILE *out);
+void lx_manual_zsh(const lx_command *const *commands, size_t n, FILE *out);
 
 #endif

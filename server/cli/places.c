@@ -1,5 +1,5 @@
-/* Where models are looked for (see places.h). */
-#include "server/cli/places.h"
+/* Where models are looked for (see cli.h). */
+#include "server/cli/cli.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * One request by hand (see probe.h). Sockets do not block and every wait is a poll() with what is
- * left of the time, so a server that accepts and then says nothing cannot hold the caller.
+ * One request by hand (see probe.h). Sockets do not block and every wait is a poll() with the rest
+ * of the time, so a server that accepts and then says nothing cannot hold the caller.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "server/cli/probe_internal.h"
+#include "server/cli/probe.h"
 
 enum { STATUS_LINE = 64, STATUS_AT = 9 /* "HTTP/1.1 200" */ };
 

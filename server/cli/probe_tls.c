@@ -1,12 +1,12 @@
 /*
- * A probe's TLS (see probe_internal.h). GnuTLS reads and writes the socket itself and names the
+ * A probe's TLS (see probe.h). GnuTLS reads and writes the socket itself and names the
  * event that it waits for, so every wait is the probe's own, with its deadline.
  */
 #include <gnutls/gnutls.h>
 #include <poll.h>
 #include <stdlib.h>
 
-#include "server/cli/probe_internal.h"
+#include "server/cli/probe.h"
 
 struct lx_probe_tls {
     gnutls_session_t session;

@@ -1,7 +1,7 @@
 /* In place of probe_tls.c where LINNET_TLS is off: a probe of https:// ends where TLS would begin.
  */
 #include "common/features.h"
-#include "server/cli/probe_internal.h"
+#include "server/cli/probe.h"
 
 lx_status lx_probe_tls_open(lx_probe_link *link, lx_error *err)
 {

@@ -6,8 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/cli/line_editor.h"
-
 /* --- showing --- */
 
 /* U+0080 to U+009F are C2 80 to C2 9F. */
@@ -38,7 +36,8 @@ bool lx_terminal_is(FILE *out)
 /* --- reading --- */
 
 struct lx_lines {
-    lx_line_editor *editor; /* NULL: the input is no terminal */
+    lx_line_editor *editor; /* NULL: the input is not a terminal, or the build has no editor */
+    const char *prompt;     /* NULL: the input is not a terminal */
     char *text;             /* of getline */
     size_t room;
 };
@@ -48,8 +47,9 @@ lx_status lx_lines_open(const char *prompt, lx_lines **out, lx_error *err)
     lx_lines *l = calloc(1, sizeof *l);
     if (l == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for lines");
-    bool terminal = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1;
-    lx_status st = terminal ? lx_line_editor_open(prompt, &l->editor, err) : LX_OK;
+    if (isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1)
+        l->prompt = prompt;
+    lx_status st = l->prompt != NULL ? lx_line_editor_open(prompt, &l->editor, err) : LX_OK;
     if (st != LX_OK) {
         lx_lines_close(l);
         return st;
@@ -60,6 +60,10 @@ lx_status lx_lines_open(const char *prompt, lx_lines **out, lx_error *err)
 
 static const char *plain(lx_lines *l, size_t *n)
 {
+    if (l->prompt != NULL)
+        (void)fputs(l->prompt, stdout);
+    (void)fflush(stdout);
+    errno = 0;
     ssize_t count = getline(&l->text, &l->room, stdin);
     *n = count > 0 ? (size_t)count : 0;
     return l->text;

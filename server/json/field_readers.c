@@ -1,7 +1,8 @@
-/* Readers of fields (see field_readers.h). A file is a data: URL. */
-#include "server/json/field_readers.h"
+/* Readers of fields (see request_fields.h). A file is a data: URL. */
+#include "server/json/request_fields.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,15 @@ enum { MAX_MESSAGES = 1024 };
 static bool is_among(const char *text, const char *a, const char *b)
 {
     return strcmp(text, a) == 0 || strcmp(text, b) == 0;
+}
+
+/* The place of the text among the names, which end with NULL; that of NULL for any other value. */
+static size_t place_of(const json_t *value, const char *const *names)
+{
+    size_t i = 0;
+    while (names[i] != NULL && !lx_json_is(value, names[i]))
+        i++;
+    return i;
 }
 
 bool lx_json_is_neutral(const json_t *value, unsigned neutral)
@@ -66,12 +76,11 @@ LX_READER(model)
     const char *name = NULL;
     size_t bytes = 0;
     lx_status st = lx_json_take_string(value, r->name, &name, &bytes, err);
-    if (st != LX_OK)
-        return st;
-    if (bytes == 0 || bytes >= LX_MAX_MODEL_NAME)
-        return lx_fail(err, LX_ERR_NOT_FOUND, "model", "there is no model of that name");
-    memcpy(r->to, name, bytes + 1);
-    return LX_OK;
+    if (st == LX_OK && (bytes == 0 || bytes >= LX_MAX_MODEL_NAME))
+        st = lx_fail(err, LX_ERR_NOT_FOUND, "model", "there is no model of that name");
+    if (st == LX_OK)
+        memcpy(r->to, name, bytes + 1);
+    return st;
 }
 
 static lx_status take_int(const json_t *value, const char *name, int64_t min, int64_t max,
@@ -116,8 +125,7 @@ LX_READER(suspend)
 
 /* --- files and pictures --- */
 
-/* The content of "data:TYPE;base64,TEXT". The type is not looked at: the content says what it is.
- */
+/* The content of "data:TYPE;base64,TEXT". The content says its type, so TYPE is not looked at. */
 static lx_status read_data_url(const json_t *value, const char *param, lx_upload *out,
                                lx_error *err)
 {
@@ -204,20 +212,20 @@ LX_READER(stream_unit)
 
 /* --- prompts --- */
 
-static lx_status keep_text(const json_t *value, lx_prompt *p, lx_error *err)
+static lx_status keep_text(const char *text, size_t bytes, lx_prompt *p, lx_error *err)
 {
-    p->bytes = json_string_length(value);
-    p->text = malloc(p->bytes + 1);
+    *p = (lx_prompt){.text = malloc(bytes + 1), .bytes = bytes};
     if (p->text == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the prompt");
-    memcpy(p->text, json_string_value(value), p->bytes + 1);
+    memcpy(p->text, text, bytes + 1);
     return LX_OK;
 }
 
 static lx_status keep_prompt(const json_t *value, lx_completion_params *p, lx_error *err)
 {
     if (json_is_string(value))
-        return keep_text(value, &p->prompts[p->n_prompts++], err);
+        return keep_text(json_string_value(value), json_string_length(value),
+                         &p->prompts[p->n_prompts++], err);
     if (json_is_array(value)) {
         lx_prompt *prompt = &p->prompts[p->n_prompts++];
         size_t n = 0;
@@ -282,7 +290,7 @@ LX_READER(stream_options)
 
 static lx_status keep_stop(const json_t *value, lx_stops *stops, lx_error *err)
 {
-    size_t n = json_string_length(value); /* 0 for what is no string */
+    size_t n = json_string_length(value); /* 0 for other values */
     if (n < 1 || n > LX_MAX_STOP_BYTES)
         return lx_fail(err, LX_ERR_INVALID, "stop",
                        "stop must be a string of 1 to %d bytes or a list of at most %d of them",
@@ -358,7 +366,7 @@ LX_READER(include)
     return LX_OK;
 }
 
-/* OpenAI's streams may be padded against those who watch their lengths; these are not. */
+/* OpenAI's streams may be padded, so that their lengths say nothing; these streams are not. */
 LX_READER(padded_stream)
 {
     static const char *const known[] = {"include_obfuscation", NULL};
@@ -411,16 +419,12 @@ static void join(const json_t *parts, char *to)
 
 static bool read_role(const json_t *name, lx_chat_role *out)
 {
-    static const char *const names[] = {"system", "user", "assistant", "developer"};
+    static const char *const names[] = {"system", "user", "assistant", "developer", NULL};
     static const lx_chat_role roles[] = {LX_CHAT_SYSTEM, LX_CHAT_USER, LX_CHAT_ASSISTANT,
-                                         LX_CHAT_SYSTEM};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (lx_json_is(name, names[i])) {
-            *out = roles[i];
-            return true;
-        }
-    }
-    return false;
+                                         LX_CHAT_SYSTEM, LX_CHAT_USER};
+    size_t i = place_of(name, names);
+    *out = roles[i];
+    return names[i] != NULL;
 }
 
 /* Takes the text, which may be NULL: no memory. */
@@ -441,8 +445,8 @@ static char *copy_of(const char *text, size_t bytes)
     return copy;
 }
 
-/* Members of a message and of its parts that change nothing. What an answer has in it may be sent
-   back: the marks of an output's item and part say nothing here. */
+/* Members of a message and of its parts that change nothing. An answer's items and parts may be
+   sent back with their marks, which say nothing here. */
 static void note_others(const json_t *message, size_t i, const lx_json_reading *r)
 {
     static const char *const chat[] = {"role", "content", NULL};
@@ -493,22 +497,17 @@ static lx_status reserve_messages(size_t n, lx_completion_params *p, lx_error *e
                                : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the messages");
 }
 
-/* The last message's text is what is answered. */
+/* The last message's text becomes the prompt. */
 static lx_status keep_last(lx_completion_params *p, lx_error *err)
 {
     const lx_chat_message *last = &p->messages[p->n_messages - 1];
     assert(last->text != NULL); /* every message has one */
     lx_status st = reserve_prompts(1, p, err);
-    if (st != LX_OK)
-        return st;
-    p->prompts[0] = (lx_prompt){.text = copy_of(last->text, last->bytes), .bytes = last->bytes};
-    p->n_prompts = 1;
-    return p->prompts[0].text != NULL
-               ? LX_OK
-               : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the prompt");
+    p->n_prompts = st == LX_OK;
+    return st == LX_OK ? keep_text(last->text, last->bytes, p->prompts, err) : st;
 }
 
-/* The messages of a list, after those that are there. */
+/* Appends the messages of a list. */
 static lx_status keep_list(const json_t *list, const lx_json_reading *r, lx_error *err)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -521,7 +520,7 @@ static lx_status keep_list(const json_t *list, const lx_json_reading *r, lx_erro
 
 LX_READER(messages)
 {
-    size_t n = json_array_size(value); /* 0 for what is no array */
+    size_t n = json_array_size(value); /* 0 for other values */
     if (n < 1 || n > MAX_MESSAGES)
         return lx_fail(err, LX_ERR_INVALID, r->name, "messages must be a list of 1 to %d messages",
                        MAX_MESSAGES);
@@ -565,11 +564,14 @@ static int32_t read_id(const char *key)
     return key[0] != '\0' ? (int32_t)id : -1;
 }
 
+/* Of ids, and of biases, which begin with their id. */
 static int by_id(const void *a, const void *b)
 {
-    int32_t x = ((const lx_bias *)a)->id, y = ((const lx_bias *)b)->id;
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
     return (x > y) - (x < y);
 }
+
+_Static_assert(offsetof(lx_bias, id) == 0, "a bias begins with its id");
 
 static lx_status keep_bias(int32_t id, const json_t *value, lx_completion_params *p, lx_error *err)
 {
@@ -639,12 +641,6 @@ LX_READER(logit_bias)
     return st;
 }
 
-static int in_order(const void *a, const void *b)
-{
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Ascending, each once. */
 LX_READER(allowed_token_ids)
 {
@@ -655,7 +651,7 @@ LX_READER(allowed_token_ids)
         st = lx_fail(err, LX_ERR_INVALID, r->name, "allowed_token_ids is empty");
     if (st != LX_OK)
         return st;
-    qsort(p->allowed, n, sizeof *p->allowed, in_order);
+    qsort(p->allowed, n, sizeof *p->allowed, by_id);
     for (size_t i = 0; i < n; i++)
         if (kept == 0 || p->allowed[i] != p->allowed[kept - 1])
             p->allowed[kept++] = p->allowed[i];
@@ -694,15 +690,14 @@ LX_READER(seeds)
 
 LX_READER(transcript_format)
 {
-    static const char *const names[] = {"json", "text", "verbose_json", "srt", "vtt"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (lx_json_is(value, names[i])) {
-            *(lx_transcript_format *)r->to = (lx_transcript_format)i;
-            return LX_OK;
-        }
-    }
-    return lx_fail(err, LX_ERR_INVALID, r->name,
-                   "response_format must be json, text, verbose_json, srt or vtt");
+    static const char *const names[] = {"json", "text", "verbose_json", "srt", "vtt", NULL};
+    size_t i = place_of(value, names);
+    if (names[i] != NULL)
+        *(lx_transcript_format *)r->to = (lx_transcript_format)i;
+    return names[i] != NULL
+               ? LX_OK
+               : lx_fail(err, LX_ERR_INVALID, r->name,
+                         "response_format must be json, text, verbose_json, srt or vtt");
 }
 
 static lx_status read_granularity(const json_t *value, lx_transcription_params *p, lx_error *err)
@@ -735,11 +730,10 @@ LX_READER(language)
     const char *text = NULL;
     size_t bytes = 0;
     lx_status st = lx_json_take_string(value, r->name, &text, &bytes, err);
-    if (st != LX_OK)
-        return st;
-    if (bytes > LX_MAX_LANGUAGE)
-        return lx_fail(err, LX_ERR_INVALID, r->name, "language has more than %d bytes",
-                       LX_MAX_LANGUAGE);
-    memcpy(r->to, text, bytes + 1);
-    return LX_OK;
+    if (st == LX_OK && bytes > LX_MAX_LANGUAGE)
+        st = lx_fail(err, LX_ERR_INVALID, r->name, "language has more than %d bytes",
+                     LX_MAX_LANGUAGE);
+    if (st == LX_OK)
+        memcpy(r->to, text, bytes + 1);
+    return st;
 }

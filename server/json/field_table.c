@@ -4,7 +4,6 @@
 #include <stddef.h>
 
 #include "model/ctc.h"
-#include "server/json/field_readers.h"
 #include "server/json/fields.h"
 #include "server/json/requests.h"
 
@@ -138,7 +137,7 @@ static const lx_field rows[] = {
     OWN("suspend", CHOICES, text, suspend, suspend),
     ID("state", COMPLETIONS, text, state, 1),
 
-    /* What text is answered. */
+    /* The text that is answered. */
     OWN("prompt", COMPLETIONS, text, prompts, prompt),
     OWN("messages", CHAT, text, messages, messages),
     STRING("instructions", RESPONSES, text, instructions, instructions_bytes, 0),

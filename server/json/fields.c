@@ -1,22 +1,19 @@
 /*
- * Reading and building JSON, over jansson (see fields.h).
+ * Reading JSON, over jansson (see fields.h).
  *
- * Before the parser sees a body, a scan (scan.h) limits the depth (the parser is recursive)
- * and the number of values (it needs many bytes for each), and notes the last key of the outermost
- * object. So even a fault that only the parser finds, such as NaN or a number out of range, is
- * reported with the name of the field it stands in.
+ * Before the parser sees a body, a scan (scan.h) limits the depth, as the parser is recursive, and
+ * the number of values, each of which needs many bytes. The scan also notes the last key of the
+ * outermost object. So a fault that only the parser finds, such as NaN, is reported with the name
+ * of its field.
  */
 #include "server/json/fields.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/formats/json_memory.h"
 #include "server/json/scan.h"
-
-enum { WRITE_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(9) | JSON_ENCODE_ANY };
 
 /* --- parsing --- */
 
@@ -25,7 +22,7 @@ static lx_status fail_syntax(const char *body, size_t bytes, const json_error_t 
     size_t at = e->position > 0 && (size_t)e->position < bytes ? (size_t)e->position : bytes;
     lx_json_extent found;
     lx_json_scan(body, at, &found);
-    /* the parser's text may quote a piece of the body; keep what is plain */
+    /* the parser's text may quote a piece of the body; only plain characters are kept */
     char text[120];
     size_t n = strnlen(e->text, sizeof text - 1);
     for (size_t i = 0; i < n; i++)
@@ -90,7 +87,7 @@ lx_status lx_json_take_string(const json_t *value, const char *name, const char 
 lx_status lx_json_keep_ids(const json_t *list, const char *name, int32_t **ids, size_t *n,
                            lx_error *err)
 {
-    size_t count = json_array_size(list); /* 0 for what is no array */
+    size_t count = json_array_size(list); /* 0 for other values */
     *n = 0;
     if (!json_is_array(list))
         return lx_fail(err, LX_ERR_INVALID, name, "%s must be a list of tokens", name);
@@ -106,58 +103,4 @@ lx_status lx_json_keep_ids(const json_t *list, const char *name, int32_t **ids, 
         (*ids)[*n] = (int32_t)json_integer_value(id);
     }
     return LX_OK;
-}
-
-/* --- writing --- */
-
-static int append_dumped(const char *text, size_t n, void *out)
-{
-    lx_buffer_append(out, text, n);
-    return ((lx_buffer *)out)->status == LX_OK ? 0 : -1;
-}
-
-void lx_json_dump(json_t *root, lx_buffer *out)
-{
-    if (root == NULL || json_dump_callback(root, append_dumped, out, WRITE_FLAGS) != 0) {
-        if (out->status == LX_OK)
-            out->status = LX_ERR_NO_MEMORY;
-    }
-    json_decref(root);
-}
-
-void lx_json_open(json_t *root, lx_buffer *out)
-{
-    lx_json_dump(root, out);
-    if (out->status == LX_OK)
-        out->length--;
-}
-
-void lx_json_members(json_t *object, lx_buffer *out)
-{
-    size_t begin = out->length;
-    lx_json_open(object, out);
-    if (out->status == LX_OK)
-        out->data[begin] = ',';
-}
-
-void lx_json_item(int64_t i, json_t *value, lx_buffer *out)
-{
-    if (i > 0)
-        lx_buffer_puts(out, ",");
-    lx_json_dump(value, out);
-}
-
-json_t *lx_json_add(json_t *list, json_t *item)
-{
-    if (list != NULL && json_array_append_new(list, item) == 0)
-        return list;
-    if (list == NULL)
-        json_decref(item);
-    json_decref(list);
-    return NULL;
-}
-
-json_t *lx_json_real_or_null(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
 }

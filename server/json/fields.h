@@ -1,5 +1,5 @@
 /*
- * A strict parser of bodies, and what the readers and writers of JSON share. Only server/json/
+ * A strict parser of bodies, and functions that the readers of JSON share. Only server/json/
  * includes this.
  *
  * Texts may have NULs (U+0000) in them where a model's own text may come back: answers have them.
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/buffer.h"
+#include "common/status.h"
 
 enum { LX_MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000 }; /* so that no sum of times can overflow */
 
@@ -32,22 +32,5 @@ lx_status lx_json_fail_nul(const char *name, lx_error *err);
    have them. */
 lx_status lx_json_keep_ids(const json_t *list, const char *name, int32_t **ids, size_t *n,
                            lx_error *err) LX_MUST_USE;
-
-/* Writes and frees root; NULL, a value that could not be built, leaves the buffer without memory.
- */
-void lx_json_dump(json_t *root, lx_buffer *out);
-/*
- * An answer is written piece by piece, so that the JSON library never has a tree of all of it: the
- * answer costs its text, and what one piece costs. Each function takes what lx_json_dump takes.
- */
-/* An object without its closing brace. */
-void lx_json_open(json_t *root, lx_buffer *out);
-/* Further members, at least one, of the object that is open. */
-void lx_json_members(json_t *object, lx_buffer *out);
-/* Element i of the list that is open. */
-void lx_json_item(int64_t i, json_t *value, lx_buffer *out);
-/* Takes both and returns the list; NULL when either is. */
-json_t *lx_json_add(json_t *list, json_t *item);
-json_t *lx_json_real_or_null(double x);
 
 #endif

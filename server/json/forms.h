@@ -1,7 +1,6 @@
 /*
- * A form (multipart/form-data) as the JSON object that says the same, so that one reader checks
- * both. Its files are taken from the body as they are. Only server/json/ reads forms; others know
- * lx_upload.
+ * A form (multipart/form-data) as the equivalent JSON object, so that one reader checks both. Its
+ * files are taken from the body as they are. Only server/json/ reads forms; others know lx_upload.
  */
 #ifndef LINNET_SERVER_JSON_FORMS_H
 #define LINNET_SERVER_JSON_FORMS_H

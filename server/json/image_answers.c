@@ -1,16 +1,11 @@
-/*
- * Answers about images and scores (see answers.h). The small part of an object is built by
- * the JSON library; pictures and long lists, which need no escaping, are appended after it as
- * text.
- */
+/* Answers about images and scores (see answers.h). */
 #include <math.h>
 
 #include "common/base64.h"
 #include "server/json/answers.h"
-#include "server/json/fields.h"
 #include "server/json/parts.h"
 
-/* With as many digits as a float has: what is read back is the same number. */
+/* With as many digits as a float needs: a reader gets the same number. */
 static void append_real(double x, lx_buffer *out)
 {
     if (isfinite(x))
@@ -41,25 +36,24 @@ static void append_picture(const lx_buffer *png, lx_buffer *out)
     lx_buffer_puts(out, "\"");
 }
 
-static json_t *make_usage(lx_json_pixels u)
+static void write_usage(lx_json_pixels u, lx_buffer *out)
 {
-    json_t *details = json_pack("{s:I, s:i, s:I}", "image_tokens", (json_int_t)u.given,
-                                "text_tokens", 0, "cached_tokens", (json_int_t)u.cached);
-    return json_pack("{s:I, s:o, s:I, s:I}", "input_tokens", (json_int_t)u.given,
-                     "input_tokens_details", details, "output_tokens", (json_int_t)u.made,
-                     "total_tokens", (json_int_t)(u.given + u.made));
+    lx_json_put(out,
+                ",'usage':{'input_tokens':%jd,'input_tokens_details':{'image_tokens':%jd,"
+                "'text_tokens':0,'cached_tokens':%jd},'output_tokens':%jd,'total_tokens':%jd}",
+                u.given, u.given, u.cached, u.made, u.given + u.made);
 }
 
 void lx_json_images_begin(const lx_json_images *a, lx_buffer *out)
 {
-    lx_json_open(json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "created",
-                           (json_int_t)a->created, "background", "opaque", "output_format", "png",
-                           "size", a->size, "model", a->model, "system_fingerprint", a->fingerprint,
-                           "seed", (json_int_t)a->seed, "usage", make_usage(a->usage)),
-                 out);
+    lx_json_put(out,
+                "{'created':%jd,'background':'opaque','output_format':'png','size':%s,'model':%s,"
+                "'system_fingerprint':%s,'seed':%jd",
+                a->created, a->size, a->model, a->fingerprint, a->seed);
+    write_usage(a->usage, out);
     lx_json_write_timings(a->timings, out);
     append_subject(a->class_number, a->notes, out);
-    lx_buffer_puts(out, ",\"data\":[");
+    lx_json_put(out, ",'data':[");
 }
 
 void lx_json_images_add(int32_t index, const lx_buffer *png, double bits_per_dim, bool suspended,
@@ -81,16 +75,16 @@ void lx_json_images_end(const char *states, lx_buffer *out)
 
 void lx_json_write_image_event(const lx_json_image_event *e, const lx_buffer *png, lx_buffer *out)
 {
-    json_t *root = json_pack("{s:s, s:i, s:I, s:s, s:s, s:s, s:s}", "type", e->type, "index",
-                             (int)e->index, "created_at", (json_int_t)e->created, "size", e->size,
-                             "quality", "auto", "background", "opaque", "output_format", "png");
-    json_t *more =
-        e->partial >= 0
-            ? json_pack("{s:i}", "partial_image_index", (int)e->partial)
-            : json_pack("{s:I, s:o, s:o}", "seed", (json_int_t)e->seed, "bits_per_dim",
-                        lx_json_real_or_null(e->bits_per_dim), "usage", make_usage(e->usage));
-    lx_json_open(root, out);
-    lx_json_members(more, out);
+    lx_json_put(out,
+                "{'type':%s,'index':%d,'created_at':%jd,'size':%s,'quality':'auto',"
+                "'background':'opaque','output_format':'png'",
+                e->type, e->index, e->created, e->size);
+    if (e->partial >= 0) {
+        lx_json_put(out, ",'partial_image_index':%d", e->partial);
+    } else {
+        lx_json_put(out, ",'seed':%jd,'bits_per_dim':%f", e->seed, e->bits_per_dim);
+        write_usage(e->usage, out);
+    }
     lx_buffer_puts(out, ",");
     append_picture(png, out);
     append_subject(e->class_number, e->notes, out);
@@ -116,8 +110,7 @@ static void append_value(bool first, uint8_t value, lx_buffer *out)
 void lx_json_write_values_event(const char *type, int32_t index, int32_t start,
                                 const uint8_t *values, int32_t n, lx_buffer *out)
 {
-    lx_buffer_printf(out, "{\"type\":\"%s\",\"index\":%d,\"start\":%d,\"values\":[", type, index,
-                     start);
+    lx_json_put(out, "{'type':%s,'index':%d,'start':%d,'values':[", type, index, start);
     for (int32_t i = 0; i < n; i++)
         append_value(i == 0, values[i], out);
     lx_buffer_puts(out, "]}");
@@ -134,18 +127,15 @@ static double mean_surprise(const lx_json_score *s)
 void lx_json_write_score(const lx_json_score *s, lx_buffer *out)
 {
     int64_t n = s->n;
-    json_t *usage =
-        json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)s->n_prompt, "completion_tokens",
-                  (json_int_t)n, "total_tokens", (json_int_t)(s->n_prompt + n));
-    lx_json_open(json_pack("{s:s, s:s, s:s, s:o, s:o}", "object", "score", "model", s->model,
-                           "system_fingerprint", s->fingerprint, s->mean_name,
-                           lx_json_real_or_null(mean_surprise(s)), "usage", usage),
-                 out);
+    lx_json_put(out,
+                "{'object':'score','model':%s,'system_fingerprint':%s,%s:%f,'usage':"
+                "{'prompt_tokens':%jd,'completion_tokens':%jd,'total_tokens':%jd}",
+                s->model, s->fingerprint, s->mean_name, mean_surprise(s), s->n_prompt, n,
+                s->n_prompt + n);
     lx_json_write_timings(s->timings, out);
-    lx_buffer_puts(out, ",\"surprise\":[");
+    lx_json_put(out, ",'surprise':[");
     for (int32_t i = 0; i < s->n; i++) {
-        if (i > 0)
-            lx_buffer_puts(out, ",");
+        lx_buffer_puts(out, i > 0 ? "," : "");
         append_real((double)-s->logprobs[i] / s->unit, out);
     }
     lx_buffer_puts(out, "]}");

@@ -1,6 +1,8 @@
 /* Parts of answers (see parts.h), and the notes of requests that become warnings. */
 #include "server/json/parts.h"
 
+#include <jansson.h>
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,43 +10,34 @@
 
 #include "model/tasks/task.h"
 #include "model/utf8.h"
-#include "server/json/fields.h"
 
 enum { MOST_TEXT = 192 };
 
 /* --- timings --- */
 
-/* "prompt_ms", "prompt_per_token_ms", "prompt_per_second" and the like. */
-static void write_rates(const char *what, int64_t n, double ms, lx_buffer *out)
+static double ratio(double a, double b)
 {
-    static const char *const suffixes[] = {"n", "ms", "per_token_ms", "per_second"};
-    char names[4][32];
-    for (size_t i = 0; i < 4; i++)
-        (void)snprintf(names[i], sizeof names[i], "%s_%s", what, suffixes[i]);
-    lx_json_members(json_pack("{s:I, s:o, s:o, s:o}", names[0], (json_int_t)n, names[1],
-                              lx_json_real_or_null(ms), names[2],
-                              lx_json_real_or_null(n > 0 ? ms / (double)n : 0), names[3],
-                              lx_json_real_or_null(ms > 0 ? (double)n * 1e3 / ms : 0)),
-                    out);
+    return b > 0 ? a / b : 0;
 }
 
 void lx_json_write_timings(const lx_json_timings *t, lx_buffer *out)
 {
-    lx_buffer_puts(out, ",\"timings\":");
-    lx_json_open(json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:I}", "queue_ms",
-                           lx_json_real_or_null(t->queue_ms), "ttft_ms",
-                           lx_json_real_or_null(t->ttft_ms), "total_ms",
-                           lx_json_real_or_null(t->total_ms), "state_ms",
-                           lx_json_real_or_null(t->state_ms), "cache_n", (json_int_t)t->cache_n,
-                           "queue_steps", (json_int_t)t->queue_steps, "total_steps",
-                           (json_int_t)t->total_steps),
-                 out);
-    write_rates("prompt", t->prompt_n, t->prompt_ms, out);
-    write_rates("predicted", t->predicted_n, t->predicted_ms, out);
+    double prompt = (double)t->prompt_n, predicted = (double)t->predicted_n;
+    lx_json_put(out,
+                ",'timings':{'queue_ms':%f,'ttft_ms':%f,'total_ms':%f,'state_ms':%f,'cache_n':%jd,"
+                "'queue_steps':%jd,'total_steps':%jd",
+                t->queue_ms, t->ttft_ms, t->total_ms, t->state_ms, t->cache_n, t->queue_steps,
+                t->total_steps);
+    lx_json_put(
+        out, ",'prompt_n':%jd,'prompt_ms':%f,'prompt_per_token_ms':%f,'prompt_per_second':%f",
+        t->prompt_n, t->prompt_ms, ratio(t->prompt_ms, prompt), ratio(prompt * 1e3, t->prompt_ms));
+    lx_json_put(out,
+                ",'predicted_n':%jd,'predicted_ms':%f,'predicted_per_token_ms':%f,"
+                "'predicted_per_second':%f",
+                t->predicted_n, t->predicted_ms, ratio(t->predicted_ms, predicted),
+                ratio(predicted * 1e3, t->predicted_ms));
     if (t->draft_n != 0) /* by llama.cpp's names */
-        lx_json_members(json_pack("{s:I, s:I}", "draft_n", (json_int_t)t->draft_n,
-                                  "draft_n_accepted", (json_int_t)t->draft_n_accepted),
-                        out);
+        lx_json_put(out, ",'draft_n':%jd,'draft_n_accepted':%jd", t->draft_n, t->draft_n_accepted);
     lx_buffer_puts(out, "}");
 }
 
@@ -90,7 +83,8 @@ static void warn(int32_t *n, const char *param, lx_buffer *out, const char *fmt,
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    lx_json_item((*n)++, json_pack("{s:s, s:s}", "param", param, "message", text), out);
+    lx_buffer_puts(out, (*n)++ > 0 ? "," : "");
+    lx_json_put(out, "{'param':%s,'message':%s}", param, text);
 }
 
 void lx_json_write_notes(const lx_json_notes *notes, lx_buffer *out)
@@ -98,7 +92,7 @@ void lx_json_write_notes(const lx_json_notes *notes, lx_buffer *out)
     int32_t n = 0;
     if (notes == NULL || lx_json_count_notes(notes) == 0)
         return;
-    lx_buffer_puts(out, ",\"warnings\":[");
+    lx_json_put(out, ",'warnings':[");
     for (const lx_json_noted *f = notes->fields; f < notes->fields + notes->n_fields; f++) {
         if (f->meant != NULL)
             warn(&n, f->name, out, "%s is no field here and changes nothing: %s?", f->name,
@@ -153,11 +147,6 @@ void lx_json_list_noted(const lx_json_notes *notes, char *out, size_t bytes)
 
 /* --- log-probabilities as OpenAI's clients read them: for completions parallel lists, for a chat
    one list of objects --- */
-
-static json_t *text_of(const lx_json_token *t)
-{
-    return json_stringn(t->text, t->bytes);
-}
 
 /* One of the likeliest tokens, in buffers that are used for all of them. */
 typedef struct likely {
@@ -238,18 +227,20 @@ static int64_t count_chars(const lx_json_token *t)
 static void write_lists(const lx_json_logprobs *l, lx_buffer *out)
 {
     int64_t offset = l->offset;
-    lx_buffer_puts(out, "{\"tokens\":[");
+    lx_json_put(out, "{'tokens':[");
     for (int32_t i = 0; i < l->n; i++)
-        lx_json_item(i, text_of(&l->tokens[i]), out);
-    lx_buffer_puts(out, "],\"token_logprobs\":[");
+        lx_json_put(out, i > 0 ? ",%.*s" : "%.*s", (int)l->tokens[i].bytes, l->tokens[i].text);
+    lx_json_put(out, "],'token_logprobs':[");
     for (int32_t i = 0; i < l->n; i++)
-        lx_json_item(i, lx_json_real_or_null(l->tokens[i].logprob), out);
-    lx_buffer_puts(out, l->n_top > 0 ? "],\"top_logprobs\":[" : "],\"top_logprobs\":null");
-    for (int32_t i = 0; l->n_top > 0 && i < l->n; i++)
-        lx_json_item(i, make_map(l, &l->tokens[i]), out);
-    lx_buffer_puts(out, l->n_top > 0 ? "],\"text_offset\":[" : ",\"text_offset\":[");
+        lx_json_put(out, i > 0 ? ",%f" : "%f", l->tokens[i].logprob);
+    lx_json_put(out, l->n_top > 0 ? "],'top_logprobs':[" : "],'top_logprobs':null");
+    for (int32_t i = 0; l->n_top > 0 && i < l->n; i++) {
+        lx_buffer_puts(out, i > 0 ? "," : "");
+        lx_json_dump(make_map(l, &l->tokens[i]), out);
+    }
+    lx_json_put(out, l->n_top > 0 ? "],'text_offset':[" : ",'text_offset':[");
     for (int32_t i = 0; i < l->n; i++) {
-        lx_buffer_printf(out, "%s%lld", i > 0 ? "," : "", (long long)offset);
+        lx_json_put(out, i > 0 ? ",%jd" : "%jd", offset);
         offset += count_chars(&l->tokens[i]);
     }
     lx_buffer_puts(out, "]}");
@@ -259,14 +250,11 @@ static void write_lists(const lx_json_logprobs *l, lx_buffer *out)
 
 /* An entry without its closing brace. `bytes` are the token's own, also where its text only names
    a part of a character. */
-static void open_entry(json_t *text, double logprob, const char *bytes, size_t n, lx_buffer *out)
+static void open_entry(const char *name, size_t name_bytes, double logprob, const char *bytes,
+                       size_t n, lx_buffer *out)
 {
-    lx_json_open(json_pack("{s:o, s:o}", "token", text, "logprob", lx_json_real_or_null(logprob)),
-                 out);
-    lx_buffer_puts(out, ",\"bytes\":[");
-    for (size_t i = 0; i < n; i++)
-        lx_buffer_printf(out, "%s%d", i > 0 ? "," : "", (unsigned char)bytes[i]);
-    lx_buffer_puts(out, "]");
+    lx_json_put(out, "{'token':%.*s,'logprob':%f,'bytes':", (int)name_bytes, name, logprob);
+    lx_json_put_bytes(bytes, n, out);
 }
 
 static void write_top(const lx_json_logprobs *l, const lx_json_token *t, lx_buffer *out)
@@ -274,10 +262,12 @@ static void write_top(const lx_json_logprobs *l, const lx_json_token *t, lx_buff
     likely k;
     likely_init(&k, l);
     for (int32_t i = 0; t->top != NULL && i < l->n_top; i++) {
-        json_t *name =
-            likely_read(&k, l, &t->top[i]) ? json_stringn(k.name.data, k.name.length) : NULL;
         lx_buffer_puts(out, i > 0 ? "," : "");
-        open_entry(name, (double)t->top[i].logprob, k.bytes.data, k.bytes.length, out);
+        if (likely_read(&k, l, &t->top[i]))
+            open_entry(k.name.data, k.name.length, (double)t->top[i].logprob, k.bytes.data,
+                       k.bytes.length, out);
+        else
+            out->status = LX_ERR_NO_MEMORY;
         lx_buffer_puts(out, "}");
     }
     likely_fini(&k);
@@ -289,8 +279,8 @@ void lx_json_write_entries(const lx_json_logprobs *l, lx_buffer *out)
     for (int32_t i = 0; l != NULL && i < l->n; i++) {
         const lx_json_token *t = &l->tokens[i];
         lx_buffer_puts(out, i > 0 ? "," : "");
-        open_entry(text_of(t), t->logprob, t->text, t->bytes, out);
-        lx_buffer_puts(out, ",\"top_logprobs\":[");
+        open_entry(t->text, t->bytes, t->logprob, t->text, t->bytes, out);
+        lx_json_put(out, ",'top_logprobs':[");
         write_top(l, t, out);
         lx_buffer_puts(out, "]}");
     }
@@ -302,9 +292,9 @@ void lx_json_write_logprobs(const lx_json_logprobs *l, bool chat, lx_buffer *out
     if (l == NULL) {
         lx_buffer_puts(out, "null");
     } else if (chat) {
-        lx_buffer_puts(out, "{\"content\":");
+        lx_json_put(out, "{'content':");
         lx_json_write_entries(l, out);
-        lx_buffer_puts(out, ",\"refusal\":null}");
+        lx_json_put(out, ",'refusal':null}");
     } else {
         write_lists(l, out);
     }

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/buffer.h"
 #include "kernels/kernels.h"
+#include "server/json/write.h"
 
 struct lx_model;
 

@@ -4,8 +4,8 @@
 #include <strings.h>
 
 #include "model/formats/json_memory.h"
-#include "server/json/field_readers.h"
 #include "server/json/fields.h"
+#include "server/json/request_fields.h"
 
 static bool is_on(const lx_field *f, lx_json_route route)
 {

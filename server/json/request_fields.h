@@ -1,9 +1,8 @@
 /*
- * The fields of requests: one table (field_table.c) with a row for each name on each route. The
- * row says how the route reads the field, that the route refuses it, or that it changes nothing
- * there. Every member of a body that is in no row of its route becomes a warning, so a field is
- * read, refused or warned about. web/openapi.json describes the rows that are read; a test compares
- * the two.
+ * The fields of requests: one table (field_table.c) with a row for each name on each route. The row
+ * says how the route reads the field, that the route refuses it, or that it changes nothing there.
+ * Every member of a body that is in no row of its route becomes a warning, so a field is read,
+ * refused or warned about. A test compares the rows that are read with web/openapi.json.
  *
  * A field that is null counts as absent and leaves its target alone. Thread: any.
  */
@@ -35,13 +34,13 @@ typedef enum lx_json_route {
     LX_JSON_ROUTES
 } lx_json_route;
 
-/* A body that is being read: what a row's own reader may look at and write to. */
+/* A body that is being read, for a row's own reader. */
 typedef struct lx_json_reading {
     json_t *root;
     lx_json_route route;
     int32_t max_n;        /* the server's bound of n, where the route has one */
     void *params;         /* the route's struct, which the rows' targets are members of */
-    lx_json_notes *notes; /* what the answer will warn of */
+    lx_json_notes *notes; /* the warnings of the answer */
     const char *name;     /* of the field at hand */
     void *to;             /* its target */
 } lx_json_reading;
@@ -82,7 +81,7 @@ typedef struct lx_field {
     size_t at_bytes;    /* of a text's bytes; 0: the text has no NUL in it and needs none */
     double least, most; /* of numbers, and of a text's bytes (most 0: any); see LX_FIELD_MAX_N */
     lx_field_reader read;
-    bool noted;       /* read, and warned about all the same */
+    bool noted;       /* read, and warned about too */
     const char *why;  /* of a field that is refused or ignored: what to do instead, or NULL */
     unsigned neutral; /* values that ask for what happens anyway: neither refused nor warned of */
     size_t at_name;   /* of a const char * that becomes the field's name; 0: none */
@@ -94,8 +93,61 @@ typedef struct lx_field {
 /* Row i of the table, NULL after the last. */
 const lx_field *lx_json_field_row(int32_t i);
 
-/* Reads all fields of r->root that r->route has, in the order of the table, and notes the others.
-   LX_ERR_INVALID, or LX_ERR_NOT_FOUND for a model, with the name of the first that is bad. */
+/* Reads all fields of r->root that r->route has, in the order of the table, and notes other
+   members. LX_ERR_INVALID, or LX_ERR_NOT_FOUND for a model, with the name of the first that is
+   bad. */
 lx_status lx_json_read_fields(lx_json_reading *r, lx_error *err) LX_MUST_USE;
+
+/* --- readers of fields that are more than a number, a bool or a text; rows of the table name them.
+   After a failure the params keep the fields that were read, for their fini --- */
+
+#define LX_READER(name)                                                                            \
+    lx_status lx_read_##name(const json_t *value, const lx_json_reading *r, lx_error *err)
+
+/* r->to is a char[LX_MAX_MODEL_NAME], an lx_sampling_params, an int32_t of class +
+   1, and a const char * that becomes the field's name where it is true */
+LX_READER(model);
+LX_READER(seed);
+LX_READER(class);
+LX_READER(suspend);
+
+LX_READER(prompt);
+LX_READER(stop);
+LX_READER(stream_options);
+LX_READER(text_format);
+
+LX_READER(logit_bias);
+LX_READER(allowed_token_ids);
+
+LX_READER(messages);
+LX_READER(input);
+
+LX_READER(padded_stream);
+LX_READER(response_text);
+LX_READER(truncation);
+LX_READER(include);
+
+/* A file is a data: URL, r->to an lx_upload */
+LX_READER(file);
+LX_READER(images);
+LX_READER(mask);
+LX_READER(size);
+LX_READER(only_b64);
+LX_READER(only_png);
+LX_READER(stream_unit);
+
+LX_READER(seeds);
+LX_READER(tokens);
+
+LX_READER(transcript_format);
+LX_READER(granularities);
+LX_READER(language);
+
+/* Whether the value is one of those LX_NEUTRAL_ values. */
+bool lx_json_is_neutral(const json_t *value, unsigned neutral);
+/* Notes the members of a field's own object that say something and are not among `known`, which
+   ends with NULL; a warning names them as prefix.name. */
+void lx_json_note_members(const json_t *object, const char *prefix, const char *const *known,
+                          lx_json_notes *notes);
 
 #endif

@@ -135,7 +135,7 @@ static lx_status check_completion(const json_t *root, lx_completion_params *p, l
     return st == LX_OK ? check_best_of(p, err) : st;
 }
 
-/* What a chat's or a response's likeliest tokens need. */
+/* Checks the fields that ask for the likeliest tokens of a chat or a response. */
 static lx_status check_top(lx_completion_params *p, const char *needs, lx_error *err)
 {
     if (!p->wants_logprobs && p->n_top > 0)
@@ -373,18 +373,6 @@ lx_status lx_json_read_detokenize(const char *body, size_t bytes, lx_detokenize_
     if (st == LX_OK && p->tokens == NULL)
         st = lx_fail(err, LX_ERR_INVALID, "tokens", "tokens is missing: a list of tokens");
     return st;
-}
-
-void lx_tokenize_params_fini(lx_tokenize_params *p)
-{
-    free(p->content);
-    p->content = NULL;
-}
-
-void lx_detokenize_params_fini(lx_detokenize_params *p)
-{
-    free(p->tokens);
-    p->tokens = NULL;
 }
 
 /* --- reloads --- */

@@ -1,13 +1,15 @@
 /*
  * Requests as plain structs: bodies in JSON and forms in, one struct for each route out.
  *
- * Reading is strict: depth and number of values limited (scan.h), no duplicate keys, no trailing
- * bytes, valid UTF-8, finite numbers, every field of the right type and within its range; an error
- * names its field. A form's fields are read as JSON reads them (numbers, true, false), everything
- * else as text. Fields that change nothing become warnings (request_fields.h), null means absent.
+ * Reading is strict. Depth and number of values are limited (scan.h). Duplicate keys, trailing
+ * bytes, invalid UTF-8 and numbers that are not finite are refused. Every field has its type and
+ * range. An error names its field. A form's fields are read as JSON reads them (numbers, true,
+ * false), everything else as text. Fields that change nothing become warnings (request_fields.h),
+ * null means absent.
  *
- * A reader initialises *p, which must be freed with its fini, also after a failure, before the
- * body: LX_ERR_INVALID with err->param naming the field ("body" when it is the JSON as a whole).
+ * A reader initialises *p, which the caller frees with its fini, also after a failure, before the
+ * body. A reader fails with LX_ERR_INVALID and the name of the field in err->param, "body" for the
+ * JSON as a whole.
  */
 #ifndef LINNET_SERVER_JSON_REQUESTS_H
 #define LINNET_SERVER_JSON_REQUESTS_H
@@ -81,7 +83,7 @@ typedef struct lx_completion_params {
     bool begins_answer;    /* of a chat: the template's begin of an answer stands at the end */
     bool wants_logprobs;   /* of a chat or a response, with n_top for each token: see n_logprobs */
     int32_t n_top;
-    const char *leading; /* static, of a chat: what an answer may begin with and is not told */
+    const char *leading; /* static, of a chat: a beginning of the answer that is left out */
     char *instructions;  /* of a response: owned, also messages[0]; NULL: none */
     size_t instructions_bytes;
     lx_chat_message *messages; /* [n_messages], owned; of a chat, the last one is the prompt, too */
@@ -97,17 +99,15 @@ typedef struct lx_completion_params {
 void lx_completion_params_init(lx_completion_params *p);
 void lx_completion_params_fini(lx_completion_params *p);
 
-/* LX_ERR_INVALID with err->param naming the field ("body" when it is the JSON as a whole).
- *p is initialised by the call and must be freed with fini, also after a failure. */
 lx_status lx_json_read_completion(const char *body, size_t bytes, int32_t max_n,
                                   lx_completion_params *p, lx_error *err) LX_MUST_USE;
 
-/* The same for POST /v1/chat/completions: the prompt is the text of the last message. */
+/* POST /v1/chat/completions: the prompt is the text of the last message. */
 lx_status lx_json_read_chat(const char *body, size_t bytes, int32_t max_n, lx_completion_params *p,
                             lx_error *err) LX_MUST_USE;
 
-/* The same for POST /v1/responses: messages[0] are the instructions, if there are any; the prompt
-   is the text of the last message. */
+/* POST /v1/responses: messages[0] are the instructions, if there are any; the prompt is the text of
+   the last message. */
 lx_status lx_json_read_response(const char *body, size_t bytes, lx_completion_params *p,
                                 lx_error *err) LX_MUST_USE;
 
@@ -133,7 +133,7 @@ typedef struct lx_image_params {
     bool return_state;
     const char *suspend;  /* see lx_completion_params */
     int32_t max_tokens;   /* values that are generated, 0: the rest of the image */
-    int32_t class_number; /* what is to be seen: the class + 1; 0: the prompt says it, or not */
+    int32_t class_number; /* the class + 1; 0: the prompt may name a class */
     char *prompt;         /* owned; NULL: none, or empty */
     size_t prompt_bytes;  /* at most LX_MAX_IMAGE_PROMPT */
     lx_json_notes notes;  /* of the body */
@@ -143,8 +143,6 @@ typedef struct lx_image_params {
 void lx_image_params_init(lx_image_params *p);
 void lx_image_params_fini(lx_image_params *p);
 
-/* LX_ERR_INVALID with the field's name. *p is initialised by the call and must be freed with fini,
-   also after a failure, before the body. */
 lx_status lx_json_read_generation(const char *body, size_t bytes, int32_t max_n, lx_image_params *p,
                                   lx_error *err) LX_MUST_USE;
 lx_status lx_json_read_edit(const char *body, size_t bytes, int32_t max_n, lx_image_params *p,
@@ -176,8 +174,8 @@ typedef struct lx_state_create {
     char model[LX_MAX_MODEL_NAME]; /* "": the first that makes images */
     char *prompt;                  /* owned; NULL: absent */
     size_t prompt_bytes;
-    lx_upload image, mask; /* of an image model: what is given of it */
-    int32_t class_number;  /* of one that has classes: the class + 1, 0: any */
+    lx_upload image, mask; /* of an image model: the given pixels */
+    int32_t class_number;  /* of a model with classes: the class + 1, 0: any */
     bool rules, normalize;
     lx_poem_request poem;        /* its texts are owned */
     lx_sampling_params sampling; /* of it only the seed is read: it is the state's */
@@ -185,7 +183,6 @@ typedef struct lx_state_create {
     lx_json_notes notes; /* of the body */
 } lx_state_create;
 
-/* LX_ERR_INVALID with the field's name; free with fini, also after a failure, before the body. */
 lx_status lx_json_read_state_create(const char *body, size_t bytes, lx_state_create *p,
                                     lx_error *err) LX_MUST_USE;
 void lx_state_create_fini(lx_state_create *p);
@@ -204,33 +201,29 @@ lx_status lx_json_read_state_fork(const char *body, size_t bytes, int32_t max_n,
 
 typedef struct lx_tokenize_params {
     char model[LX_MAX_MODEL_NAME]; /* "": the first of text */
-    char *content;                 /* owned */
+    char *content;                 /* owned, freed by the caller */
     size_t bytes;
-    bool add_special;    /* those that the model puts before every prompt */
+    bool add_special;    /* the tokens that the model puts before every prompt */
     bool parse_special;  /* names of special tokens in the content are these tokens */
-    bool with_pieces;    /* the answer says what each token stands for */
+    bool with_pieces;    /* the answer has the text of each token */
     lx_json_notes notes; /* of the body */
 } lx_tokenize_params;
 
 typedef struct lx_detokenize_params {
     char model[LX_MAX_MODEL_NAME];
-    int32_t *tokens; /* [n], owned; the model may not have them */
+    int32_t *tokens; /* [n], owned, freed by the caller; the model may not have them */
     size_t n;
     lx_json_notes notes; /* of the body */
 } lx_detokenize_params;
 
-/* LX_ERR_INVALID with the field's name; free with fini, also after a failure. */
 lx_status lx_json_read_tokenize(const char *body, size_t bytes, lx_tokenize_params *p,
                                 lx_error *err) LX_MUST_USE;
 lx_status lx_json_read_detokenize(const char *body, size_t bytes, lx_detokenize_params *p,
                                   lx_error *err) LX_MUST_USE;
-void lx_tokenize_params_fini(lx_tokenize_params *p);
-void lx_detokenize_params_fini(lx_detokenize_params *p);
-
 /* --- reloads --- */
 
 /* POST /v1/models/reload, which has no field. LX_ERR_INVALID with the name of a field that is
-   refused, or with "body" for what is no JSON; an empty body is allowed. */
+   refused, or with "body" for malformed JSON. An empty body is allowed. */
 lx_status lx_json_read_reload(const char *body, size_t bytes, lx_json_notes *notes,
                               lx_error *err) LX_MUST_USE;
 
@@ -257,7 +250,7 @@ typedef struct lx_transcription_params {
     lx_json_notes notes; /* of the form */
 } lx_transcription_params;
 
-/* LX_ERR_INVALID with the field's name. Nothing of *p is owned. */
+/* Nothing of *p is owned. */
 lx_status lx_form_read_transcription(const char *content_type, const char *body, size_t bytes,
                                      lx_transcription_params *p, lx_error *err) LX_MUST_USE;
 

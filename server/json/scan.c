@@ -3,12 +3,11 @@
 
 #include <string.h>
 
-/* What jansson 2.14 takes on 64 bits, with what malloc adds: an object with its first buckets; a
-   string, or a key's pair with its share of grown buckets; a number; a place in a list that
-   doubles. */
+/* Bytes that jansson 2.14 takes on 64 bits, with malloc's own. An object has its first buckets. A
+   key's pair counts as a string, with its share of grown buckets. A list doubles its places. */
 enum { CONTAINER_BYTES = 272, STRING_BYTES = 192, SCALAR_BYTES = 32, PLACE_BYTES = 24 };
 
-/* The position behind the string that begins at text[i] (a quote). */
+/* The position after the string that begins at text[i] (a quote). */
 static size_t skip_string(const char *text, size_t n, size_t i)
 {
     for (i++; i < n && text[i] != '"'; i++)

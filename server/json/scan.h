@@ -1,7 +1,7 @@
 /*
- * A look at a JSON text before a parser builds anything of it: one pass, no memory. It counts what
- * makes a parser's tree large and deep, for texts that are not JSON too; the part of those that a
- * parser reads before it stops is counted the same way. Thread: any.
+ * A look at a JSON text before a parser builds anything of it: one pass, no memory. It counts the
+ * values that make a parser's tree large and deep. A text that is not JSON is counted too, at least
+ * as far as a parser reads it. Thread: any.
  */
 #ifndef LINNET_SERVER_JSON_SCAN_H
 #define LINNET_SERVER_JSON_SCAN_H
@@ -12,9 +12,9 @@
 
 #include "common/status.h"
 
-/* A tree has at most LX_JSON_TREE_BYTES and LX_JSON_TREE_GROWTH for each byte of the body: room for
-   a body of 1 MiB full of tokens of three digits, and not for one full of empty lists, which need
-   100 for each byte. */
+/* A tree has at most LX_JSON_TREE_BYTES and LX_JSON_TREE_GROWTH for each byte of the body. A body
+   of 1 MiB full of tokens of three digits has room; a body full of empty lists, which need 100 for
+   each byte, has not. */
 enum { LX_JSON_MAX_DEPTH = 32, LX_JSON_TREE_BYTES = 12 << 20, LX_JSON_TREE_GROWTH = 4 };
 
 typedef struct lx_json_extent {

@@ -1,14 +1,13 @@
 /*
- * Answers with transcriptions (see transcriptions.h). A word is a token; a segment ends where
+ * Answers with transcriptions (see answers.h). A word is a token; a segment ends where
  * nothing is said for LONG_PAUSE_S.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "server/json/fields.h"
+#include "server/json/answers.h"
 #include "server/json/parts.h"
-#include "server/json/transcriptions.h"
 
 #define LONG_PAUSE_S 1.0
 
@@ -32,39 +31,32 @@ static const char *text_of(const lx_transcription *t, int32_t i)
     return at;
 }
 
-static json_t *make_segment_text(const lx_transcription *t, int32_t from, int32_t to)
-{
-    const char *text = text_of(t, from);
-    return json_stringn(text, (size_t)(text_of(t, to) - text));
-}
-
 static void write_segments(const lx_transcription *t, lx_buffer *out)
 {
     int32_t id = 0;
-    lx_buffer_puts(out, ",\"segments\":[");
+    lx_json_put(out, ",'segments':[");
     for (int32_t i = 0, end = 0; i < t->n; i = end, id++) {
+        const char *text = text_of(t, i);
         end = segment_end(t, i);
         lx_buffer_puts(out, i > 0 ? "," : "");
-        lx_json_open(json_pack("{s:i, s:i, s:f, s:f, s:o}", "id", id, "seek", 0, "start",
-                               t->tokens[i].start, "end", t->tokens[end - 1].end, "text",
-                               make_segment_text(t, i, end)),
-                     out);
-        lx_buffer_puts(out, ",\"tokens\":[");
+        lx_json_put(out, "{'id':%d,'seek':0,'start':%f,'end':%f,'text':%.*s,'tokens':[", id,
+                    t->tokens[i].start, t->tokens[end - 1].end, (int)(text_of(t, end) - text),
+                    text);
         for (int32_t k = i; k < end; k++)
             lx_buffer_printf(out, "%s%d", k > i ? "," : "", t->tokens[k].id);
-        lx_buffer_puts(out, "],\"temperature\":0.0}");
+        lx_json_put(out, "],'temperature':0.0}");
     }
     lx_buffer_puts(out, "]");
 }
 
 static void write_words(const lx_transcription *t, lx_buffer *out)
 {
-    lx_buffer_puts(out, ",\"words\":[");
-    for (int32_t i = 0; i < t->n; i++)
-        lx_json_item(i,
-                     json_pack("{s:s, s:f, s:f}", "word", t->tokens[i].text, "start",
-                               t->tokens[i].start, "end", t->tokens[i].end),
-                     out);
+    lx_json_put(out, ",'words':[");
+    for (int32_t i = 0; i < t->n; i++) {
+        lx_buffer_puts(out, i > 0 ? "," : "");
+        lx_json_put(out, "{'word':%s,'start':%f,'end':%f}", t->tokens[i].text, t->tokens[i].start,
+                    t->tokens[i].end);
+    }
     lx_buffer_puts(out, "]");
 }
 
@@ -75,15 +67,13 @@ static void write_json(const lx_json_transcript *t, lx_buffer *out)
 {
     const lx_transcription *said = t->said;
     const lx_transcription_params *p = t->asked;
-    lx_json_open(json_pack("{s:s, s:{s:s, s:f}, s:s, s:s}", "text", said->text, "usage", "type",
-                           "duration", "seconds", said->duration, "model", t->model,
-                           "system_fingerprint", t->fingerprint),
-                 out);
+    lx_json_put(out,
+                "{'text':%s,'usage':{'type':'duration','seconds':%f},'model':%s,"
+                "'system_fingerprint':%s",
+                said->text, said->duration, t->model, t->fingerprint);
     if (p->format == LX_TRANSCRIPT_VERBOSE)
-        lx_json_members(json_pack("{s:s, s:s, s:f}", "task", "transcribe", "language",
-                                  p->language[0] != '\0' ? p->language : "und", "duration",
-                                  said->duration),
-                        out);
+        lx_json_put(out, ",'task':'transcribe','language':%s,'duration':%f",
+                    p->language[0] != '\0' ? p->language : "und", said->duration);
     if (p->segments)
         write_segments(said, out);
     if (p->words)
@@ -123,63 +113,48 @@ static void write_subtitles(const lx_transcription *t, bool vtt, lx_buffer *out)
 
 void lx_json_write_transcript(const lx_json_transcript *t, lx_buffer *out)
 {
-    switch (t->asked->format) {
-    case LX_TRANSCRIPT_JSON:
-    case LX_TRANSCRIPT_VERBOSE:
+    lx_transcript_format format = t->asked->format;
+    if (format == LX_TRANSCRIPT_JSON || format == LX_TRANSCRIPT_VERBOSE)
         write_json(t, out);
-        break;
-    case LX_TRANSCRIPT_TEXT:
-        lx_buffer_puts(out, t->said->text);
-        lx_buffer_puts(out, "\n");
-        break;
-    case LX_TRANSCRIPT_SRT:
-    case LX_TRANSCRIPT_VTT:
-        write_subtitles(t->said, t->asked->format == LX_TRANSCRIPT_VTT, out);
-        break;
-    }
+    else if (format == LX_TRANSCRIPT_TEXT)
+        lx_buffer_printf(out, "%s\n", t->said->text);
+    else
+        write_subtitles(t->said, format == LX_TRANSCRIPT_VTT, out);
 }
 
 const char *lx_transcript_type(lx_transcript_format format)
 {
-    switch (format) {
-    case LX_TRANSCRIPT_TEXT:
-        return "text/plain; charset=utf-8";
-    case LX_TRANSCRIPT_SRT:
-        return "application/x-subrip; charset=utf-8";
-    case LX_TRANSCRIPT_VTT:
-        return "text/vtt; charset=utf-8";
-    case LX_TRANSCRIPT_JSON:
-    case LX_TRANSCRIPT_VERBOSE:
-        break;
-    }
-    return "application/json";
+    static const char *const types[] = {
+        [LX_TRANSCRIPT_JSON] = "application/json",
+        [LX_TRANSCRIPT_VERBOSE] = "application/json",
+        [LX_TRANSCRIPT_TEXT] = "text/plain; charset=utf-8",
+        [LX_TRANSCRIPT_SRT] = "application/x-subrip; charset=utf-8",
+        [LX_TRANSCRIPT_VTT] = "text/vtt; charset=utf-8",
+    };
+    return types[format];
 }
 
 /* --- events --- */
 
 void lx_json_write_transcript_delta(const lx_transcription *said, int32_t i, lx_buffer *out)
 {
-    lx_json_dump(
-        json_pack("{s:s, s:s}", "type", "transcript.text.delta", "delta", said->tokens[i].text),
-        out);
+    lx_json_put(out, "{'type':'transcript.text.delta','delta':%s}", said->tokens[i].text);
 }
 
-/* OpenAI's last event counts no seconds but tokens: those that go in are the sound's rows. */
+/* OpenAI's last event counts tokens in place of seconds; the input tokens are the sound's rows. */
 void lx_json_write_transcript_done(const lx_json_transcript *t, lx_buffer *out)
 {
     int rows = t->rows, n = t->said->n;
-    json_t *usage = json_pack("{s:s, s:i, s:{s:i, s:i}, s:i, s:i}", "type", "tokens",
-                              "input_tokens", rows, "input_token_details", "audio_tokens", rows,
-                              "text_tokens", 0, "output_tokens", n, "total_tokens", rows + n);
-    lx_json_open(json_pack("{s:s, s:s, s:o, s:s, s:s}", "type", "transcript.text.done", "text",
-                           t->said->text, "usage", usage, "model", t->model, "system_fingerprint",
-                           t->fingerprint),
-                 out);
+    lx_json_put(out,
+                "{'type':'transcript.text.done','text':%s,'usage':{'type':'tokens',"
+                "'input_tokens':%d,'input_token_details':{'audio_tokens':%d,'text_tokens':0},"
+                "'output_tokens':%d,'total_tokens':%d},'model':%s,'system_fingerprint':%s",
+                t->said->text, rows, rows, n, rows + n, t->model, t->fingerprint);
     lx_json_write_notes(&t->asked->notes, out);
     lx_buffer_puts(out, "}");
 }
 
-/* --- what they take --- */
+/* --- memory of an answer --- */
 
 /* A word, a segment, an event and a subtitle each have at most TOKEN_TEXT bytes and the token's, a
    byte of which may be escaped. */

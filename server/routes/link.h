@@ -1,7 +1,7 @@
 /*
- * GET /link.png: what a link of the page shows, computed anew and drawn in the size that other
- * sites show with a link. The query is the link's own, so the bytes follow from it and nothing is
- * kept.
+ * GET /link.png: the answer that a link of the page stands for, computed anew and drawn in the size
+ * that other sites show with a link. The query is the link's own, so the bytes follow from it and
+ * nothing is kept.
  */
 #ifndef LINNET_SERVER_ROUTES_LINK_H
 #define LINNET_SERVER_ROUTES_LINK_H

@@ -76,7 +76,7 @@ static lx_status read_drawing(const lx_request *rq, const lx_image_config *c, ui
 /* --- the picture --- */
 
 typedef struct grid {
-    int32_t columns, rows, scale; /* screen pixels a pixel */
+    int32_t columns, rows, scale; /* screen pixels per pixel */
 } grid;
 
 /* The arrangement that shows n pictures largest. */

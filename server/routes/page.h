@@ -1,8 +1,8 @@
 /*
- * The page for browsers without JavaScript: the two forms it posts, and index.html with its places
- * filled in: {{upper}}, {{n}}, ... {{image_n}}, ..., the values of the inputs, and
- * <!--linnet:answers--> and <!--linnet:images-->, the answers or an error; {{card}} and {{title}},
- * what other sites show with a link. Everything that comes from outside is escaped.
+ * The page for browsers without JavaScript: its two forms, and index.html with its places filled
+ * in. {{upper}}, {{n}}, ... {{image_n}}, ... are the values of the inputs. <!--linnet:answers-->
+ * and <!--linnet:images--> are the answers or an error. {{card}} and {{title}} are the preview of a
+ * link on other sites. Everything that comes from outside is escaped.
  */
 #ifndef LINNET_SERVER_ROUTES_PAGE_H
 #define LINNET_SERVER_ROUTES_PAGE_H
@@ -59,7 +59,7 @@ typedef struct lx_page {
     bool grey;               /* the images are */
     int64_t seed;
     const char *site;  /* scheme and host before the picture's path: other sites want it; or NULL */
-    const char *card;  /* path of the picture for other sites; NULL: the same for all links */
+    const char *card;  /* path of the picture for other sites; NULL: the picture of the page */
     const char *title; /* for other sites, NULL: the page's own */
 } lx_page;
 

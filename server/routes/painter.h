@@ -1,8 +1,8 @@
 /*
- * The thread that draws the pictures of links, one after another: a drawing takes tens of
- * milliseconds, which no thread that reads and answers requests has, and a font has one user.
+ * The thread that draws the pictures of links, one after another. A drawing takes tens of
+ * milliseconds, too long for a thread that reads and answers requests, and a font has one user.
  *
- * A route computes what is to be seen, then hands its answer over to a painting.
+ * A route computes the content, then hands its answer over to a painting.
  */
 #ifndef LINNET_SERVER_ROUTES_PAINTER_H
 #define LINNET_SERVER_ROUTES_PAINTER_H
@@ -39,10 +39,10 @@ void lx_painter_free(lx_painter *p);
 bool lx_painter_has_font(const lx_painter *p);
 
 /*
- * Of a deferred answer's `finish`: the painting, which lives until that one is released, becomes
- * the rest of the answer: the picture, the page's own card where the font lacks a character or is
- * damaged, or the error. 429 where LX_PAINTER_MAX_WAITING are waiting. Its release waits for a
- * drawing that is under way.
+ * For `finish` of a deferred answer: the painting, which lives until that answer is released,
+ * becomes the rest of it. The rest is the picture, or the page's own card if the font lacks a
+ * character or is damaged, or an error. 429 where LX_PAINTER_MAX_WAITING are waiting. Its release
+ * waits for a drawing that is under way.
  */
 void lx_painter_take(lx_painter *p, lx_painting *painting, int64_t deadline_ns, lx_response *rs);
 

@@ -1,6 +1,6 @@
 /*
  * Which handler answers which method and path. Unknown paths are 404, known ones with another
- * method 405 with Allow; HEAD works wherever GET does, OPTIONS says what is allowed.
+ * method 405 with Allow; HEAD works wherever GET does, OPTIONS names the allowed methods.
  */
 #ifndef LINNET_SERVER_ROUTES_ROUTES_H
 #define LINNET_SERVER_ROUTES_ROUTES_H

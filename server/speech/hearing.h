@@ -3,8 +3,8 @@
  * those of a transcriber.
  *
  * It keeps a copy of the file until that is read. References: created with one; the transcriber
- * takes one more while the hearing is with it. What it takes is reserved by its maker, and given
- * back with the last reference.
+ * takes one more while the hearing is with it. Its maker reserves its memory, and the last
+ * reference gives it back.
  */
 #ifndef LINNET_SERVER_SPEECH_HEARING_H
 #define LINNET_SERVER_SPEECH_HEARING_H
@@ -43,7 +43,7 @@ typedef struct lx_hearing {
     pthread_mutex_t lock; /* for params.wake */
 } lx_hearing;
 
-/* What one takes beside its file and lx_listener_bytes. */
+/* Bytes of a hearing without its file and lx_listener_bytes. */
 enum { LX_HEARING_BYTES = sizeof(lx_hearing) + 256 };
 
 /* LX_ERR_NO_MEMORY. */

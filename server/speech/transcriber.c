@@ -3,7 +3,8 @@
  *
  * One lock guards the three lists a sound goes through, in this order: to be read, to be encoded,
  * to be written. A thread takes a sound out of a list, works on it without the lock, and puts it
- * into the next; so no other thread knows it meanwhile, and the thread that has it finishes it.
+ * into the next list. So no other thread knows the sound meanwhile, and the thread that has it
+ * finishes it.
  */
 #include "server/speech/transcriber.h"
 
@@ -208,7 +209,7 @@ static void encode_alone(lx_transcriber *t, const pass *p, lx_status *st, lx_err
         st[i] = lx_encoder_run(t->encoder, &p->inputs[i], 1, &errs[i]);
 }
 
-/* A mean in which what was before counts for less every time. */
+/* A mean in which earlier values count less every time. */
 static int64_t mean_of(int64_t mean, int64_t next)
 {
     return mean == 0 ? next : mean + (next - mean) / MEAN_OF;
@@ -329,7 +330,7 @@ lx_status lx_transcriber_new(const lx_model *model, lx_backend *be, int32_t max_
     return LX_OK;
 }
 
-/* What no thread has any more. */
+/* The sounds that no thread has any more. */
 static void drop_all(lx_transcriber *t)
 {
     list *const lists[] = {&t->to_read, &t->to_encode, &t->to_write};

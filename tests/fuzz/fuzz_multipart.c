@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "model/ctc.h"
+#include "server/json/answers.h"
 #include "server/json/forms.h"
-#include "server/json/transcriptions.h"
 #include "tests/fuzz/subject.h"
 
 static void check_parts(const lx_multipart *m, const char *body, size_t n)

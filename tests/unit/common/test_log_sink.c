@@ -17,7 +17,6 @@
 
 #include "common/clock.h"
 #include "common/log.h"
-#include "common/log_sink.h"
 
 enum { THREADS = 4, LINES = 4000, LINE_BYTES = 100, READ_MAX = 8 << 20 };
 

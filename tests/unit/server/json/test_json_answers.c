@@ -21,6 +21,29 @@ static void check_written(lx_buffer *out, const char *expected)
     lx_buffer_fini(out);
 }
 
+static void test_put(void **state)
+{
+    (void)state;
+    const char *volatile none = NULL; /* the compiler warns of a NULL that it sees */
+    lx_buffer out;
+    lx_buffer_init(&out, 4096);
+    lx_json_put(&out, "{'text':%s,'part':%.*s,'none':%s,'int':%d,'long':%jd", "a\"\n月", 2, "xyz",
+                none, -3, (int64_t)1 << 40);
+    lx_json_put(&out, ",'real':%f,'whole':%f,'small':%f,'nan':%f,'yes':%i,'no':%i,'empty':''}", 0.1,
+                2.0, 1e-7, (double)NAN, 1, 0);
+    check_written(&out, "{\"text\":\"a\\\"\\n月\",\"part\":\"xy\",\"none\":null,\"int\":-3,"
+                        "\"long\":1099511627776,\"real\":0.1,\"whole\":2.0,\"small\":1e-7,"
+                        "\"nan\":null,\"yes\":true,\"no\":false,\"empty\":\"\"}");
+    lx_buffer_init(&out, 4096);
+    lx_json_put(&out, "{'text':%s}", "\xff"); /* not UTF-8 */
+    assert_int_equal(out.status, LX_ERR_NO_MEMORY);
+    lx_buffer_fini(&out);
+    lx_buffer_init(&out, 8);
+    lx_json_put(&out, "{'text':%s}", "too long");
+    assert_int_equal(out.status, LX_ERR_TOO_LARGE);
+    lx_buffer_fini(&out);
+}
+
 static void test_chat_answers(void **state)
 {
     (void)state;
@@ -204,6 +227,7 @@ static void test_a_long_answer_takes_its_text_and_little_more(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_put),
         cmocka_unit_test(test_chat_answers),
         cmocka_unit_test(test_write_completion),
         cmocka_unit_test(test_write_chunk_without_usage),

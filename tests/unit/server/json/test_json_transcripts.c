@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "server/json/transcriptions.h"
+#include "server/json/answers.h"
 #include "tests/support/failing.h"
 
 static const char type[] = "multipart/form-data; boundary=B";
