@@ -13,12 +13,14 @@
 #include "model/characters.h"
 #include "model/formats/file.h"
 #include "model/model_files.h"
+#include "model/tasks/choose.h"
 #include "model/tasks/text.h"
 #include "model/utf8.h"
 
 enum { MASK_TEXT, MASK_WORDS, MASK_RHYMES, N_MASKS }; /* and then one for each group of rhymes */
 enum { MAX_CHARACTER = 4 };                           /* bytes */
 enum { MAX_RHYMES = LX_POEM_MAX_LINES / 2 };
+enum { JUDGED = 256 }; /* characters of a poem by which it is chosen */
 
 static const char comma[] = "\xef\xbc\x8c", stop[] = "\xe3\x80\x82"; /* ，。 */
 static const char behind_title[] = "\xe3\x80\x8b";                   /* 》 */
@@ -496,6 +498,34 @@ static lx_status replan(lx_plan *plan, const void *bytes, size_t n, bool flag, b
     return st == LX_OK ? plan_exactly(plan, &request, &own, err) : st;
 }
 
+/* Appends the characters of a token to text[*n], as far as there is room. */
+static void spell_out(const lx_model *model, int32_t id, uint32_t *text, int32_t most, int32_t *n)
+{
+    size_t bytes = 0;
+    const char *token = lx_tokenizer_token(model->tokenizer, id, &bytes);
+    for (size_t at = 0; token != NULL && at < bytes && *n < most;) {
+        int32_t c = lx_utf8_next(token, bytes, &at);
+        if (c >= 0)
+            text[(*n)++] = (uint32_t)c;
+    }
+}
+
+static void choose(const lx_plan *plan, lx_pool_sample *samples, int32_t n, int32_t k,
+                   int32_t *chosen)
+{
+    for (int32_t i = 0; i < n; i++) {
+        uint32_t text[JUDGED];
+        int32_t n_chars = 0;
+        for (int32_t at = 0; at < samples[i].n_tokens; at++)
+            spell_out(plan->model, samples[i].tokens[at], text, JUDGED, &n_chars);
+        samples[i].score += lx_judge_poem(text, n_chars);
+    }
+    lx_choose_diverse(samples, n, k, chosen);
+}
+
+static const lx_task_pool pool = {
+    .n_samples = 16, .temperatures = {2, {0.7f, 0.8f}}, .choose = choose};
+
 const lx_task_ops lx_poem_task = {
     .name = "poem",
     .modality = LX_TEXT,
@@ -515,6 +545,7 @@ const lx_task_ops lx_poem_task = {
     .ends = lx_text_ends,
     .restate = restate,
     .replan = replan,
+    .pool = &pool,
     .score_name = "nats_per_token",
     .score_unit = 1,
     .read_answer = lx_text_read_answer,

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/random.h"
+#include "model/tasks/couplet.h"
 #include "model/tasks/text.h"
 
 /* --- rules of a request about its tokens --- */
@@ -234,6 +236,7 @@ static lx_status make_plans(const lx_api *api, lx_served_model *served,
                                    .score_prompt = scores_prompt(p),
                                    .ignore_end = p->ignore_eos,
                                    .rules = p->rules,
+                                   .either_way = p->pooled,
                                    .normalize = p->normalize,
                                    .own_of = &lx_poem_task,
                                    .own = &p->poem};
@@ -270,6 +273,7 @@ static lx_json_notes all_notes(const lx_completion_params *p, lx_plan *const *pl
     for (int32_t i = 0; i < p->n_prompts; i++) {
         notes.unknown += plans[i]->n_unknown;
         notes.simplified += plans[i]->n_simplified;
+        notes.backward += plans[i]->backward;
     }
     return notes;
 }
@@ -281,7 +285,9 @@ enum {
     CHOICE_TEXT = 320, /* a choice's JSON but for its text */
     NAME_TEXT = 64,    /* the names of an entry of a chat's log-probabilities */
     ID_TEXT = 12,      /* a token's id with its comma */
-    BYTE_TEXT = 4      /* a token's byte as a number */
+    BYTE_TEXT = 4,     /* a token's byte as a number */
+    LINE_TEXT = 64,    /* the names of members about a couplet's line */
+    TONE_TEXT = 4      /* a character's tone */
 };
 
 typedef struct answer_size {
@@ -296,7 +302,14 @@ typedef struct answer_size {
     int64_t repeated_bytes; /* of the request's text, which the answer has in it again */
     bool chat, stream;
     bool response; /* whose stream ends with all of its text once more */
+    bool tones;    /* a couplet's choices and prompts have them */
 } answer_size;
+
+/* Whether the answer tells the tones of its lines. */
+static bool has_tones(const lx_completion_params *p, const lx_plan *plan)
+{
+    return plan->model->task == &lx_couplet_task && !p->chat && !p->stream;
+}
 
 static answer_size size_of(const lx_completion_params *p, const lx_work_params *w,
                            lx_plan *const *plans)
@@ -311,7 +324,8 @@ static answer_size size_of(const lx_completion_params *p, const lx_work_params *
                         .repeated_bytes = (int64_t)p->instructions_bytes,
                         .chat = p->chat,
                         .stream = p->stream,
-                        .response = p->response};
+                        .response = p->response,
+                        .tones = has_tones(p, plans[0])};
     for (int32_t i = 0; i < p->n_prompts; i++) {
         assert(plans[i] != NULL);
         int64_t tokens = lx_work_new_tokens(w, plans[i]) + (p->echo ? plans[i]->n_pieces : 0);
@@ -343,8 +357,9 @@ static int64_t token_text(const answer_size *s)
 static int64_t choice_text(const answer_size *s)
 {
     int64_t ids = s->prompt_ids >= 0 ? s->prompt_ids + s->tokens : 0;
+    int64_t tones = s->tones ? LINE_TEXT + s->tokens * TONE_TEXT : 0;
     return CHOICE_TEXT + s->tokens * (s->token_bytes * LX_COST_ESCAPED + token_text(s)) +
-           ids * ID_TEXT;
+           ids * ID_TEXT + 2 * tones; /* the prompt's, too */
 }
 
 /* All around the choices. */
@@ -447,6 +462,7 @@ static lx_completion *new_completion(const lx_completion_params *p, const lx_wor
     c->usage_always = p->include_usage && p->usage_always;
     c->token_ids = p->return_token_ids;
     c->chat = p->chat;
+    c->pooled = p->pooled;
     c->echo = p->echo;
     c->n = p->n;
     c->n_logprobs = p->n_logprobs;
@@ -488,10 +504,62 @@ static lx_status start(lx_api *api, lx_served_model *served, const lx_completion
     return st;
 }
 
-lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_completion_params *p,
-                              const lx_request *rq, lx_completion **out, int32_t *retry_after_s,
-                              lx_error *err)
+/* --- pools --- */
+
+/* docs/http-api.md describes the rule. */
+
+/* Of a request whose answers are chosen from a pool. */
+static bool draws_pool(const lx_served_model *served, const lx_completion_params *p)
 {
+    const lx_task_ops *task = served->model->task;
+    int32_t longest =
+        task->max_rows(served->model) / 2; /* half of a couplet's rows are its answer */
+    bool whole = task->ends != NULL || p->max_tokens == 0 || p->max_tokens >= longest;
+    return p->rank && p->draws == NULL && task->pool != NULL && whole &&
+           p->n < task->pool->n_samples;
+}
+
+/* Whether so many samples for each prompt fit: the pools of all requests at work fit the slots at
+   once, and the request's key may have them now. */
+static bool pool_fits(const lx_api *api, const lx_served_model *served, const lx_request *rq,
+                      int32_t n_prompts, int64_t tokens, int32_t n_samples)
+{
+    int64_t requests = lx_engine_jobs(served->engine) + n_prompts;
+    lx_key *key = lx_key_of(&rq->client);
+    lx_key_load load = {.n_tokens = tokens * n_samples, .n_samples = n_samples * n_prompts};
+    return n_samples <= api->max_n &&
+           n_samples * requests <= atomic_load(&served->metrics.slots_total) &&
+           (key == NULL || lx_key_has_room(key, &load, lx_now_ns()));
+}
+
+/* Gives the request the samples and temperatures of a pool: the usual number, or half of it until
+   the pool fits, and at least the answers. */
+static void size_pool(const lx_api *api, const lx_served_model *served, lx_plan *const *plans,
+                      const lx_request *rq, lx_completion_params *p)
+{
+    const lx_task_pool *pool = served->model->task->pool;
+    lx_work_params w = work_params(api, plans[0], p);
+    int64_t tokens = 0;
+    for (int32_t i = 0; i < p->n_prompts; i++)
+        tokens += lx_work_new_tokens(&w, plans[i]);
+    int32_t n = pool->n_samples;
+    while (n > p->n && !pool_fits(api, served, rq, p->n_prompts, tokens, n))
+        n /= 2;
+    p->best_of = n > p->n ? n : p->n;
+    p->sampling.temperatures = pool->temperatures;
+    if (p->best_of < pool->n_samples) {
+        p->notes.pool = p->best_of;
+        p->notes.full_pool = pool->n_samples;
+    }
+}
+
+lx_status lx_completion_start(lx_api *api, lx_served_model *served,
+                              const lx_completion_params *asked, const lx_request *rq,
+                              lx_completion **out, int32_t *retry_after_s, lx_error *err)
+{
+    lx_completion_params own = *asked; /* with what it borrows */
+    lx_completion_params *p = &own;
+    own.pooled = draws_pool(served, asked);
     lx_status st = check_request(api, served, p, err);
     if (st != LX_OK) {
         lx_served_count(served, st);
@@ -501,6 +569,8 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_com
     if (plans == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
     st = make_plans(api, served, p, plans, err);
+    if (st == LX_OK && own.pooled)
+        size_pool(api, served, plans, rq, &own);
     if (st == LX_OK)
         st = start(api, served, p, plans, rq, out, retry_after_s, err);
     free_plans(plans, p->n_prompts);
@@ -576,13 +646,33 @@ lx_status lx_completion_finish(lx_completion *c, lx_error *err)
 
 /* --- answers --- */
 
+/* The samples that the task chooses from a pool. */
+static lx_status choose(const lx_completion *c, int32_t i, int32_t *order, lx_error *err)
+{
+    const lx_job *job = c->works[i].job;
+    int32_t n = c->works[i].params->n;
+    lx_pool_sample *samples = calloc((size_t)n, sizeof *samples);
+    if (samples == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
+    for (int32_t k = 0; k < n; k++) {
+        samples[k].n_tokens = lx_job_tokens(job, k, &samples[k].tokens, NULL);
+        samples[k].score = (double)lx_job_mean_logprob(job, k);
+    }
+    lx_job_plan(job)->model->task->pool->choose(lx_job_plan(job), samples, n, c->n, order);
+    free(samples);
+    return LX_OK;
+}
+
 lx_status lx_completion_read_all(lx_completion *c, int32_t i, lx_error *err)
 {
     int32_t *order = calloc((size_t)c->works[i].params->n, sizeof *order);
     if (order == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
-    lx_job_rank(c->works[i].job, order);
     lx_status st = LX_OK;
+    if (c->pooled)
+        st = choose(c, i, order, err);
+    else
+        lx_job_rank(c->works[i].job, order);
     for (int32_t k = 0; st == LX_OK && k < c->n; k++) {
         lx_answer *a = &c->choices[i * c->n + k].answer;
         a->sample = order[k];
@@ -676,4 +766,35 @@ void lx_choice_end(const lx_completion *c, int32_t index, lx_json_choice *json)
     json->finish_reason = lx_completion_finish_reason(c, index / c->n, a);
     json->has_score = true;
     json->mean_logprob = lx_answer_mean_logprob(a);
+}
+
+lx_status lx_completion_lines(const lx_completion *c, lx_json_line **out, lx_error *err)
+{
+    const lx_task_ops *task = lx_job_plan(c->works[0].job)->model->task;
+    *out = NULL;
+    if (task != &lx_couplet_task || c->chat)
+        return LX_OK;
+    *out = calloc((size_t)c->n_prompts, sizeof **out);
+    lx_status st = *out != NULL ? LX_OK : LX_ERR_NO_MEMORY;
+    for (int32_t i = 0; st == LX_OK && i < c->n_prompts; i++) {
+        const lx_plan *plan = lx_job_plan(c->works[i].job);
+        lx_json_line *line = &(*out)[i];
+        line->backward = plan->backward;
+        lx_buffer_init(&line->text, (size_t)plan->n_pieces * (size_t)plan->model->token_bytes);
+        for (int32_t k = 0; k < plan->n_pieces; k++)
+            task->render_prompt(plan, k, &line->text);
+        st = line->text.status;
+    }
+    if (st == LX_OK)
+        return LX_OK;
+    lx_completion_free_lines(c, *out);
+    *out = NULL;
+    return lx_fail(err, st, NULL, "no memory for the answer");
+}
+
+void lx_completion_free_lines(const lx_completion *c, lx_json_line *lines)
+{
+    for (int32_t i = 0; lines != NULL && i < c->n_prompts; i++)
+        lx_buffer_fini(&lines[i].text);
+    free(lines);
 }

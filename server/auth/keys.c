@@ -450,6 +450,17 @@ lx_status lx_key_take(lx_key *key, const lx_key_load *load, int64_t now_ns, int3
     return st;
 }
 
+bool lx_key_has_room(lx_key *key, const lx_key_load *load, int64_t now_ns)
+{
+    const lx_key_limits *limits = &key->keys->limits;
+    (void)pthread_mutex_lock(&key->keys->lock);
+    fill(&key->tokens, (double)limits->tokens, now_ns);
+    bool samples = limits->samples == 0 || key->samples + load->n_samples <= limits->samples;
+    bool tokens = limits->tokens == 0 || key->tokens.left >= (double)load->n_tokens;
+    (void)pthread_mutex_unlock(&key->keys->lock);
+    return samples && tokens;
+}
+
 void lx_key_give_back(lx_key *key, const lx_key_load *load, bool refund)
 {
     (void)pthread_mutex_lock(&key->keys->lock);

@@ -91,6 +91,8 @@ typedef struct lx_key_load {
    then it has not begun. LX_ERR_INVALID when it could never begin. */
 lx_status lx_key_take(lx_key *key, const lx_key_load *load, int64_t now_ns, int32_t *retry_after_s,
                       lx_error *err) LX_MUST_USE;
+/* Whether lx_key_take would take it now. */
+bool lx_key_has_room(lx_key *key, const lx_key_load *load, int64_t now_ns);
 /* It is over: its samples are free. refund: it did nothing, its tokens are free too. */
 void lx_key_give_back(lx_key *key, const lx_key_load *load, bool refund);
 

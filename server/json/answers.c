@@ -3,10 +3,13 @@
 
 #include <string.h>
 
+#include "model/tones.h"
 #include "server/json/fields.h"
 #include "server/json/parts.h"
 
 /* --- completions --- */
+
+enum { MARK_BYTES = 3 }; /* of a tone's mark, for a character of at least one byte */
 
 /* "message", or in a chunk "delta", which tells the role once. */
 static json_t *make_message(const lx_json_choice *c, bool chunk)
@@ -44,6 +47,33 @@ static void write_token_ids(const lx_json_choice *c, lx_buffer *out)
     lx_buffer_puts(out, "]");
 }
 
+/* A text of the tones' marks. */
+static json_t *make_tones(const char *text, size_t bytes)
+{
+    lx_buffer marks;
+    lx_buffer_init(&marks, MARK_BYTES * bytes + 1);
+    lx_buffer_puts(&marks, "");
+    lx_tones_write(text, bytes, &marks);
+    json_t *tones = marks.status == LX_OK ? json_stringn(marks.data, marks.length) : NULL;
+    lx_buffer_fini(&marks);
+    return tones;
+}
+
+static void write_lines(const lx_json_line *lines, int32_t n, lx_buffer *out)
+{
+    json_t *tones = json_array(), *answered = json_array();
+    for (int32_t i = 0; i < n; i++) {
+        tones = lx_json_add(tones, make_tones(lines[i].text.data, lines[i].text.length));
+        answered = lx_json_add(answered, json_string(lines[i].backward ? "upper" : "lower"));
+    }
+    lx_json_members(json_pack("{s:O, s:O}", "prompt_tones",
+                              n == 1 ? json_array_get(tones, 0) : tones, "answered",
+                              n == 1 ? json_array_get(answered, 0) : answered),
+                    out);
+    json_decref(tones);
+    json_decref(answered);
+}
+
 static void write_choice(const lx_json_completion *f, const lx_json_choice *c, lx_buffer *out)
 {
     lx_json_open(
@@ -58,6 +88,8 @@ static void write_choice(const lx_json_completion *f, const lx_json_choice *c, l
         write_token_ids(c, out);
     if (f->token_ids && !f->chat)
         write_prompt_ids(c, out);
+    if (c->tones)
+        lx_json_members(json_pack("{s:o}", "tones", make_tones(c->text, c->text_bytes)), out);
     if (c->has_score)
         lx_json_members(json_pack("{s:o}", "mean_logprob", lx_json_real_or_null(c->mean_logprob)),
                         out);
@@ -96,6 +128,8 @@ void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out)
     if (c->timings != NULL)
         lx_json_write_timings(c->timings, out);
     lx_json_write_notes(c->notes, out);
+    if (c->lines != NULL)
+        write_lines(c->lines, c->n_lines, out);
     if (c->states != NULL)
         lx_buffer_printf(out, ",\"states\":%s", c->states);
     lx_buffer_puts(out, "}");
