@@ -73,7 +73,7 @@ lx_json_timings lx_completion_timings(const lx_completion *c);
 lx_json_completion lx_completion_frame(const lx_completion *c);
 
 /* Of couplets: the prompts as they were read, [n_prompts], freed with lx_completion_free_lines.
-   NULL: none are told. */
+   NULL where the answer has none of them. */
 lx_status lx_completion_lines(const lx_completion *c, lx_json_line **out,
                               lx_error *err) LX_MUST_USE;
 void lx_completion_free_lines(const lx_completion *c, lx_json_line *lines);

@@ -33,7 +33,7 @@ typedef struct lx_json_choice {
     int32_t n_tokens;
     const int32_t *prompt_ids; /* [n_prompt_ids], where the answer tells ids; NULL: none here */
     int32_t n_prompt_ids;
-    bool tones; /* the tones of the text's characters are told (model/tones.h) */
+    bool tones; /* the answer has the tones of the text's characters (model/tones.h) */
 } lx_json_choice;
 
 /* A couplet's prompt as it was read. */
@@ -54,8 +54,9 @@ typedef struct lx_json_completion {
     bool chat, chunk; /* which object: text_completion, chat.completion or chat.completion.chunk */
     const lx_json_notes *notes; /* sent as warnings; NULL: none */
     const char *states;         /* NULL, or JSON of what was kept: lx_json_append_kept */
-    /* Of a couplet: its prompts, whose tones are told. One prompt makes a text, several a list. */
-    const lx_json_line *lines; /* [n_lines]; NULL: none are told */
+    /* [n_lines] a couplet's prompts, whose tones the answer has: one prompt makes a text, several
+       prompts make a list. NULL: there are none. */
+    const lx_json_line *lines;
     int32_t n_lines;
 } lx_json_completion;
 

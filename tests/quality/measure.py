@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Scores a server's answers to the upper lines of upper.tsv; README.md says how.
 
-    python3 tests/quality/measure.py --url http://127.0.0.1:8080 [--plain] [--data train.tsv] [--out FILE]
+    python3 tests/quality/measure.py --url URL [--plain] [--data train.tsv] [--out FILE]
 """
 
 import argparse
@@ -79,7 +79,7 @@ def measure(found: list[dict], known: set[str]) -> dict[str, dict[str, float]]:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--url", default="http://127.0.0.1:8080")
+    parser.add_argument("--url", required=True, help="of the server, without /v1")
     parser.add_argument("--plain", action="store_true", help="ask with rank: false")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--data", type=pathlib.Path, help="upper TAB lower lines of the training data, .xz or not")
