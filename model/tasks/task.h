@@ -46,9 +46,10 @@ typedef struct lx_plan {
     /* input() passes tokens on as ids and constrain() does not look at them, so both may be asked
        with lx_drawn_id in the place of tokens that are not known yet. */
     bool runs_ahead;
-    bool ignores_end; /* see lx_task_request.ignore_end */
-    bool backward;    /* couplets: the prompt is a lower line, and the answer its upper one */
-    void *data;       /* the task's own, one block of malloc, or NULL; lx_plan_free frees it */
+    bool ignores_end;    /* see lx_task_request.ignore_end */
+    bool backward;       /* couplets: the prompt is a lower line, and the answer its upper one */
+    const char *warning; /* static: why the answer may not follow the prompt; NULL: it may */
+    void *data;          /* the task's own, one block of malloc, or NULL; lx_plan_free frees it */
 } lx_plan;
 
 /* What a request asks of a task. */

@@ -274,6 +274,8 @@ static lx_json_notes all_notes(const lx_completion_params *p, lx_plan *const *pl
         notes.unknown += plans[i]->n_unknown;
         notes.simplified += plans[i]->n_simplified;
         notes.backward += plans[i]->backward;
+        if (plans[i]->warning != NULL)
+            notes.prompt = plans[i]->warning;
     }
     return notes;
 }

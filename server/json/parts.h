@@ -59,7 +59,7 @@ typedef struct lx_json_notes {
     int64_t more;            /* fields that change nothing and have no room in the list */
     int64_t unknown;         /* characters of the prompts that were read as <unk> */
     int64_t simplified;      /* and as their simplified forms */
-    const char *prompt;      /* static: why an image's prompt was not followed; NULL: it was */
+    const char *prompt;      /* static: why a prompt may not be followed; NULL: it is */
     int32_t unkept;          /* states that the request wanted and the store did not take */
     int32_t pool, full_pool; /* samples of a pool that is smaller than usual; 0: it is full */
     int32_t backward;        /* prompts that were read as lower lines, and got upper ones */
