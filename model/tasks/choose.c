@@ -24,7 +24,7 @@ static const struct weights {
              .opening = 0.8,
              .shared = 0.8,
              .equal = 1e6,
-             .repeated = 1.5,
+             .repeated = 3,
              .unsimplified = 0.3};
 
 /* Phrases of two to four characters that lines for any occasion are filled up with. */
