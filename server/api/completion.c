@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
 #include "common/random.h"
 #include "model/tasks/couplet.h"
 #include "model/tasks/text.h"
+#include "server/api/pool.h"
 
 /* --- rules of a request about its tokens --- */
 
@@ -506,53 +506,16 @@ static lx_status start(lx_api *api, lx_served_model *served, const lx_completion
     return st;
 }
 
-/* --- pools --- */
-
-/* docs/http-api.md describes the rule. */
-
-/* Of a request whose answers are chosen from a pool. */
-static bool draws_pool(const lx_served_model *served, const lx_completion_params *p)
+/* New tokens of one sample of each prompt. */
+static int64_t sample_tokens(const lx_api *api, lx_plan *const *plans,
+                             const lx_completion_params *p)
 {
-    const lx_task_ops *task = served->model->task;
-    int32_t longest =
-        task->max_rows(served->model) / 2; /* half of a couplet's rows are its answer */
-    bool whole = task->ends != NULL || p->max_tokens == 0 || p->max_tokens >= longest;
-    return p->rank && p->draws == NULL && task->pool != NULL && whole &&
-           p->n < task->pool->n_samples;
-}
-
-/* Whether so many samples for each prompt fit: the pools of all requests at work fit the slots at
-   once, and the request's key may have them now. */
-static bool pool_fits(const lx_api *api, const lx_served_model *served, const lx_request *rq,
-                      int32_t n_prompts, int64_t tokens, int32_t n_samples)
-{
-    int64_t requests = lx_engine_jobs(served->engine) + n_prompts;
-    lx_key *key = lx_key_of(&rq->client);
-    lx_key_load load = {.n_tokens = tokens * n_samples, .n_samples = n_samples * n_prompts};
-    return n_samples <= api->max_n &&
-           n_samples * requests <= atomic_load(&served->metrics.slots_total) &&
-           (key == NULL || lx_key_has_room(key, &load, lx_now_ns()));
-}
-
-/* Gives the request the samples and temperatures of a pool: the usual number, or half of it until
-   the pool fits, and at least the answers. */
-static void size_pool(const lx_api *api, const lx_served_model *served, lx_plan *const *plans,
-                      const lx_request *rq, lx_completion_params *p)
-{
-    const lx_task_pool *pool = served->model->task->pool;
+    assert(p->n_prompts > 0 && plans[0] != NULL); /* all or none were made */
     lx_work_params w = work_params(api, plans[0], p);
     int64_t tokens = 0;
     for (int32_t i = 0; i < p->n_prompts; i++)
         tokens += lx_work_new_tokens(&w, plans[i]);
-    int32_t n = pool->n_samples;
-    while (n > p->n && !pool_fits(api, served, rq, p->n_prompts, tokens, n))
-        n /= 2;
-    p->best_of = n > p->n ? n : p->n;
-    p->sampling.temperatures = pool->temperatures;
-    if (p->best_of < pool->n_samples) {
-        p->notes.pool = p->best_of;
-        p->notes.full_pool = pool->n_samples;
-    }
+    return tokens;
 }
 
 lx_status lx_completion_start(lx_api *api, lx_served_model *served,
@@ -561,7 +524,7 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served,
 {
     lx_completion_params own = *asked; /* with what it borrows */
     lx_completion_params *p = &own;
-    own.pooled = draws_pool(served, asked);
+    own.pooled = lx_pool_is_drawn(served, asked);
     lx_status st = check_request(api, served, p, err);
     if (st != LX_OK) {
         lx_served_count(served, st);
@@ -572,7 +535,7 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served,
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
     st = make_plans(api, served, p, plans, err);
     if (st == LX_OK && own.pooled)
-        size_pool(api, served, plans, rq, &own);
+        lx_pool_set_size(api, served, rq, sample_tokens(api, plans, p), &own);
     if (st == LX_OK)
         st = start(api, served, p, plans, rq, out, retry_after_s, err);
     free_plans(plans, p->n_prompts);
@@ -648,23 +611,6 @@ lx_status lx_completion_finish(lx_completion *c, lx_error *err)
 
 /* --- answers --- */
 
-/* The samples that the task chooses from a pool. */
-static lx_status choose(const lx_completion *c, int32_t i, int32_t *order, lx_error *err)
-{
-    const lx_job *job = c->works[i].job;
-    int32_t n = c->works[i].params->n;
-    lx_pool_sample *samples = calloc((size_t)n, sizeof *samples);
-    if (samples == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
-    for (int32_t k = 0; k < n; k++) {
-        samples[k].n_tokens = lx_job_tokens(job, k, &samples[k].tokens, NULL);
-        samples[k].score = (double)lx_job_mean_logprob(job, k);
-    }
-    lx_job_plan(job)->model->task->pool->choose(lx_job_plan(job), samples, n, c->n, order);
-    free(samples);
-    return LX_OK;
-}
-
 lx_status lx_completion_read_all(lx_completion *c, int32_t i, lx_error *err)
 {
     int32_t *order = calloc((size_t)c->works[i].params->n, sizeof *order);
@@ -672,7 +618,7 @@ lx_status lx_completion_read_all(lx_completion *c, int32_t i, lx_error *err)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
     lx_status st = LX_OK;
     if (c->pooled)
-        st = choose(c, i, order, err);
+        st = lx_pool_choose(c->works[i].job, c->n, order, err);
     else
         lx_job_rank(c->works[i].job, order);
     for (int32_t k = 0; st == LX_OK && k < c->n; k++) {

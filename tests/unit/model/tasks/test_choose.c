@@ -100,8 +100,8 @@ static void test_short_samples(void **state)
     (void)state;
     static const int32_t tokens[] = {7, 8};
     lx_pool_sample samples[] = {{.tokens = tokens, .n_tokens = 2, .score = -1},
-                                      {.tokens = tokens, .n_tokens = 0, .score = -2},
-                                      {.tokens = tokens, .n_tokens = 1, .score = -1.5}};
+                                {.tokens = tokens, .n_tokens = 0, .score = -2},
+                                {.tokens = tokens, .n_tokens = 1, .score = -1.5}};
     int32_t chosen[3];
     lx_choose_diverse(samples, 3, 3, chosen);
     assert_int_equal(chosen[0], 0);
