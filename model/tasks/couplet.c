@@ -18,6 +18,8 @@
 #include "model/characters.h"
 #include "model/config_reader.h"
 #include "model/model_files.h"
+#include "model/tasks/choose.h"
+#include "model/tones.h"
 #include "model/utf8.h"
 
 enum { TOKEN, POSITION, COUNTDOWN, MIRROR, N_INPUTS };
@@ -44,8 +46,8 @@ static void read_config(lx_config_reader *r, lx_config_object s, lx_config *c)
     lx_couplet_own(c)->max_chars = lx_config_int(r, s, "max_chars", 1, MAX_CONFIG_CHARS);
 }
 
-static const char *const specials[] = {"<unk>", "<s>", "<sep>", "<none>"};
-enum { UNK, BOS, SEP, NONE, N_SPECIALS };
+static const char *const specials[] = {"<unk>", "<s>", "<sep>", "<none>", "<back>"};
+enum { UNK, BOS, SEP, NONE, N_SPECIALS, BACK = N_SPECIALS }; /* a model may have no <back> */
 
 static int32_t special(const lx_model *model, int32_t which)
 {
@@ -253,7 +255,17 @@ static void fill_prompt(lx_plan *plan, const line *l)
     put_row(row, special(plan->model, BOS), 0, 0, none);
     for (int32_t i = 0; i < l->n; i++)
         put_row(row += N_INPUTS, l->chars[i].id, i + 1, 0, none);
-    put_row(row + N_INPUTS, special(plan->model, SEP), 1, l->n, l->chars[0].id);
+    put_row(row + N_INPUTS, special(plan->model, plan->backward ? BACK : SEP), 1, l->n,
+            l->chars[0].id);
+}
+
+/* Whether the last character that is no mark has a level tone and no other. */
+static bool ends_level(const line *l)
+{
+    int32_t i = l->n - 1;
+    while (i > 0 && l->chars[i].mark)
+        i--;
+    return lx_tone_of(l->chars[i].codepoint) == LX_TONE_LEVEL;
 }
 
 /* The first row, the line, the row between, and all but the last character of the answer. */
@@ -287,6 +299,7 @@ static lx_status plan_text(lx_plan *plan, const char *text, size_t bytes,
     plan->n_prompt = l->n + 2;
     plan->n_new = plan->n_pieces = l->n;
     plan->runs_ahead = !request->rules;
+    plan->backward = request->either_way && special(model, BACK) >= 0 && ends_level(l);
     fill_prompt(plan, l);
     return LX_OK;
 }
@@ -436,6 +449,27 @@ static lx_status read_answer(const lx_plan *plan, const char *text, size_t bytes
     return LX_OK;
 }
 
+static void choose(const lx_plan *plan, lx_pool_sample *samples, int32_t n, int32_t k,
+                   int32_t *chosen)
+{
+    const line *l = plan->data;
+    for (int32_t i = 0; i < n; i++) {
+        lx_line_pair pair = {.n = l->n < samples[i].n_tokens ? l->n : samples[i].n_tokens};
+        for (int32_t at = 0; at < pair.n; at++) {
+            pair.given[at] = l->chars[at].codepoint;
+            pair.answer[at] = l->chars[at].mark
+                                  ? l->chars[at].codepoint
+                                  : lx_vocab_codepoint(plan->model->vocab, samples[i].tokens[at]);
+        }
+        samples[i].score += lx_judge_line(&pair);
+    }
+    lx_choose_diverse(samples, n, k, chosen);
+}
+
+/* Low temperatures find the likely lines, and the high one makes them differ. */
+static const lx_task_pool pool = {
+    .n_samples = 80, .temperatures = {3, {0.3f, 0.6f, 0.8f}}, .choose = choose};
+
 const lx_task_ops lx_couplet_task = {
     .name = "couplet",
     .modality = LX_TEXT,
@@ -453,6 +487,7 @@ const lx_task_ops lx_couplet_task = {
     .constrain = constrain,
     .restate = restate,
     .replan = replan,
+    .pool = &pool,
     .score_name = "nats_per_character",
     .score_unit = 1,
     .read_answer = read_answer,

@@ -7,6 +7,10 @@
  *   <sep>              position 1, countdown n, mirror u_1           predicts l_1
  *   l_i, i < n         position i + 1, countdown n - i, mirror u_{i+1}   predicts l_{i+1}
  *
+ * A vocabulary with <back> is of a model that answers lower lines, too: <back> in the place of
+ * <sep> asks for the upper line of a lower one. With lx_task_request.either_way a line whose last
+ * character has a level tone is such a lower line, because upper lines end obliquely.
+ *
  * The upper line is normalised first: white space around it is dropped, ASCII , ; : ? ! become
  * their full-width forms. With lx_task_request.normalize white space inside it is dropped, too, but
  * for line breaks, and a traditional character is read as its simplified form, where the vocabulary

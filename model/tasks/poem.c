@@ -13,14 +13,18 @@
 #include "model/characters.h"
 #include "model/formats/file.h"
 #include "model/model_files.h"
+#include "model/tasks/choose.h"
 #include "model/tasks/text.h"
 #include "model/utf8.h"
 
 enum { MASK_TEXT, MASK_WORDS, MASK_RHYMES, N_MASKS }; /* and then one for each group of rhymes */
 enum { MAX_CHARACTER = 4 };                           /* bytes */
 enum { MAX_RHYMES = LX_POEM_MAX_LINES / 2 };
+enum { MOST_TITLE = 64 }; /* characters of a title that are looked at */
+enum { JUDGED = 256 };    /* characters of a poem by which it is chosen */
 
 static const char comma[] = "\xef\xbc\x8c", stop[] = "\xe3\x80\x82"; /* ，。 */
+static const char before_title[] = "\xe3\x80\x8a";                   /* 《 */
 static const char behind_title[] = "\xe3\x80\x8b";                   /* 》 */
 
 static const struct form {
@@ -362,6 +366,52 @@ static lx_status set_length(lx_plan *plan, const poem *p, lx_error *err)
     return LX_OK;
 }
 
+/* --- the title --- */
+
+/* Where the title begins and ends in the prompt: between the last 《 and 》, or all of the prompt.
+ */
+static void find_title(const char *text, size_t bytes, size_t *begin, size_t *end)
+{
+    size_t n = sizeof behind_title - 1;
+    bool ends = false;
+    *begin = 0;
+    *end = bytes;
+    for (size_t at = bytes; at >= n; at--) {
+        const char *mark = text + at - n;
+        if (!ends && memcmp(mark, behind_title, n) == 0) {
+            ends = true;
+            *end = at - n;
+        } else if (ends && memcmp(mark, before_title, n) == 0) {
+            *begin = at;
+            return;
+        }
+    }
+}
+
+/* A warning about a title with characters that no poem has, NULL: there is none. */
+static const char *judge_title(const lx_model *model, const char *text, size_t bytes)
+{
+    size_t at = 0, end = 0;
+    int32_t n_words = 0, n_unread = 0;
+    find_title(text, bytes, &at, &end);
+    for (int32_t i = 0; at < end && i < MOST_TITLE; i++) {
+        size_t from = at;
+        int32_t c = lx_utf8_next(text, end, &at);
+        if (c >= 0 && (lx_char_is_space((uint32_t)c) || lx_char_is_punctuation((uint32_t)c)))
+            continue;
+        bool word =
+            c >= 0 && lx_char_is_han((uint32_t)c) && token_of(model, text + from, at - from) >= 0;
+        n_words += word;
+        n_unread += !word;
+    }
+    if (n_words == 0)
+        return "the title has no Chinese character that the model knows, so the poem is about "
+               "anything: write a Chinese title, as in 唐《静夜思》";
+    return n_unread > 0 ? "the title has characters that the model does not know, so the poem may "
+                          "not follow it: write a Chinese title"
+                        : NULL;
+}
+
 /* --- the plan --- */
 
 static lx_status plan_exactly(lx_plan *plan, const lx_task_request *request,
@@ -370,6 +420,8 @@ static lx_status plan_exactly(lx_plan *plan, const lx_task_request *request,
     lx_status st = lx_text_plan_init(plan, request, err);
     if (st != LX_OK)
         return st;
+    if (request->text != NULL)
+        plan->warning = judge_title(plan->model, request->text, request->text_bytes);
     poem *p = calloc(1, sizeof *p);
     plan->data = p;
     if (p == NULL)
@@ -496,6 +548,34 @@ static lx_status replan(lx_plan *plan, const void *bytes, size_t n, bool flag, b
     return st == LX_OK ? plan_exactly(plan, &request, &own, err) : st;
 }
 
+/* Appends the characters of a token to text[*n], as far as there is room. */
+static void spell_out(const lx_model *model, int32_t id, uint32_t *text, int32_t most, int32_t *n)
+{
+    size_t bytes = 0;
+    const char *token = lx_tokenizer_token(model->tokenizer, id, &bytes);
+    for (size_t at = 0; token != NULL && at < bytes && *n < most;) {
+        int32_t c = lx_utf8_next(token, bytes, &at);
+        if (c >= 0)
+            text[(*n)++] = (uint32_t)c;
+    }
+}
+
+static void choose(const lx_plan *plan, lx_pool_sample *samples, int32_t n, int32_t k,
+                   int32_t *chosen)
+{
+    for (int32_t i = 0; i < n; i++) {
+        uint32_t text[JUDGED];
+        int32_t n_chars = 0;
+        for (int32_t at = 0; at < samples[i].n_tokens; at++)
+            spell_out(plan->model, samples[i].tokens[at], text, JUDGED, &n_chars);
+        samples[i].score += lx_judge_poem(text, n_chars);
+    }
+    lx_choose_diverse(samples, n, k, chosen);
+}
+
+static const lx_task_pool pool = {
+    .n_samples = 16, .temperatures = {2, {0.7f, 0.8f}}, .choose = choose};
+
 const lx_task_ops lx_poem_task = {
     .name = "poem",
     .modality = LX_TEXT,
@@ -515,6 +595,7 @@ const lx_task_ops lx_poem_task = {
     .ends = lx_text_ends,
     .restate = restate,
     .replan = replan,
+    .pool = &pool,
     .score_name = "nats_per_token",
     .score_unit = 1,
     .read_answer = lx_text_read_answer,

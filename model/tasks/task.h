@@ -18,7 +18,12 @@
 #include "model/model.h"
 #include "model/tokenizers/tokenizer.h"
 
-enum { LX_MAX_BANNED = 160, LX_MAX_CARD = 8 };
+enum { LX_MAX_BANNED = 160, LX_MAX_CARD = 8, LX_MAX_TEMPERATURES = 4 };
+
+typedef struct lx_temperatures {
+    int32_t n; /* 0: one temperature for all samples */
+    float at[LX_MAX_TEMPERATURES];
+} lx_temperatures;
 
 typedef struct lx_task_ops lx_task_ops;
 struct lx_config_reader;
@@ -41,8 +46,10 @@ typedef struct lx_plan {
     /* input() passes tokens on as ids and constrain() does not look at them, so both may be asked
        with lx_drawn_id in the place of tokens that are not known yet. */
     bool runs_ahead;
-    bool ignores_end; /* see lx_task_request.ignore_end */
-    void *data;       /* the task's own, one block of malloc, or NULL; lx_plan_free frees it */
+    bool ignores_end;    /* see lx_task_request.ignore_end */
+    bool backward;       /* couplets: the prompt is a lower line, and the answer its upper one */
+    const char *warning; /* static: why the answer may not follow the prompt; NULL: it may */
+    void *data;          /* the task's own, one block of malloc, or NULL; lx_plan_free frees it */
 } lx_plan;
 
 /* What a request asks of a task. */
@@ -55,8 +62,9 @@ typedef struct lx_task_request {
     /* Where the task says `ends`: see lx_plan.n_given, and whether the answer ends with its last
        token or a stop string only. */
     bool score_prompt, ignore_end;
-    bool rules;     /* the answer keeps the task's rules, where it has rules */
-    bool normalize; /* the prompt is read in the task's usual spelling, where it has one */
+    bool rules;      /* the answer keeps the task's rules, where it has rules */
+    bool either_way; /* a prompt that reads like an answer gets its prompt: lx_plan.backward */
+    bool normalize;  /* the prompt is read in the task's usual spelling, where it has one */
     /* Fields that only the task own_of reads, in a struct of that task; NULL: none. */
     const lx_task_ops *own_of;
     const void *own;
@@ -96,6 +104,30 @@ typedef struct lx_constraint {
     int32_t n_banned;
     int32_t banned[LX_MAX_BANNED];
 } lx_constraint;
+
+/* A finished sample of a pool. */
+typedef struct lx_pool_sample {
+    const int32_t *tokens; /* [n_tokens] generated ones */
+    int32_t n_tokens;
+    double score; /* at first the mean log-probability; `choose` adds to it */
+    /* For `choose`, zeros at first: whether the sample is chosen, and how like it is to the likest
+       chosen sample. */
+    bool chosen;
+    double like;
+} lx_pool_sample;
+
+/*
+ * A pool: of one prompt more samples are drawn than are answered, and the task chooses among them.
+ * Sample i is drawn at temperatures[i % n_temperatures].
+ */
+typedef struct lx_task_pool {
+    int32_t n_samples;
+    lx_temperatures temperatures;
+    /* Pure: chosen[k] are the numbers of the k best of n samples, best first, k <= n. Samples that
+       are equal are chosen only where no others are left. */
+    void (*choose)(const lx_plan *plan, lx_pool_sample *samples, int32_t n, int32_t k,
+                   int32_t *chosen);
+} lx_task_pool;
 
 /* A task without plans has NULL in all members after max_rows. */
 struct lx_task_ops {
@@ -151,6 +183,8 @@ struct lx_task_ops {
     /* Makes the plan of such bytes and flag, which is the plan that was restated. */
     lx_status (*replan)(lx_plan *plan, const void *bytes, size_t n, bool flag, bool ignore_end,
                         lx_error *err);
+
+    const lx_task_pool *pool; /* NULL: the samples are answered as they are drawn */
 
     /* Scores: the name of the mean, "nats_per_token", and how many nats its unit has. */
     const char *score_name;

@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "common/random.h"
+#include "model/tasks/couplet.h"
 #include "model/tasks/text.h"
+#include "server/api/pool.h"
 
 /* --- rules of a request about its tokens --- */
 
@@ -234,6 +236,7 @@ static lx_status make_plans(const lx_api *api, lx_served_model *served,
                                    .score_prompt = scores_prompt(p),
                                    .ignore_end = p->ignore_eos,
                                    .rules = p->rules,
+                                   .either_way = p->pooled,
                                    .normalize = p->normalize,
                                    .own_of = &lx_poem_task,
                                    .own = &p->poem};
@@ -270,6 +273,9 @@ static lx_json_notes all_notes(const lx_completion_params *p, lx_plan *const *pl
     for (int32_t i = 0; i < p->n_prompts; i++) {
         notes.unknown += plans[i]->n_unknown;
         notes.simplified += plans[i]->n_simplified;
+        notes.backward += plans[i]->backward;
+        if (plans[i]->warning != NULL)
+            notes.prompt = plans[i]->warning;
     }
     return notes;
 }
@@ -281,7 +287,9 @@ enum {
     CHOICE_TEXT = 320, /* a choice's JSON but for its text */
     NAME_TEXT = 64,    /* the names of an entry of a chat's log-probabilities */
     ID_TEXT = 12,      /* a token's id with its comma */
-    BYTE_TEXT = 4      /* a token's byte as a number */
+    BYTE_TEXT = 4,     /* a token's byte as a number */
+    LINE_TEXT = 64,    /* the names of members about a couplet's line */
+    TONE_TEXT = 4      /* a character's tone */
 };
 
 typedef struct answer_size {
@@ -296,7 +304,14 @@ typedef struct answer_size {
     int64_t repeated_bytes; /* of the request's text, which the answer has in it again */
     bool chat, stream;
     bool response; /* whose stream ends with all of its text once more */
+    bool tones;    /* a couplet's choices and prompts have them */
 } answer_size;
+
+/* Whether the answer tells the tones of its lines. */
+static bool has_tones(const lx_completion_params *p, const lx_plan *plan)
+{
+    return plan->model->task == &lx_couplet_task && !p->chat && !p->stream;
+}
 
 static answer_size size_of(const lx_completion_params *p, const lx_work_params *w,
                            lx_plan *const *plans)
@@ -311,7 +326,8 @@ static answer_size size_of(const lx_completion_params *p, const lx_work_params *
                         .repeated_bytes = (int64_t)p->instructions_bytes,
                         .chat = p->chat,
                         .stream = p->stream,
-                        .response = p->response};
+                        .response = p->response,
+                        .tones = has_tones(p, plans[0])};
     for (int32_t i = 0; i < p->n_prompts; i++) {
         assert(plans[i] != NULL);
         int64_t tokens = lx_work_new_tokens(w, plans[i]) + (p->echo ? plans[i]->n_pieces : 0);
@@ -343,8 +359,9 @@ static int64_t token_text(const answer_size *s)
 static int64_t choice_text(const answer_size *s)
 {
     int64_t ids = s->prompt_ids >= 0 ? s->prompt_ids + s->tokens : 0;
+    int64_t tones = s->tones ? LINE_TEXT + s->tokens * TONE_TEXT : 0;
     return CHOICE_TEXT + s->tokens * (s->token_bytes * LX_COST_ESCAPED + token_text(s)) +
-           ids * ID_TEXT;
+           ids * ID_TEXT + 2 * tones; /* the prompt's, too */
 }
 
 /* All around the choices. */
@@ -447,6 +464,7 @@ static lx_completion *new_completion(const lx_completion_params *p, const lx_wor
     c->usage_always = p->include_usage && p->usage_always;
     c->token_ids = p->return_token_ids;
     c->chat = p->chat;
+    c->pooled = p->pooled;
     c->echo = p->echo;
     c->n = p->n;
     c->n_logprobs = p->n_logprobs;
@@ -488,10 +506,25 @@ static lx_status start(lx_api *api, lx_served_model *served, const lx_completion
     return st;
 }
 
-lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_completion_params *p,
-                              const lx_request *rq, lx_completion **out, int32_t *retry_after_s,
-                              lx_error *err)
+/* New tokens of one sample of each prompt. */
+static int64_t sample_tokens(const lx_api *api, lx_plan *const *plans,
+                             const lx_completion_params *p)
 {
+    assert(p->n_prompts > 0 && plans[0] != NULL); /* all or none were made */
+    lx_work_params w = work_params(api, plans[0], p);
+    int64_t tokens = 0;
+    for (int32_t i = 0; i < p->n_prompts; i++)
+        tokens += lx_work_new_tokens(&w, plans[i]);
+    return tokens;
+}
+
+lx_status lx_completion_start(lx_api *api, lx_served_model *served,
+                              const lx_completion_params *asked, const lx_request *rq,
+                              lx_completion **out, int32_t *retry_after_s, lx_error *err)
+{
+    lx_completion_params own = *asked; /* with what it borrows */
+    lx_completion_params *p = &own;
+    own.pooled = lx_pool_is_drawn(served, asked);
     lx_status st = check_request(api, served, p, err);
     if (st != LX_OK) {
         lx_served_count(served, st);
@@ -501,6 +534,8 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_com
     if (plans == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
     st = make_plans(api, served, p, plans, err);
+    if (st == LX_OK && own.pooled)
+        lx_pool_set_size(api, served, rq, sample_tokens(api, plans, p), &own);
     if (st == LX_OK)
         st = start(api, served, p, plans, rq, out, retry_after_s, err);
     free_plans(plans, p->n_prompts);
@@ -581,8 +616,11 @@ lx_status lx_completion_read_all(lx_completion *c, int32_t i, lx_error *err)
     int32_t *order = calloc((size_t)c->works[i].params->n, sizeof *order);
     if (order == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
-    lx_job_rank(c->works[i].job, order);
     lx_status st = LX_OK;
+    if (c->pooled)
+        st = lx_pool_choose(c->works[i].job, c->n, order, err);
+    else
+        lx_job_rank(c->works[i].job, order);
     for (int32_t k = 0; st == LX_OK && k < c->n; k++) {
         lx_answer *a = &c->choices[i * c->n + k].answer;
         a->sample = order[k];
@@ -676,4 +714,35 @@ void lx_choice_end(const lx_completion *c, int32_t index, lx_json_choice *json)
     json->finish_reason = lx_completion_finish_reason(c, index / c->n, a);
     json->has_score = true;
     json->mean_logprob = lx_answer_mean_logprob(a);
+}
+
+lx_status lx_completion_lines(const lx_completion *c, lx_json_line **out, lx_error *err)
+{
+    const lx_task_ops *task = lx_job_plan(c->works[0].job)->model->task;
+    *out = NULL;
+    if (task != &lx_couplet_task || c->chat)
+        return LX_OK;
+    *out = calloc((size_t)c->n_prompts, sizeof **out);
+    lx_status st = *out != NULL ? LX_OK : LX_ERR_NO_MEMORY;
+    for (int32_t i = 0; st == LX_OK && i < c->n_prompts; i++) {
+        const lx_plan *plan = lx_job_plan(c->works[i].job);
+        lx_json_line *line = &(*out)[i];
+        line->backward = plan->backward;
+        lx_buffer_init(&line->text, (size_t)plan->n_pieces * (size_t)plan->model->token_bytes);
+        for (int32_t k = 0; k < plan->n_pieces; k++)
+            task->render_prompt(plan, k, &line->text);
+        st = line->text.status;
+    }
+    if (st == LX_OK)
+        return LX_OK;
+    lx_completion_free_lines(c, *out);
+    *out = NULL;
+    return lx_fail(err, st, NULL, "no memory for the answer");
+}
+
+void lx_completion_free_lines(const lx_completion *c, lx_json_line *lines)
+{
+    for (int32_t i = 0; lines != NULL && i < c->n_prompts; i++)
+        lx_buffer_fini(&lines[i].text);
+    free(lines);
 }

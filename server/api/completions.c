@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/tasks/couplet.h"
 #include "server/api/chat.h"
 #include "server/api/completion.h"
 #include "server/api/state_flow.h"
@@ -23,6 +24,7 @@ static lx_status read_choices(lx_completion *c, lx_json_choice *json, lx_error *
         lx_answer_take(a, a->n_ready, &json[k]);
         lx_choice_end(c, k, &json[k]);
         lx_choice_add_prompt_ids(c, k, &json[k]);
+        json[k].tones = lx_job_plan(a->work->job)->model->task == &lx_couplet_task && !c->chat;
     }
     return st;
 }
@@ -42,10 +44,17 @@ static lx_status write_choices(lx_completion *c, lx_json_choice *json, lx_buffer
     whole.timings = &timings;
     c->notes.unkept = lx_works_unkept(c->works, c->n_prompts);
     whole.notes = &c->notes;
+    lx_json_line *lines = NULL;
+    st = lx_completion_lines(c, &lines, err);
+    if (st != LX_OK)
+        return st;
+    whole.lines = lines;
+    whole.n_lines = c->n_prompts;
     lx_buffer kept;
     whole.states = lx_completion_states(c, &kept);
     lx_json_write_completion(&whole, out);
     lx_buffer_fini(&kept);
+    lx_completion_free_lines(c, lines);
     return out->status == LX_OK ? LX_OK
                                 : lx_fail(err, out->status, NULL, "the answer does not fit");
 }

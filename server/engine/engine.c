@@ -178,9 +178,14 @@ void lx_engine_drain(lx_engine *e)
     e->draining = true;
 }
 
+int64_t lx_engine_jobs(const lx_engine *e)
+{
+    return atomic_load(&e->n_jobs);
+}
+
 bool lx_engine_idle(lx_engine *e)
 {
-    return atomic_load(&e->n_jobs) == 0;
+    return lx_engine_jobs(e) == 0;
 }
 
 /* Seconds that all jobs of the engine still need. */

@@ -71,6 +71,8 @@ void lx_engine_drain(lx_engine *e);
 /* Suspends every job that allows it, queued and later ones too: the job ends with
    LX_ERR_UNAVAILABLE and, if it had begun, its state (lx_job_suspended). */
 void lx_engine_suspend(lx_engine *e);
+/* Jobs that are queued or running. */
+int64_t lx_engine_jobs(const lx_engine *e);
 /* True when no job is queued or running. */
 bool lx_engine_idle(lx_engine *e);
 /* Ends the thread and frees the engine. Its jobs end with LX_ERR_UNAVAILABLE. NULL is allowed. */

@@ -34,13 +34,19 @@ int32_t lx_slot_rows(const lx_slot *s, const lx_run *r)
     return s->step > 0 ? r->plan->n_prompt + s->step - 1 : s->prompt_row;
 }
 
+static float temperature_of(const lx_sampling_params *p, int32_t sample)
+{
+    const lx_temperatures *t = &p->temperatures;
+    return t->n > 0 ? t->at[sample % t->n] : (float)p->temperature;
+}
+
 lx_sampling lx_slot_sampling(const lx_slot *s, const lx_run *r, int32_t step)
 {
     return (lx_sampling){
         .seed = (uint64_t)r->params->sampling.seed,
         .sample = r->params->start.first_sample + (uint32_t)s->sample,
         .step = (uint32_t)(step > r->plan->n_given ? step - r->plan->n_given : 0),
-        .temperature = (float)r->params->sampling.temperature,
+        .temperature = temperature_of(&r->params->sampling, s->sample),
         .top_p = (float)r->params->sampling.top_p,
         .min_p = (float)r->params->sampling.min_p,
         .typical_p = (float)r->params->sampling.typical_p,

@@ -5,11 +5,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "model/tasks/task.h"
+
 /* Seeds stay below 2^53, so that a client that reads numbers as doubles gets them exactly. */
 #define LX_MAX_SEED ((INT64_C(1) << 53) - 1)
 
 typedef struct lx_sampling_params {
     double temperature;
+    lx_temperatures
+        temperatures; /* of the samples of a pool, in turns, in the place of temperature */
     double top_p;
     /* On tokens of the answer (server/engine/penalties.h); 0: none. A run with a penalty waits for
        every token before it draws the next. */

@@ -3,7 +3,11 @@
 
 #include <jansson.h>
 
+#include "model/tones.h"
+
 /* --- completions --- */
+
+enum { MARK_BYTES = 3 }; /* of a tone's mark, for a character of at least one byte */
 
 /* A chat's "message", or in a chunk "delta", which names the role once. */
 static void write_text(const lx_json_completion *f, const lx_json_choice *c, lx_buffer *out)
@@ -40,6 +44,35 @@ static void write_token_ids(const lx_json_choice *c, lx_buffer *out)
     lx_buffer_puts(out, "]");
 }
 
+/* A text of the tones' marks. */
+static void put_tones(const char *text, size_t bytes, lx_buffer *out)
+{
+    lx_buffer marks;
+    lx_buffer_init(&marks, MARK_BYTES * bytes + 1);
+    lx_buffer_puts(&marks, "");
+    lx_tones_write(text, bytes, &marks);
+    if (marks.status == LX_OK)
+        lx_json_put(out, "%.*s", (int)marks.length, marks.data);
+    else
+        out->status = marks.status;
+    lx_buffer_fini(&marks);
+}
+
+static void write_lines(const lx_json_line *lines, int32_t n, lx_buffer *out)
+{
+    lx_json_put(out, ",'prompt_tones':");
+    for (int32_t i = 0; i < n; i++) {
+        lx_buffer_puts(out, n == 1 ? "" : i == 0 ? "[" : ",");
+        put_tones(lines[i].text.data, lines[i].text.length, out);
+    }
+    lx_json_put(out, n == 1 ? ",'answered':" : "],'answered':");
+    for (int32_t i = 0; i < n; i++) {
+        lx_buffer_puts(out, n == 1 ? "" : i == 0 ? "[" : ",");
+        lx_json_put(out, "%s", lines[i].backward ? "upper" : "lower");
+    }
+    lx_buffer_puts(out, n == 1 ? "" : "]");
+}
+
 static void write_choice(const lx_json_completion *f, const lx_json_choice *c, lx_buffer *out)
 {
     lx_json_put(out, "{'index':%d", c->index);
@@ -51,6 +84,10 @@ static void write_choice(const lx_json_completion *f, const lx_json_choice *c, l
         write_token_ids(c, out);
     if (f->token_ids && !f->chat)
         write_prompt_ids(c, out);
+    if (c->tones) {
+        lx_json_put(out, ",'tones':");
+        put_tones(c->text, c->text_bytes, out);
+    }
     if (c->has_score)
         lx_json_put(out, ",'mean_logprob':%f", c->mean_logprob);
     lx_buffer_puts(out, "}");
@@ -88,6 +125,8 @@ void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out)
     if (c->timings != NULL)
         lx_json_write_timings(c->timings, out);
     lx_json_write_notes(c->notes, out);
+    if (c->lines != NULL)
+        write_lines(c->lines, c->n_lines, out);
     if (c->states != NULL)
         lx_buffer_printf(out, ",\"states\":%s", c->states);
     lx_buffer_puts(out, "}");

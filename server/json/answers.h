@@ -34,7 +34,14 @@ typedef struct lx_json_choice {
     int32_t n_tokens;
     const int32_t *prompt_ids; /* [n_prompt_ids], where the answer tells ids; NULL: none here */
     int32_t n_prompt_ids;
+    bool tones; /* the answer has the tones of the text's characters (model/tones.h) */
 } lx_json_choice;
+
+/* A couplet's prompt as it was read. */
+typedef struct lx_json_line {
+    lx_buffer text;
+    bool backward; /* it is a lower line, and the answer an upper one */
+} lx_json_line;
 
 typedef struct lx_json_completion {
     const char *id, *model, *fingerprint;
@@ -48,6 +55,10 @@ typedef struct lx_json_completion {
     bool chat, chunk; /* which object: text_completion, chat.completion or chat.completion.chunk */
     const lx_json_notes *notes; /* sent as warnings; NULL: none */
     const char *states;         /* a JSON list of kept states (lx_json_append_kept); NULL: none */
+    /* [n_lines] a couplet's prompts, whose tones the answer has: one prompt makes a text, several
+       prompts make a list. NULL: there are none. */
+    const lx_json_line *lines;
+    int32_t n_lines;
 } lx_json_completion;
 
 void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out);

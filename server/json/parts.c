@@ -114,6 +114,16 @@ void lx_json_write_notes(const lx_json_notes *notes, lx_buffer *out)
              notes->unkept);
     if (notes->prompt != NULL)
         warn(&n, "prompt", out, "%s", notes->prompt);
+    if (notes->backward > 0)
+        warn(&n, "prompt", out,
+             "lines that end with a level tone, as lower lines do, and got upper lines: %d; rank: "
+             "false asks for lower lines",
+             notes->backward);
+    if (notes->pool > 0)
+        warn(&n, "rank", out,
+             "the answers were chosen from %d samples per prompt, not from %d: the server or the "
+             "key is busy",
+             notes->pool, notes->full_pool);
     lx_buffer_puts(out, "]");
 }
 

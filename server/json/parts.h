@@ -56,11 +56,13 @@ typedef struct lx_json_noted {
 typedef struct lx_json_notes {
     lx_json_noted fields[LX_MAX_NOTED]; /* [n_fields] */
     int32_t n_fields;
-    int64_t more;       /* fields that change nothing and have no room in the list */
-    int64_t unknown;    /* characters of the prompts that were read as <unk> */
-    int64_t simplified; /* and as their simplified forms */
-    const char *prompt; /* static: why an image's prompt was not followed; NULL: it was */
-    int32_t unkept;     /* states that the request wanted and the store did not take */
+    int64_t more;            /* fields that change nothing and have no room in the list */
+    int64_t unknown;         /* characters of the prompts that were read as <unk> */
+    int64_t simplified;      /* and as their simplified forms */
+    const char *prompt;      /* static: why a prompt may not be followed; NULL: it is */
+    int32_t unkept;          /* states that the request wanted and the store did not take */
+    int32_t pool, full_pool; /* samples of a pool that is smaller than usual; 0: it is full */
+    int32_t backward;        /* prompts that were read as lower lines, and got upper ones */
 } lx_json_notes;
 
 /* Notes that the field changes nothing; see lx_json_noted. */
@@ -69,7 +71,7 @@ void lx_json_note(lx_json_notes *notes, const char *name, const char *why, const
 static inline int32_t lx_json_count_notes(const lx_json_notes *n)
 {
     return n->n_fields + (n->more > 0) + (n->unknown > 0) + (n->simplified > 0) +
-           (n->prompt != NULL) + (n->unkept > 0);
+           (n->prompt != NULL) + (n->unkept > 0) + (n->pool > 0) + (n->backward > 0);
 }
 
 /* ,"warnings":[...] as a member of the object that is open, if there are any. NULL: none. */

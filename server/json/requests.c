@@ -62,6 +62,8 @@ void lx_completion_params_init(lx_completion_params *p)
                                 .max_tokens_field = "max_tokens",
                                 .min_tokens_field = "min_tokens",
                                 .sampling = {.temperature = 0.8, .top_p = 1},
+                                .rank = true,
+                                .draws = "the route",
                                 .rules = true,
                                 .normalize = true,
                                 .begins_answer = true,
@@ -121,6 +123,43 @@ static lx_status check_state(const json_t *root, lx_completion_params *p, lx_err
     p->n_prompts = p->prompts != NULL;
     return p->prompts != NULL ? LX_OK
                               : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the prompt");
+}
+
+/* A request with one of these fields has its samples drawn as it says, and no pool. */
+static lx_status check_draws(const json_t *root, lx_completion_params *p, lx_error *err)
+{
+    static const char *const fields[] = {"stream",
+                                         "best_of",
+                                         "temperature",
+                                         "top_p",
+                                         "top_k",
+                                         "min_p",
+                                         "typical_p",
+                                         "frequency_penalty",
+                                         "presence_penalty",
+                                         "repetition_penalty",
+                                         "logit_bias",
+                                         "allowed_token_ids",
+                                         "min_tokens",
+                                         "min_new_tokens",
+                                         "ignore_eos",
+                                         "stop",
+                                         "echo",
+                                         "state",
+                                         "return_state",
+                                         "park",
+                                         "suspend"};
+    p->draws = NULL;
+    for (size_t i = 0; p->draws == NULL && i < sizeof fields / sizeof *fields; i++) {
+        const json_t *value = lx_json_field(root, fields[i]);
+        if (value != NULL && !json_is_false(value))
+            p->draws = fields[i];
+    }
+    if (p->draws != NULL && json_is_true(lx_json_field(root, "rank")))
+        return lx_fail(err, LX_ERR_INVALID, "rank",
+                       "rank is true, but %s says how the answers are drawn: leave one of them out",
+                       p->draws);
+    return LX_OK;
 }
 
 static lx_status check_completion(const json_t *root, lx_completion_params *p, lx_error *err)
@@ -184,6 +223,8 @@ lx_status lx_json_read_completion(const char *body, size_t bytes, int32_t max_n,
     lx_status st = read_text_request(body, bytes, max_n, p, &r, err);
     if (st == LX_OK)
         st = check_completion(r.root, p, err);
+    if (st == LX_OK)
+        st = check_draws(r.root, p, err);
     end_reading(&r);
     return st;
 }

@@ -74,6 +74,10 @@ typedef struct lx_completion_params {
     lx_sampling_params sampling;
     lx_json_notes notes; /* of the body */
     bool stream, include_usage, rules, normalize;
+    bool pooled;           /* it has a pool's samples and temperatures: by lx_completion_start */
+    bool rank;             /* the answers are chosen from a pool, where the task has one */
+    const char *draws;     /* static: the first field that says how the samples are drawn; NULL:
+                              none does, so that a pool may be drawn */
     bool usage_always;     /* a stream's every event tells the usage so far */
     bool return_token_ids; /* the answer has the ids of the prompt's and its own tokens */
     bool chat;             /* read from messages, answered as chat.completion */
@@ -95,7 +99,8 @@ typedef struct lx_completion_params {
     int64_t timeout_ms;                /* 0: the server's */
 } lx_completion_params;
 
-/* Every default: no prompt, n 1, temperature 0.8, top_p 1, top_k 0, rules and normalize on. */
+/* Every default: no prompt, n 1, temperature 0.8, top_p 1, top_k 0, rank, rules and normalize on.
+ */
 void lx_completion_params_init(lx_completion_params *p);
 void lx_completion_params_fini(lx_completion_params *p);
 

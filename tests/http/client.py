@@ -190,8 +190,9 @@ def call(port, method, path, body=None, headers=None, timeout=PATIENCE, source=N
 
 
 def complete(port, **fields):
-    """POST /v1/completions, of the model under test unless `model` says otherwise."""
-    return call(port, "POST", "/v1/completions", {"model": MODEL, **fields})
+    """POST /v1/completions, of the model under test unless `model` says otherwise. Pools, which test_pools.py tests, are off, so that
+    an answer is what a stream tells."""
+    return call(port, "POST", "/v1/completions", {"model": MODEL, "rank": False, **fields})
 
 
 def complete_ok(port, **fields):
@@ -315,7 +316,7 @@ class Connection:
         return await asyncio.wait_for(self.read_reply(), PATIENCE)
 
     async def complete(self, **fields):
-        return await self.request("POST", "/v1/completions", {"model": MODEL, **fields})
+        return await self.request("POST", "/v1/completions", {"model": MODEL, "rank": False, **fields})
 
     async def events(self, **fields):
         """Streams a completion: yields each JSON event as it comes, ends after [DONE]."""

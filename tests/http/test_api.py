@@ -105,7 +105,7 @@ def test_more_max_tokens_than_needed_changes_nothing(port):
 
 
 def test_escaped_and_plain_json_mean_the_same(port):
-    body = json.dumps({"model": MODEL, "prompt": UPPER, "seed": 2}, ensure_ascii=True).encode()
+    body = json.dumps({"model": MODEL, "prompt": UPPER, "seed": 2, "rank": False}, ensure_ascii=True).encode()
     headers = {"Content-Type": "application/json"}
     escaped = call(port, "POST", "/v1/completions", body, headers)
     assert escaped.json()["choices"] == complete_ok(port, prompt=UPPER, seed=2)["choices"]
@@ -172,7 +172,7 @@ def test_cut_stream_says_length(port):
 
 
 def test_keep_alive_serves_streams_and_answers_in_turn(port):
-    fields = {"model": MODEL, "prompt": UPPER, "seed": 1}
+    fields = {"model": MODEL, "prompt": UPPER, "seed": 1, "rank": False}
     plain = client.encode_request("POST", "/v1/completions", fields, port=port)
     stream = client.encode_request("POST", "/v1/completions", {**fields, "stream": True}, port=port)
     with client.connect(port) as sock:

@@ -323,3 +323,17 @@ def test_the_command_line_writes_them_too(models, port):
     for more, words in ((["--form", "9x9"], "form must be one of"), (["--acrostic", "春"], "acrostic must have 4")):
         refused = run("generate", *flags, *more, PROMPT)
         assert refused.returncode != 0 and words in refused.stderr
+
+
+TITLES = [("春望", None), ("春望，其二", None), ("spring", "no Chinese"), ("", "no Chinese"), ("\U0001f600", "no Chinese"),
+          ("春 spring", "does not know")]
+
+
+@pytest.mark.parametrize("rank", [True, False])
+@pytest.mark.parametrize("title, word", TITLES)
+def test_a_title_that_cannot_be_read_is_a_warning(server, title, word, rank):
+    body = {"model": "shipped", "prompt": f"唐《{title}》", "form": "5x4", "seed": 1, "rank": rank}
+    reply = call(server.port, "POST", "/v1/completions", body)
+    assert reply.status == 200, reply.text
+    told = [w["message"] for w in reply.json().get("warnings", []) if w["param"] == "prompt"]
+    assert len(told) == (word is not None) and all(word in message for message in told), told

@@ -454,6 +454,19 @@ static void assert_unfit(lx_model *broken, const char *says)
         fail_msg("\"%s\" does not say \"%s\"", err.text, says);
 }
 
+/* The tiny vocabulary has no <back>, so a line that ends with a level tone gets a lower line. */
+static void answers_forward_without_a_mark(void **state)
+{
+    (void)state;
+    const char *line = "春风";
+    lx_task_request request = {.text = line, .text_bytes = strlen(line), .either_way = true};
+    lx_plan *plan = NULL;
+    assert_int_equal(lx_plan_new(&model, &request, &plan, NULL), LX_OK);
+    assert_false(plan->backward);
+    assert_int_equal(plan->prompt_ids[(plan->n_prompt - 1) * N_INPUTS], special_of("<sep>"));
+    lx_plan_free(plan);
+}
+
 static void refuses_models_that_do_not_fit(void **state)
 {
     (void)state;
@@ -499,6 +512,7 @@ int main(void)
         cmocka_unit_test(answers_to_random_lines_keep_every_rule),
         cmocka_unit_test(without_rules_anything_but_structure_may_come),
         cmocka_unit_test(marks_are_written_as_the_upper_line_has_them),
+        cmocka_unit_test(answers_forward_without_a_mark),
         cmocka_unit_test(refuses_models_that_do_not_fit),
     };
     return cmocka_run_group_tests_name("couplet", tests, make_model, free_model);

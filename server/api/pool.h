@@ -1,0 +1,23 @@
+/*
+ * Pools: a request for couplets or poems that does not say how its samples are drawn gets more
+ * samples than answers, and the task chooses among them (lx_task_pool). docs/http-api.md describes
+ * the rules. Thread: any.
+ */
+#ifndef LINNET_SERVER_API_POOL_H
+#define LINNET_SERVER_API_POOL_H
+
+#include "server/api/generation.h"
+
+/* Whether the request's answers are chosen from a pool. */
+bool lx_pool_is_drawn(const lx_served_model *served, const lx_completion_params *p);
+
+/* Gives the request the samples and temperatures of a pool: the usual number, or half of it until
+   the pool fits, and at least the answers. A smaller pool is noted. `tokens`: new tokens of one
+   sample of each prompt. */
+void lx_pool_set_size(const lx_api *api, const lx_served_model *served, const lx_request *rq,
+                      int64_t tokens, lx_completion_params *p);
+
+/* Of a finished job with a pool: the numbers of the k best samples, best first. */
+lx_status lx_pool_choose(const lx_job *job, int32_t k, int32_t *chosen, lx_error *err) LX_MUST_USE;
+
+#endif

@@ -1,0 +1,49 @@
+"""The shipped couplet model on upper.tsv: its pools keep the limits, and are better than plain samples."""
+
+import os
+import pathlib
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "http")]
+
+import measure
+from server import Server
+
+DATA = os.environ.get("LINNET_DATA")
+# Least and most of all 200 lines; tests/quality/README.md says what the scores mean.
+LIMITS = {"likely": (-1.35, 0), "tone": (0.97, 1), "distinct": (0.99, 1), "openings": (4.4, 5), "stock": (0, 0.1)}
+
+
+@pytest.fixture(scope="module")
+def scores():
+    known = measure.read_known(pathlib.Path(DATA) / "couplet" / "train.tsv.xz") if DATA else set()
+    with Server() as server:
+        url = f"http://127.0.0.1:{server.port}"
+        yield [measure.measure(measure.collect(url, plain, seed=1), known)["all"] for plain in (False, True)]
+
+
+def test_lines_are_of_all_kinds():
+    kinds = [kind for kind, _ in measure.read_lines()]
+    assert len(kinds) == len({line for _, line in measure.read_lines()}) == 200
+    assert all(kinds.count(kind) >= 20 for kind in set(kinds)) and len(set(kinds)) == 7
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits(scores, name):
+    least, most = LIMITS[name]
+    assert least <= scores[0][name] <= most, scores
+
+
+def test_pools_are_better(scores):
+    pooled, plain = scores
+    for name in ("likely", "tone", "openings"):
+        assert pooled[name] > plain[name], scores
+
+
+def test_few_first_answers_are_lines_of_the_data(scores):
+    if not DATA:
+        pytest.skip("LINNET_DATA names no folder with couplet/train.tsv.xz")
+    assert scores[0]["known"] <= 0.15
