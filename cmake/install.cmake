@@ -7,7 +7,7 @@ foreach(model couplet mnist poem digits-spoken)
     FILES_MATCHING PATTERN config.json PATTERN model.safetensors PATTERN vocab.txt PATTERN tokenizer.json PATTERN rhymes.txt
       PATTERN generation_config.json PATTERN README.md)
 endforeach()
-install(FILES LICENSE LICENSE.Apache-2.0 CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE LICENSE.Apache-2.0 LICENSE.Unicode CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 install(DIRECTORY ${CMAKE_BINARY_DIR}/manual/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} FILES_MATCHING PATTERN "*.1")
 install(FILES ${CMAKE_BINARY_DIR}/manual/linnet.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME linnet)

@@ -7,7 +7,7 @@ file(WRITE ${docs}/changelog "linnet (${CPACK_PACKAGE_VERSION}) stable; urgency=
 
  -- ${CPACK_PACKAGE_CONTACT}  ${date}
 ")
-file(REMOVE ${docs}/LICENSE ${docs}/LICENSE.Apache-2.0) # the text is in copyright
+file(REMOVE ${docs}/LICENSE ${docs}/LICENSE.Apache-2.0 ${docs}/LICENSE.Unicode) # the text is in copyright
 file(GLOB pages ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/share/man/man1/*.1)
 execute_process(COMMAND gzip -9n ${docs}/changelog ${docs}/CHANGELOG.md ${pages} COMMAND_ERROR_IS_FATAL ANY)
 if(DEFINED ENV{SOURCE_DATE_EPOCH})

@@ -57,7 +57,7 @@ def test_all_is_installed(installed):
     commands = re.findall(r"^  ([a-z]+) ", run("--help").stdout, re.MULTILINE)
     plugin = {"lib/libkernels_cuda.so"} if (LINNET.parent / "libkernels_cuda.so").exists() else set()
     assert files == {
-        "bin/linnet", *models_of_the_tree(), *(f"share/doc/linnet/{name}" for name in ("LICENSE", "LICENSE.Apache-2.0", "CHANGELOG.md")),
+        "bin/linnet", *models_of_the_tree(), *(f"share/doc/linnet/{name}" for name in ("LICENSE", "LICENSE.Apache-2.0", "LICENSE.Unicode", "CHANGELOG.md")),
         "share/man/man1/linnet.1", *(f"share/man/man1/linnet-{command}.1" for command in commands),
         "share/bash-completion/completions/linnet", "share/zsh/site-functions/_linnet", *plugin}
 
