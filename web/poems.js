@@ -5,7 +5,7 @@
  * The URL's hash has the fields of a poem with its seed, so a link is that very poem.
  */
 import {
-  $, ApiError, bytesText, drawSeed, explain, findModel, hashFields, makeCopyButton, page, requestRender, say, setText,
+  $, ApiError, bytesText, checkNumbers, drawSeed, explain, findModel, hashFields, makeCopyButton, page, requestRender, say, setText,
   stream,
 } from './common.js';
 import { poemCanvas, saveCanvas } from './share.js';
@@ -109,6 +109,7 @@ async function write(signal) {
   const model = await findModel('poem');
   if (!model) throw new ApiError(404, { message: words().none });
   Object.assign(state, { bytes: model.meta.state_bytes, rhymes: model.meta.rhymes });
+  checkNumbers($('poem-temperature'), $('poem-seed'));
   const request = readForm();
   const answer = { request, text: request.begin, started: performance.now(), first: null, ended: false };
   for await (const event of stream('/v1/completions', bodyOf(request, model.id), signal)) {

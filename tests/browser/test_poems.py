@@ -109,7 +109,7 @@ def test_without_a_form_there_is_no_acrostic(open_page):
     ("zh-CN", "#poem-acrostic", "春夏秋龘", "藏头要 4 个模型认得的汉字"),
     ("en-US", "#poem-begin", "春江，", "The beginning breaks the form"),
     ("zh-CN", "#poem-begin", "春江，", "起句不合格式"),
-    ("zh-CN", "#poem-temperature", "11", "温度要在 0 到 10 之间"),
+    ("zh-CN", "#poem-temperature", "11", "温度要在 0 到 2 之间"),
 ])
 def test_what_cannot_be_kept_is_explained(open_page, locale, field, value, words):
     page = open_page("#poems", allow="status of 400", locale=locale, **VIEW)
