@@ -31,6 +31,7 @@ const LOAD = {
 const loaded = {}; // the tabs that have been opened
 let away = false; // a tab's script could not be loaded, because the server is away
 const stateBytes = {}; // of a request, for each tab's model
+let isKnown = false; // which models are served
 let claimHolds = true; // that memory keeps one size: of a model that is served, or none is known yet
 const TASKS = { couplet: 'couplets', image: 'images', poem: 'poems', speech: 'speech' };
 const served = { couplets: true, images: true, how: true }; // until the server says otherwise
@@ -129,6 +130,7 @@ async function findServed() {
   served.race = racersOf(models).length > 0;
   stateBytes.first = Object.values(stateBytes)[0] ?? models.find(keepsOneSize)?.meta.state_bytes;
   claimHolds = stateBytes.first !== undefined;
+  isKnown = true;
   if (location.hash === '' && served.couplets === false) followHash();
   requestRender();
 }
@@ -160,7 +162,8 @@ function render() {
   document.title = `Linnet · ${$(`${page.tab}-tab`).querySelector(`.${page.lang}`).textContent}`;
   renderLanguage();
   renderTabs();
-  document.querySelector('.claim p').hidden = !claimHolds;
+  const isModels = Object.values(TASKS).includes(page.tab);
+  document.querySelector('.claim p').hidden = !claimHolds || (isKnown && isModels && !stateBytes[page.tab]);
   for (const span of document.querySelectorAll('.state-size')) {
     const bytes = stateBytes[page.tab] ?? stateBytes.first;
     const size = bytes ? bytesText(bytes) : '';
