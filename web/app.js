@@ -85,7 +85,7 @@ function followHash() {
   const first = ['couplets', 'images', 'poems', 'speech'].find((tab) => served[tab]) ?? 'couplets';
   const named = /^#(\w+)(&|$)/.exec(location.hash)?.[1];
   const name = location.hash === '' ? first : Object.hasOwn(LOAD, named) ? named : 'couplets';
-  const isShown = loaded[name]?.hash() === location.hash; // Back to a tab that still has what the address asks for
+  const isShown = loaded[name]?.hash() === location.hash; // Back to a tab that still shows this address
   show(name);
   withTab(name, (tab) => { if (isShown || !tab.follow()) tab.visit(); });
 }

@@ -176,7 +176,7 @@ export function checkNumbers(...inputs) {
   throw new ApiError(400, { param: bad.name || bad.id.split('-').pop(), message: `write a number from ${bad.min} to ${bad.max}` });
 }
 
-/* Shows the address of what is shown; an entry of the history of its own where Back shall return to the one before. */
+/* Puts the hash into the address bar. A new entry of the history lets Back return to the page before. */
 export function writeAddress(hash, isEntry = false) {
   if (hash === location.hash) return;
   if (isEntry) history.pushState(null, '', hash);
@@ -229,7 +229,7 @@ export function say(text) {
 }
 
 /* The page's address as a link, with the hash as a query, so that the server can describe the link to other sites.
-   `hashOf` is the way back; '' for what is no such query. */
+   `hashOf` is the way back, and '' for any other query. */
 export function linkOf(hash) {
   const [name, ...rest] = hash.slice(1).split('&');
   if (!name) return `${location.origin}/`;

@@ -22,8 +22,6 @@ const BRUSH_MS = 110;
 const PLACEHOLDER = '海上明月';
 const FIELDS = ['n', 'temperature', 'banner'];
 const MOST = 40;    // characters on the paper; the server refuses longer lines anyway
-const POOL = 5;     // lines that the server chooses from a pool of its own; any other number is sampled
-const TEMPERATURE = 0.8; // of a number of lines that is not POOL
 const TONES = { 平: 'level', 仄: 'oblique', 中: 'both' };
 
 const WORDS = {
@@ -90,18 +88,14 @@ async function loadModel() {
 /* The marks of a line, one per character; none from a server that has none. */
 const tonesOf = (marks) => Array.from(marks ?? '', (mark) => TONES[mark] ?? '');
 
-const ascending = (of) => (i, j) => of(i) - of(j);
-
-/* request has the sent fields; order lists the samples as the list shows them, the same line only once; chosen is the sample
-   on the paper; isUpper: the given line was a lower one, and upper lines answer it. */
+/* `request` has the sent fields. `order` lists the samples in the server's order, each line once. `chosen` is the sample
+   on the paper. `isUpper`: the given line was a lower one, and upper lines answer it. */
 function newAnswer(request, reply, took) {
   const samples = [];
-  for (const { index, text, mean_logprob: score, rank, tones } of reply.choices) {
-    samples[index] = { text, score: score ?? null, rank, tones: tonesOf(tones) };
+  for (const { index, text, mean_logprob: score, tones } of reply.choices) {
+    samples[index] = { text, score: score ?? null, tones: tonesOf(tones) };
   }
   const order = samples.map((_, i) => i);
-  if (samples.every(({ rank }) => Number.isFinite(rank))) order.sort(ascending((i) => samples[i].rank));
-  else if (samples.every(({ score }) => score !== null)) order.sort(ascending((i) => -samples[i].score));
   const isFirst = (i) => order.find((j) => samples[j].text === samples[i].text) === i;
   return {
     request, samples, order: order.filter(isFirst), chosen: 0, took: Math.round(took),
@@ -114,11 +108,12 @@ function newAnswer(request, reply, took) {
 
 let running = null; // AbortController of the run in progress
 
-/* A drawn seed is not put into the form, so that the next run draws another. */
+/* A drawn seed is not put into the form, so that the next run draws another. Without a temperature the server chooses the
+   lines from a pool. */
 function readForm() {
   checkNumbers($('n'), $('temperature'), $('seed'));
   const n = Number($('n').value || $('n').defaultValue);
-  const temperature = $('temperature').value || (n === POOL ? '' : TEMPERATURE);
+  const temperature = $('temperature').value;
   const seed = state.seed ?? ($('seed').value || drawSeed());
   return { upper: state.upper, n, ...(temperature !== '' && { temperature: Number(temperature) }), seed: Number(seed) };
 }

@@ -1,5 +1,5 @@
-/* /docs: /openapi.json as a page, in groups with contents. Each route has what it does, a call by curl and by Python, and
-   its fields, folded away. Fields are described by the document; Chinese summaries and examples stand in docs_text.js. */
+/* /docs: /openapi.json as a page, in groups with contents. Each route has a summary, a call by curl and by Python,
+   and its fields, folded away. Fields are described by the document; Chinese summaries and examples stand in docs_text.js. */
 import { EXAMPLES, GROUPS, SUMMARIES } from './docs_text.js';
 
 const METHODS = ['get', 'post', 'put', 'delete'];
@@ -51,7 +51,7 @@ const urlOf = (path) => `${location.origin}${path.replace('{id}', 'STATE').repla
 function curlOf(method, path, { json, form, file, query = '' }) {
   const url = `'${urlOf(path)}${query}'`;
   const verb = method === 'get' || (method === 'post' && (json || form)) ? '' : `-X ${method.toUpperCase()} `;
-  if (json) return `curl ${url} -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(json)}'`;
+  if (json) return `curl ${url} \\\n  -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(json)}'`;
   if (form) return `curl ${url} ${Object.entries(form).map(([name, value]) => `\\\n  -F '${name}=${value}'`).join(' ')}`;
   return `curl ${verb}${url}${file ? ` -H 'Content-Type: application/octet-stream' \\\n  --data-binary @${file}` : ''}`;
 }

@@ -309,7 +309,7 @@ function renderSteps() {
   });
 }
 
-/* The map of all heads: a row per layer; the selects do the same by keyboard. */
+/* The map of all heads: a row per layer. Visitors with a keyboard use the selects. */
 function renderHeads() {
   const { layers, heads } = state.model;
   const map = find('.head-map');

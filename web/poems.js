@@ -13,7 +13,7 @@ import { poemCanvas, saveCanvas } from './share.js';
 
 const FREE_TOKENS = 200; // of a poem without a form, at most
 const CHOICES = 3;
-const POOL = 16; // poems with a form of which the choices are the best
+const POOL = 16; // poems of a temperature and a form, of which the choices are the best
 const SEAL = '朱雀'; // linnet
 const ACROSTICS = ['春夏秋冬', '花好月圆', '生日快乐', '新年快乐'];
 const FIELDS = ['kind', 'title', 'form', 'rhyme', 'acrostic', 'begin', 'temperature', 'seed'];
@@ -48,7 +48,7 @@ const MARKUP = `
       <label><span>${both('起句', 'It begins')}</span>
         <input id="poem-begin" lang="zh" maxlength="64" autocomplete="off" spellcheck="false" aria-describedby="poem-error"></label>
       <label><span>${both('温度', 'Temperature')}</span>
-        <input id="poem-temperature" type="number" min="0" max="2" step="0.05" value="0.8"></label>
+        <input id="poem-temperature" type="number" min="0" max="2" step="0.05" placeholder="∗"></label>
       <label><span>${both('种子', 'Seed')}</span>
         <input id="poem-seed" type="number" min="0" max="9007199254740991" step="1" placeholder="∗"></label>
     </div>
@@ -102,7 +102,8 @@ const linesOf = (form) => Number(form.split('x')[1]);
 
 /* --- a run ------------------------------------------------------------------------------------- */
 
-/* A drawn seed is not put into the form, so that the next run draws another. */
+/* A drawn seed is not put into the form, so that the next run draws another. Without a temperature the server chooses the
+   poems from a pool. */
 function readForm() {
   if ($('poem-title').value.trim() === '') $('poem-title').value = $('poem-title').defaultValue;
   const request = Object.fromEntries(FIELDS.map((field) => [field, $(idOf(field)).value]));
@@ -111,15 +112,15 @@ function readForm() {
   if (!request.form) request.acrostic = '';
   if (!request.form || state.rhymes === false) request.rhyme = '';
   request.seed = Number(state.seed ?? (request.seed || drawSeed()));
-  request.temperature = Number(request.temperature || $('poem-temperature').defaultValue);
+  if (request.temperature !== '') request.temperature = Number(request.temperature);
   if (!/\p{Script=Han}/u.test(request.title)) throw new ApiError(400, { param: 'title' });
   return request;
 }
 
 function bodyOf({ kind, title, form, rhyme, acrostic, begin, temperature, seed }, model) {
   const kept = form ? { form, ...(acrostic && { acrostic }), ...(rhyme && { rhyme: true }) } : { max_tokens: FREE_TOKENS };
-  const several = state.pick === null ? {} : { n: CHOICES, ...(form && { best_of: POOL }) };
-  return { model, prompt: `${kind}《${title}》${begin}`, temperature, seed, ...kept, ...several };
+  const several = state.pick === null ? {} : { n: CHOICES, ...(form && temperature !== '' && { best_of: POOL }) };
+  return { model, prompt: `${kind}《${title}》${begin}`, ...(temperature !== '' && { temperature }), seed, ...kept, ...several };
 }
 
 async function write(signal) {
@@ -179,7 +180,7 @@ function runAcrostic({ target }) {
 function hash() {
   if (!state.answer) return '#poems';
   const { request, several, chosen } = state.answer;
-  const fields = FIELDS.map((field) => [field, request[field]]);
+  const fields = FIELDS.filter((field) => field !== 'temperature' || request[field] !== '').map((field) => [field, request[field]]);
   return `#poems&${new URLSearchParams(several ? [...fields, ['pick', chosen]] : fields)}`;
 }
 

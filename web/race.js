@@ -42,7 +42,7 @@ const WORDS = {
     unit: '毫秒', said: '跑完了。',
   },
   en: {
-    none: 'This server has no two models that can race.',
+    none: 'This server has no models that can race.',
     go: 'Start', on: 'Go on', pause: 'Pause', anew: 'Begin anew',
     heads: ['Attention', 'Tokens', 'ms per token', 'Memory per request', 'Fit in 1 GiB'],
     kinds: { linear: 'linear', softmax: 'softmax with cache', softmax_recompute: 'softmax, recomputed' },
@@ -205,7 +205,7 @@ function fillRow(row, texts, name) {
   return row;
 }
 
-/* What was measured at the last position that both linear attention and the first other kind have reached. */
+/* Compares linear attention with the first other kind, at the last position that both have reached. */
 function closingOf(w) {
   const linear = state.lanes.find(({ kind }) => kind === 'linear');
   const other = state.lanes.find((lane) => lane !== linear);

@@ -214,7 +214,7 @@ function renderWords({ words: said, samples, rate }) {
     const time = Object.assign(document.createElement('small'), { textContent: `${start.toFixed(2)}–${end.toFixed(2)} s` });
     const item = document.createElement('li');
     item.append(word.trim(), ' ', time);
-    item.style.left = `${100 * middle({ start, end })}%`;
+    item.style.setProperty('--at', `${100 * middle({ start, end })}%`);
     return item;
   }));
   const middles = said.map(middle);

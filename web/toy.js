@@ -1,7 +1,7 @@
 /*
  * The opening of "How it works": a pile of cards, which grows with every character, next to one square of 3 x 3 numbers,
- * which does not. The numbers are made up and small enough to be checked by head. A key says which drawer (row of s) a
- * value goes into, z counts what each drawer holds, and a question takes the mean of its drawer.
+ * which does not. The numbers are made up and small enough to be checked by head. A key names the drawer
+ * (row of s) of its value, z counts the values in each drawer, and a question takes the mean of its drawer.
  */
 import { calm, page, requestRender, setText } from './common.js';
 import { nothing, readOut } from './memory.js';
@@ -126,7 +126,7 @@ function renderSquare(words) {
   setText(find('.contrast figure:last-child figcaption'), words.square);
 }
 
-/* The question times s over z, one part after the other. */
+/* The question times s, divided by the question times z, part by part. */
 function renderQuestion() {
   const { question } = STEPS[at - 1] ?? {};
   const box = find('.asked');

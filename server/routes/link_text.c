@@ -10,7 +10,8 @@
 
 /* Most tokens of a poem without a form, as in web/poems.js. */
 enum { FREE_TOKENS = 200 };
-/* A poem is one of the best of a pool, as in web/poems.js; a link without `pick` is older and asks for one poem. */
+/* A poem is one of several, as in web/poems.js, and with a temperature one of the best of a pool.
+   A link without `pick` is older and asks for one poem. */
 enum { POEM_CHOICES = 3, POEM_POOL = 16 };
 enum { FIELD_BYTES = 256, TEXT_BYTES = 4 * LX_CARD_MAX_CHARS + 1, PROMPT_BYTES = 1024 };
 
@@ -97,7 +98,8 @@ static void fill_params(const lx_request *rq, link_text *t, const lx_form *numbe
     p->sampling.seed = numbers->seed;
     if (!t->poem)
         return;
-    p->best_of = t->pick >= 0 && t->form[0] != '\0' ? POEM_POOL : 0;
+    bool has_pool = rq->argument(rq->query, "temperature") != NULL;
+    p->best_of = has_pool && t->pick >= 0 && t->form[0] != '\0' ? POEM_POOL : 0;
     p->max_tokens = t->form[0] == '\0' ? FREE_TOKENS : 0;
     p->poem = (lx_poem_request){.form = t->form[0] != '\0' ? t->form : NULL,
                                 .acrostic = t->acrostic[0] != '\0' ? t->acrostic : NULL,

@@ -125,7 +125,10 @@ def test_candidates_are_chosen_with_the_keyboard(open_page):
 
 
 def test_best_candidate_first(open_page):
+    """A temperature says how lines are drawn: then the likeliest comes first."""
     page = open_page()
+    page.click("summary")
+    page.fill("#temperature", "0.8")
     ask(page, UPPER)
     answers = finished(page)
     scores = [float(s.replace("−", "-")) for s in page.locator(".score").all_text_contents()]
@@ -180,8 +183,8 @@ def test_an_empty_field_answers_its_placeholder(open_page):
 # An answer of a server that chooses lines from a pool.
 POOL = {
     "seed": 7, "prompt_tones": "仄仄平平，仄", "choices": [
-        {"index": 0, "text": "云间白鹤，天", "finish_reason": "stop", "mean_logprob": -1.5, "rank": 1, "tones": "平平仄仄，平"},
-        {"index": 1, "text": "天边归雁，一", "finish_reason": "stop", "mean_logprob": -2.5, "rank": 0, "tones": "平平中仄，平"},
+        {"index": 0, "text": "天边归雁，一", "finish_reason": "stop", "mean_logprob": -2.5, "tones": "平平中仄，平"},
+        {"index": 1, "text": "云间白鹤，天", "finish_reason": "stop", "mean_logprob": -1.5, "tones": "平平仄仄，平"},
     ],
 }
 
