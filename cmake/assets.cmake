@@ -1,11 +1,11 @@
 # Compiles the files of a folder into a library: lx_asset_find() of server/routes/assets.h.
 # The assembler includes the bytes (.incbin), so no tool is needed to turn them into C.
 
-# Strips scripts and styles of comments that begin a line, so that visitors load less.
+# Strips pages, scripts and styles of indentation and of comments that begin a line, so that visitors load less.
 function(linnet_strip_comments file out)
   file(READ ${file} text)
   string(REGEX REPLACE "\n */\\*([^*]|\\*+[^*/])*\\*+/" "" text "\n${text}")
-  string(REGEX REPLACE "\n\n+" "\n" text "${text}")
+  string(REGEX REPLACE "\n[ \n]+" "\n" text "${text}")
   file(WRITE ${out} "${text}")
 endfunction()
 
@@ -24,6 +24,7 @@ function(linnet_embed_assets target folder)
     set(stripped OFF)
     if(extension STREQUAL ".html")
       set(type "text/html; charset=utf-8")
+      set(stripped ON)
       if(NOT name STREQUAL "index.html") # the template of "/"; another page has a path without an ending
         get_filename_component(name ${file} NAME_WE)
       endif()

@@ -7,13 +7,14 @@
  * opened first. Without this script the page shows both forms and the article.
  */
 import {
-  $, bytesText, findModel, hashOf, isStrip, loadModels, loadStyle, onRender, page, requestRender,
+  $, bytesText, explain, findModel, hashOf, isStrip, loadModels, loadStyle, onRender, page, requestRender, untilBack,
+  writeAddress,
 } from './common.js';
 import { racersOf, stripOf } from './strips.js';
 
 let style = null; // of the demonstrations, poems and dictation
 const withStyle = async (script) => {
-  style ??= loadStyle('/demos.css');
+  style ??= loadStyle('/demos.css').catch((error) => { style = null; throw error; });
   await style;
   return import(script);
 };
@@ -28,7 +29,9 @@ const LOAD = {
   race: async () => (await withStyle('./race.js')).race,
 };
 const loaded = {}; // the tabs that have been opened
+let away = false; // a tab's script could not be loaded, because the server is away
 const stateBytes = {}; // of a request, for each tab's model
+let isKnown = false; // which models are served
 let claimHolds = true; // that memory keeps one size: of a model that is served, or none is known yet
 const TASKS = { couplet: 'couplets', image: 'images', poem: 'poems', speech: 'speech' };
 const served = { couplets: true, images: true, how: true }; // until the server says otherwise
@@ -43,21 +46,37 @@ function show(name) {
   requestRender();
 }
 
+/* Loads a tab's script. While the server is away the page says so, and loads the script when the server is back. The
+   browser may keep the failure of a script, so a second one loads the page anew: its address tells the tab. */
+async function loadTab(name) {
+  for (let tries = 1; !loaded[name]; tries += 1) {
+    try {
+      const tab = await LOAD[name]();
+      if (!loaded[name]) tab.start();
+      loaded[name] = tab;
+    } catch {
+      away = true;
+      requestRender();
+      await untilBack();
+      if (tries > 1) location.reload();
+    }
+  }
+  away = false;
+  document.documentElement.dataset.ready = name;
+}
+
 /* Calls then(tab) once the script is there, if the tab is still shown. */
 async function withTab(name, then) {
-  if (!loaded[name]) {
-    const tab = await LOAD[name]();
-    if (!loaded[name]) tab.start();
-    loaded[name] = tab;
-    document.documentElement.dataset.ready = name;
-  }
+  if (!loaded[name]) await loadTab(name);
   if (page.tab === name) then(loaded[name]);
   requestRender();
 }
 
+/* Each tab that is opened is an entry of the history, so that Back returns to the one before. */
 function openTab(name) {
+  const isOther = name !== page.tab;
   show(name);
-  history.replaceState(null, '', loaded[name]?.hash() ?? `#${name}`);
+  writeAddress(loaded[name]?.hash() ?? `#${name}`, isOther);
   withTab(name, (tab) => tab.visit());
 }
 
@@ -66,8 +85,9 @@ function followHash() {
   const first = ['couplets', 'images', 'poems', 'speech'].find((tab) => served[tab]) ?? 'couplets';
   const named = /^#(\w+)(&|$)/.exec(location.hash)?.[1];
   const name = location.hash === '' ? first : Object.hasOwn(LOAD, named) ? named : 'couplets';
+  const isShown = loaded[name]?.hash() === location.hash; // Back to a tab that still shows this address
   show(name);
-  withTab(name, (tab) => { if (!tab.follow()) tab.visit(); });
+  withTab(name, (tab) => { if (isShown || !tab.follow()) tab.visit(); });
 }
 
 function onTabKey(event) {
@@ -110,6 +130,7 @@ async function findServed() {
   served.race = racersOf(models).length > 0;
   stateBytes.first = Object.values(stateBytes)[0] ?? models.find(keepsOneSize)?.meta.state_bytes;
   claimHolds = stateBytes.first !== undefined;
+  isKnown = true;
   if (location.hash === '' && served.couplets === false) followHash();
   requestRender();
 }
@@ -141,12 +162,14 @@ function render() {
   document.title = `Linnet · ${$(`${page.tab}-tab`).querySelector(`.${page.lang}`).textContent}`;
   renderLanguage();
   renderTabs();
-  document.querySelector('.claim p').hidden = !claimHolds;
+  const isModels = Object.values(TASKS).includes(page.tab);
+  document.querySelector('.claim p').hidden = !claimHolds || (isKnown && isModels && !stateBytes[page.tab]);
   for (const span of document.querySelectorAll('.state-size')) {
     const bytes = stateBytes[page.tab] ?? stateBytes.first;
     const size = bytes ? bytesText(bytes) : '';
     span.textContent = size && (span.parentElement.lang === 'zh' ? `（${size}）` : ` (${size})`);
   }
+  $('away').textContent = away && !loaded[page.tab] ? explain(new TypeError()) : '';
   loaded[page.tab]?.render();
 }
 
@@ -184,7 +207,7 @@ function start() {
   }
   addEventListener('hashchange', followHash);
   followHash();
-  findServed().catch(() => {}); // a failure is shown when something is requested
+  findServed().catch(() => untilBack().then(findServed)).catch(() => {}); // a failure is shown when something is requested
 }
 
 start();

@@ -79,6 +79,17 @@ export async function* stream(path, body, signal) {
   }
 }
 
+const RETRY_MS = 1500;
+
+/* Done when a server that went away answers again. */
+export async function untilBack() {
+  for (;;) {
+    await new Promise((done) => { setTimeout(done, RETRY_MS); });
+    const answer = await fetch('/health').catch(() => null);
+    if (answer?.ok) return;
+  }
+}
+
 let modelsRequest = null;
 
 /* The models served, asked for once; after a failure the next call asks again. */
@@ -158,6 +169,20 @@ export const count = (n) => n.toLocaleString('en');
 /* The fields after the tab's name in the URL's hash. */
 export const hashFields = () => new URLSearchParams(location.hash.slice(1).split('&').slice(1).join('&'));
 
+/* Refuses a number outside the range of its input, in words that name this range: the API takes more than the form. */
+export function checkNumbers(...inputs) {
+  const bad = inputs.find((input) => !input.validity.valid);
+  if (!bad) return;
+  throw new ApiError(400, { param: bad.name || bad.id.split('-').pop(), message: `write a number from ${bad.min} to ${bad.max}` });
+}
+
+/* Puts the hash into the address bar. A new entry of the history lets Back return to the page before. */
+export function writeAddress(hash, isEntry = false) {
+  if (hash === location.hash) return;
+  if (isEntry) history.pushState(null, '', hash);
+  else history.replaceState(null, '', hash);
+}
+
 export const drawSeed = () => crypto.getRandomValues(new Uint32Array(1))[0];
 
 /* --- the document ------------------------------------------------------------------------------ */
@@ -183,8 +208,12 @@ export function requestRender() {
 
 /* Loads a style sheet of the page; done when it rules. */
 export function loadStyle(href) {
-  return new Promise((done) => {
-    const link = Object.assign(document.createElement('link'), { rel: 'stylesheet', href, onload: done, onerror: done });
+  return new Promise((done, fail) => {
+    const link = Object.assign(document.createElement('link'), { rel: 'stylesheet', href, onload: done });
+    link.onerror = () => {
+      link.remove();
+      fail(new TypeError(`${href} cannot be loaded`));
+    };
     document.head.append(link);
   });
 }
@@ -200,7 +229,7 @@ export function say(text) {
 }
 
 /* The page's address as a link, with the hash as a query, so that the server can describe the link to other sites.
-   `hashOf` is the way back; '' for what is no such query. */
+   `hashOf` is the way back, and '' for any other query. */
 export function linkOf(hash) {
   const [name, ...rest] = hash.slice(1).split('&');
   if (!name) return `${location.origin}/`;

@@ -1,44 +1,61 @@
 /*
- * The couplets' tab: an upper line goes to POST /v1/completions, the lower lines stream back.
+ * The couplets' tab: an upper line goes to POST /v1/completions, and the lower lines come back with their tones.
  *
  * Everything shown follows from one object, `state`, through the render functions; nothing is read
- * back from the document but the form. A run fills `state.answer` event by event. Each candidate in the list shows its
- * received text. A brush writes the paper, at most one character every BRUSH_MS, because a model writes faster than an
- * eye follows.
+ * back from the document but the form. The answer is not streamed, because the server chooses the lines from many samples.
+ * A brush writes the paper, at most one character every BRUSH_MS, because a model writes faster than an eye follows.
+ *
+ * Each character has its place in the line as `data-place`. Pointing at a place, or focusing its button in the row of
+ * pairs, marks both characters and tells their sound and meaning (gloss.js).
  *
  * The URL's hash has the fields of a couplet (line, seed, temperature, ...), so a link is a couplet.
  */
 import {
-  $, ApiError, bytesText, calm, drawSeed, explain, findModel, makeCopyButton, page, placeForKey, requestRender, say,
-  setText, stream,
+  $, ApiError, bytesText, calm, checkNumbers, drawSeed, explain, findModel, makeCopyButton, page, placeForKey, post,
+  requestRender, say, setText, writeAddress,
 } from './common.js';
+import { glossOf, loadGlosses } from './gloss.js';
 import { isPunctuation, rulesKept } from './rules.js';
 import { coupletCanvas, saveCanvas } from './share.js';
 
 const BRUSH_MS = 110;
 const PLACEHOLDER = '海上明月';
-const FIELDS = ['n', 'temperature', 'seed', 'banner'];
+const FIELDS = ['n', 'temperature', 'banner'];
+const MOST = 40;    // characters on the paper; the server refuses longer lines anyway
+const TONES = { 平: 'level', 仄: 'oblique', 中: 'both' };
 
 const WORDS = {
   zh: {
     fields: { n: '下联句数', prompt: '上联' },
-    empty: '先写一句上联吧。',
     symbol: (c) => `「${c}」不是汉字，也不是标点，对不上。`,
+    digits: (digits, zh) => `数字对不上，请写成汉字：把「${digits}」写成「${zh}」。`,
+    latin: (word) => `「${word}」是拼音或外文，对不上；请写汉字，例如「${PLACEHOLDER}」。`,
     long: (n, max) => `上联有 ${n} 字，太长了，最多 ${max} 字。`,
-    facts: (a) => [`首字 ${a.first} 毫秒`, `每秒 ${a.rate} 字`, `种子 ${a.request.seed}`],
+    facts: (a) => [`用时 ${a.took} 毫秒`, `种子 ${a.request.seed}`],
+    fewer: (n, kept) => `写了 ${n} 句，不同的有 ${kept} 句`,
     memory: (size) => `每次请求的记忆 ${size}`,
-    said: (line) => `下联：${line}`,
+    said: (line, isUpper) => `${isUpper ? '上联' : '下联'}：${line}`,
+    lines: (isUpper) => (isUpper ? '上联' : '下联'),
+    simplified: '繁体字已按简体读。',
+    wasLower: '你的一句末字是平声，本是下联，所以挂在左边；它对的是上联。',
+    point: '指一个字，看它对的是谁、怎么读、什么意思。',
     captioned: (line) => `横批：${line}`,
     noCaption: '这副对子没有拟出横批。',
   },
   en: {
     fields: { n: 'Candidates', prompt: 'The upper line' },
-    empty: 'Write an upper line first.',
     symbol: (c) => `“${c}” is neither a Chinese character nor punctuation, so nothing can answer it.`,
+    digits: (digits, zh) => `Digits have no partner. Write “${zh}” instead of “${digits}”.`,
+    latin: (word) => `“${word}” has Latin letters, which have no partner. Write Chinese characters, for example ${PLACEHOLDER}.`,
     long: (n, max) => `The line has ${n} characters; the limit is ${max}.`,
-    facts: (a) => [`first character ${a.first} ms`, `${a.rate} characters/s`, `seed ${a.request.seed}`],
+    facts: (a) => [`answered in ${a.took} ms`, `seed ${a.request.seed}`],
+    fewer: (n, kept) => `${kept} of ${n} lines differ`,
     memory: (size) => `memory per request ${size}`,
-    said: (line) => `Lower line: ${line}`,
+    said: (line, isUpper) => `${isUpper ? 'Upper' : 'Lower'} line: ${line}`,
+    lines: (isUpper) => (isUpper ? 'Upper lines' : 'Lower lines'),
+    simplified: 'Traditional characters were read as their simplified forms.',
+    wasLower: 'Your line ends with a level tone, so it is a lower line and hangs on the left. The model answers with upper lines.',
+    point: 'Point at a character: its partner, its sound and its meaning appear here.',
     captioned: (line) => `Caption: ${line}`,
     noCaption: 'No caption was found for this couplet.',
   },
@@ -50,6 +67,8 @@ const state = {
   answer: null,   // the newest answer, see newAnswer
   shown: 0,       // characters of the hung line that are on the paper
   pick: 0,        // place in the list of the line a link asks to hang
+  seed: null,     // the seed that a link asks for, until the next run
+  pointed: null,  // { sample, place }: the character that is pointed at
   failure: null,  // the newest error, until the line is edited
   model: null,    // { id, stateBytes, maxChars } once known
 };
@@ -66,80 +85,63 @@ async function loadModel() {
 
 /* --- an answer --------------------------------------------------------------------------------- */
 
-/* request has the sent fields; order lists the samples as the list shows them; chosen is the sample on the paper;
-   picked: the visitor chose it. */
-function newAnswer(request, started) {
-  const samples = Array.from({ length: request.n }, () => ({ text: '', score: null, ended: false }));
+/* The marks of a line, one per character; none from a server that has none. */
+const tonesOf = (marks) => Array.from(marks ?? '', (mark) => TONES[mark] ?? '');
+
+/* `request` has the sent fields. `order` lists the samples in the server's order, each line once. `chosen` is the sample
+   on the paper. `isUpper`: the given line was a lower one, and upper lines answer it. */
+function newAnswer(request, reply, took) {
+  const samples = [];
+  for (const { index, text, mean_logprob: score, tones } of reply.choices) {
+    samples[index] = { text, score: score ?? null, tones: tonesOf(tones) };
+  }
+  const order = samples.map((_, i) => i);
+  const isFirst = (i) => order.find((j) => samples[j].text === samples[i].text) === i;
   return {
-    request, samples, order: samples.map((_, i) => i), chosen: 0, picked: false, done: false,
-    started, first: null, rate: null,
+    request, samples, order: order.filter(isFirst), chosen: 0, took: Math.round(took),
+    tones: tonesOf(reply.prompt_tones), isUpper: reply.answered === 'upper',
+    simplified: (reply.warnings ?? []).some(({ message }) => /simplified/.test(message)),
   };
-}
-
-function takeEvent(answer, event) {
-  for (const choice of event.choices || []) {
-    const sample = answer.samples[choice.index];
-    sample.text += choice.text || '';
-    sample.ended = sample.ended || Boolean(choice.finish_reason);
-    if (typeof choice.mean_logprob === 'number') sample.score = choice.mean_logprob;
-    if (choice.text && answer.first === null) answer.first = performance.now() - answer.started;
-  }
-}
-
-/* Best first, the same line only once; the best is hung unless the visitor chose another. */
-function finishAnswer(answer) {
-  const { samples } = answer;
-  const seconds = (performance.now() - answer.started) / 1000;
-  const count = samples.reduce((sum, s) => sum + chars(s.text).length, 0);
-  answer.rate = Math.round(count / seconds);
-  answer.first = Math.round(answer.first);
-  if (samples.every((s) => s.score !== null)) {
-    answer.order.sort((a, b) => samples[b].score - samples[a].score);
-  }
-  const firstOf = (i) => answer.order.find((j) => samples[j].text === samples[i].text);
-  answer.order = answer.order.filter((i) => firstOf(i) === i);
-  const best = answer.order[state.pick] ?? answer.order[0];
-  const chosen = answer.picked ? firstOf(answer.chosen) : best;
-  if (samples[chosen].text !== samples[answer.chosen].text) state.shown = 0;
-  Object.assign(answer, { chosen, done: true });
 }
 
 /* --- a run ------------------------------------------------------------------------------------- */
 
 let running = null; // AbortController of the run in progress
 
+/* A drawn seed is not put into the form, so that the next run draws another. Without a temperature the server chooses the
+   lines from a pool. */
 function readForm() {
-  if ($('seed').value === '') $('seed').value = drawSeed();
-  return {
-    upper: state.upper,
-    n: Number($('n').value || $('n').defaultValue),
-    temperature: Number($('temperature').value || $('temperature').defaultValue),
-    seed: Number($('seed').value),
-  };
+  checkNumbers($('n'), $('temperature'), $('seed'));
+  const n = Number($('n').value || $('n').defaultValue);
+  const temperature = $('temperature').value;
+  const seed = state.seed ?? ($('seed').value || drawSeed());
+  return { upper: state.upper, n, ...(temperature !== '' && { temperature: Number(temperature) }), seed: Number(seed) };
+}
+
+async function ask(signal) {
+  const request = readForm();
+  await loadModel();
+  const { upper: prompt, ...plan } = request;
+  const started = performance.now();
+  const reply = await (await post('/v1/completions', { model: state.model.id, prompt, ...plan }, signal)).json();
+  const answer = newAnswer(request, reply, performance.now() - started);
+  answer.chosen = answer.order[state.pick] ?? answer.order[0];
+  return answer;
 }
 
 async function run() {
   if (running) running.abort();
   if (suggested && state.banner === suggested) $('banner').value = state.banner = ''; // it was another couplet's
   const { signal } = running = new AbortController();
-  const request = readForm();
-  Object.assign(state, { answer: null, failure: null, shown: 0 });
+  Object.assign(state, { answer: null, failure: null, shown: 0, pointed: null });
   requestRender();
   try {
-    await loadModel();
-    const { upper: prompt, ...plan } = request;
-    const started = performance.now();
-    const body = { model: state.model.id, prompt, ...plan };
-    for await (const event of stream('/v1/completions', body, signal)) {
-      if (signal.aborted) return;
-      state.answer = state.answer || newAnswer(request, started);
-      takeEvent(state.answer, event);
-      requestRender();
-    }
-    if (!state.answer?.samples.every((s) => s.ended)) throw new TypeError('the stream ended early');
-    finishAnswer(state.answer);
-    writeHash();
-    say(WORDS[page.lang].said(hungText()));
+    const answer = await ask(signal);
+    if (signal.aborted) return;
+    Object.assign(state, { answer, seed: null });
+    writeHash(true);
+    say(WORDS[page.lang].said(hungText(), answer.isUpper));
+    loadGlosses().then(requestRender);
   } catch (error) {
     if (signal.aborted) return;
     state.failure = error;
@@ -161,7 +163,7 @@ let suggested = null; // the caption that was no visitor's own
 
 /* The next caption for the couplet that hangs. */
 async function suggest() {
-  if (!current()?.done) return;
+  if (!current()) return;
   const { request: { seed } } = state.answer;
   const pair = [state.upper, hungText()];
   const of = pair.join();
@@ -185,17 +187,35 @@ async function suggest() {
 /* --- the URL's hash ---------------------------------------------------------------------------- */
 
 function hash() {
-  if (!state.answer?.done) return '#couplets';
+  if (!state.answer) return '#couplets';
   const { request, order, chosen } = state.answer;
   const fields = new URLSearchParams();
-  for (const id of FIELDS.slice(0, 3)) fields.set(id, request[id]);
+  for (const id of ['n', 'temperature', 'seed']) if (id in request) fields.set(id, request[id]);
   if (order.indexOf(chosen) > 0) fields.set('pick', order.indexOf(chosen));
   if (state.banner) fields.set('banner', state.banner);
   return `#${encodeURIComponent(request.upper)}&${fields}`;
 }
 
-function writeHash() {
-  if (page.tab === 'couplets') history.replaceState(null, '', hash());
+/* The line and the seed of an address: addresses that differ in them are different couplets. */
+function lineAndSeed(address) {
+  const [line, ...rest] = address.slice(1).split('&');
+  return { line: encodeURIComponent(safeDecode(line) ?? ''), seed: new URLSearchParams(rest.join('&')).get('seed') };
+}
+
+/* isNew: another couplet is an entry of the history, so that Back returns to the one before. */
+function writeHash(isNew = false) {
+  if (page.tab !== 'couplets') return;
+  const [before, after] = [location.hash, hash()].map(lineAndSeed);
+  const other = before.line !== after.line || (before.seed ?? after.seed) !== after.seed;
+  writeAddress(hash(), isNew && other);
+}
+
+function safeDecode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null; // not percent-encoded UTF-8
+  }
 }
 
 /* Fills the form from the hash; false when there is no line in it. */
@@ -203,19 +223,23 @@ function readHash() {
   const [line, ...rest] = location.hash.slice(1).split('&');
   if (line === '' || line === 'couplets') return false; // the name is the tab's own link
   const fields = new URLSearchParams(rest.join('&'));
-  try {
-    $('upper').value = decodeURIComponent(line);
-  } catch {
-    return false; // not percent-encoded UTF-8
-  }
+  if (safeDecode(line) === null) return false;
+  $('upper').value = safeDecode(line);
   for (const id of FIELDS) $(id).value = fields.get(id) ?? $(id).defaultValue;
+  state.seed = fields.get('seed');
   state.pick = Number(fields.get('pick'));
   return true;
 }
 
-/* Whether the hash asks for a couplet. */
+/* Whether the hash asks for a couplet. Back to the tab's own link shuts the door again. */
 function follow() {
-  if (!readHash()) return false;
+  if (!readHash()) {
+    running?.abort();
+    running = null;
+    Object.assign(state, { answer: null, failure: null, shown: 0 });
+    requestRender();
+    return false;
+  }
   suggested = null;
   takeInput();
   run();
@@ -226,7 +250,8 @@ function follow() {
 
 /* The answer, as long as the input still holds the line it answers. */
 const current = () => (state.answer?.request.upper === state.upper ? state.answer : null);
-const hungText = () => current()?.samples[current().chosen].text ?? '';
+const hung = () => current()?.samples[current().chosen] ?? { text: '', tones: [] };
+const hungText = () => hung().text;
 
 function render() {
   const words = WORDS[page.lang];
@@ -235,6 +260,8 @@ function render() {
   renderCandidates();
   renderRules();
   renderFacts(words);
+  renderPairs(words);
+  renderPointed();
   moveBrush();
 }
 
@@ -246,30 +273,41 @@ function renderError(words) {
 
 const sizeClass = (n) => (n <= 5 ? 'few' : n <= 7 ? 'short' : n <= 12 ? 'medium' : 'long');
 
+/* The answer's lines and the visitor's own by the scroll that they hang on; the upper line hangs on the right. */
 function renderPaper() {
-  const upper = chars(state.upper || PLACEHOLDER);
+  const own = chars(state.upper || PLACEHOLDER).slice(0, MOST);
   const answers = document.querySelector('.answers');
-  answers.classList.toggle('idle', !current() && !running);
-  answers.querySelector('.scrolls').className = `scrolls ${sizeClass(upper.length)}`;
+  const answer = current();
+  answers.classList.toggle('idle', !answer && !running);
+  answers.querySelector('.scrolls').className = `scrolls ${sizeClass(own.length)}`;
   answers.querySelector('.banner').textContent = state.banner;
-  const scroll = answers.querySelector('.upper');
-  scroll.classList.toggle('faint', state.upper === '');
-  writeCells(scroll, upper, upper.length);
-  writeCells(answers.querySelector('.lower'), chars(hungText()).slice(0, state.shown), upper.length);
+  const names = answer?.isUpper ? ['lower', 'upper'] : ['upper', 'lower'];
+  const [given, answering] = names.map((name) => answers.querySelector(`.scroll.${name}`));
+  given.classList.toggle('faint', state.upper === '');
+  answering.classList.remove('faint');
+  writeCells(given, own, own.length, answer?.tones ?? []);
+  writeCells(answering, chars(hungText()).slice(0, state.shown), own.length, hung().tones);
 }
 
 const newSpan = (className) => Object.assign(document.createElement('span'), { className });
 
-/* Puts characters into the first of `total` cells, touching only cells that change. */
-function writeCells(scroll, line, total) {
-  while (scroll.childElementCount > total) scroll.lastElementChild.remove();
-  while (scroll.childElementCount < total) scroll.append(newSpan('ink'));
-  Array.from(scroll.children).forEach((cell, i) => {
-    const character = line[i] || '';
+/* Puts characters with their tones into the first of `total` cells, touching only cells that change. */
+function writeCells(line, text, total, tones) {
+  while (line.childElementCount > total) line.lastElementChild.remove();
+  while (line.childElementCount < total) line.append(newSpan('ink'));
+  Array.from(line.children).forEach((cell, i) => {
+    const character = text[i] || '';
+    cell.dataset.place = i;
+    setTone(cell, character && tones[i]);
     if (cell.textContent === character) return;
     cell.textContent = character;
     cell.classList.toggle('written', character !== '');
   });
+}
+
+function setTone(cell, tone) {
+  if (tone) cell.dataset.tone = tone;
+  else delete cell.dataset.tone;
 }
 
 function moveBrush() {
@@ -297,14 +335,14 @@ function renderCandidates() {
   const best = answer ? Math.max(...answer.samples.map((s) => s.score ?? -Infinity)) : 0;
   order.forEach((index, i) => {
     const item = list.children[i];
-    const { text, score } = answer.samples[index];
+    const { text, score, tones } = answer.samples[index];
     const selected = index === answer.chosen;
     item.dataset.sample = index;
     item.setAttribute('aria-selected', selected);
     item.tabIndex = selected ? 0 : -1;
-    item.querySelector('.line').textContent = text;
+    writeCells(item.querySelector('.line'), chars(text), chars(text).length, tones);
     item.querySelector('.score').textContent = score === null ? '' : score.toFixed(2).replace('-', '−');
-    const share = score === null || !answer.done ? 0 : Math.exp(score - best);
+    const share = score === null ? 0 : Math.exp(score - best);
     item.querySelector('.sure').style.transform = `scaleX(${share})`;
     if (selected && focused) item.focus();
   });
@@ -320,28 +358,99 @@ function newCandidate() {
 
 /* Which rules the hung line keeps, once it is whole. */
 function renderRules() {
-  const kept = current()?.done ? rulesKept(state.upper, hungText()) : {};
+  const kept = current() ? rulesKept(state.upper, hungText()) : {};
   for (const rule of document.querySelectorAll('.rules li')) {
     rule.classList.toggle('kept', kept[rule.dataset.rule] === true);
     rule.classList.toggle('broken', kept[rule.dataset.rule] === false);
   }
-  $('save').disabled = !current()?.done;
+  $('save').disabled = !current();
 }
 
 function renderFacts(words) {
   const answer = current();
   const bytes = state.model?.stateBytes;
-  const size = bytes ? bytesText(bytes) : '';
-  const facts = answer?.done ? words.facts(answer) : [];
-  if (answer?.done && size) facts.push(words.memory(size));
+  const facts = answer ? words.facts(answer) : [];
+  if (answer && answer.order.length < answer.samples.length) facts.push(words.fewer(answer.samples.length, answer.order.length));
+  if (answer && bytes) facts.push(words.memory(bytesText(bytes)));
   setText(document.querySelector('.answers .facts'), facts.join(' · '));
+  setText($('candidates-title'), words.lines(Boolean(answer?.isUpper)));
+  const notes = [answer?.simplified && words.simplified, answer?.isUpper && words.wasLower].filter(Boolean);
+  setText(document.querySelector('.read-as'), notes.join(' '));
+  document.querySelector('.tone-key').hidden = !answer?.tones.length;
+}
+
+/* --- pairs of characters ----------------------------------------------------------------------- */
+
+/* A row of buttons, one per place of the couplet that hangs: the two characters with their sounds. */
+function renderPairs(words) {
+  const row = document.querySelector('.pairs');
+  const answer = current();
+  const [upper, lower] = answer ? [state.upper, hungText()].map(chars) : [[], []];
+  const places = upper.map((_, i) => i).filter((i) => !isPunctuation(upper[i]));
+  while (row.childElementCount > places.length) row.lastElementChild.remove();
+  while (row.childElementCount < places.length) row.append(newPair());
+  places.forEach((place, i) => {
+    const button = row.children[i].firstElementChild;
+    button.dataset.place = place;
+    const texts = [upper[place], glossOf(upper[place])?.pinyin, lower[place], glossOf(lower[place])?.pinyin];
+    texts.forEach((text, k) => setText(button.children[k], text ?? ''));
+  });
+  if (!state.pointed) setText(document.querySelector('.pointed-at'), answer ? words.point : '');
+}
+
+function newPair() {
+  const button = Object.assign(document.createElement('button'), { type: 'button' });
+  for (const lang of ['zh', 'zh-Latn', 'zh', 'zh-Latn']) {
+    button.append(Object.assign(document.createElement(lang === 'zh' ? 'b' : 'small'), { lang }));
+  }
+  const item = document.createElement('li');
+  item.append(button);
+  return item;
+}
+
+/* A character with its sound and meaning, as nodes. */
+function told(character) {
+  const { pinyin = '', gloss = '' } = glossOf(character) ?? {};
+  const part = (tag, lang, textContent) => Object.assign(document.createElement(tag), { lang, textContent });
+  return [part('b', 'zh', character), ' ', part('i', 'zh-Latn', pinyin), ' ', part('span', 'en', gloss)];
+}
+
+function renderPointed() {
+  const { pointed } = state;
+  const answer = current();
+  for (const cell of document.querySelectorAll('.answers [data-place]')) {
+    const own = cell.closest('.candidates > li');
+    const shown = pointed && Number(cell.dataset.place) === pointed.place && (!own || Number(own.dataset.sample) === pointed.sample);
+    cell.classList.toggle('pointed', Boolean(shown));
+  }
+  if (!pointed || !answer) return;
+  const [own, other] = [state.upper, answer.samples[pointed.sample].text].map((line) => chars(line)[pointed.place]);
+  const box = document.querySelector('.pointed-at');
+  const key = `${own}${other}${Boolean(glossOf(own))}`;
+  if (box.dataset.key === key && box.childElementCount > 0) return;
+  box.dataset.key = key;
+  box.replaceChildren(...told(own), Object.assign(newSpan('against'), { textContent: ' ⇄ ' }), ...told(other));
+}
+
+function point(event) {
+  const cell = event.target.closest?.('[data-place]');
+  const answer = current();
+  if (!cell || !answer) return;
+  const place = Number(cell.dataset.place);
+  if (isPunctuation(chars(state.upper)[place] ?? '，')) return;
+  state.pointed = { sample: Number(cell.closest('.candidates > li')?.dataset.sample ?? answer.chosen), place };
+  loadGlosses().then(requestRender);
+  requestRender();
 }
 
 /* --- errors in plain words --------------------------------------------------------------------- */
 
 /* Why the server refused this line, as far as it can be seen in the line. */
 function explainLine(line, words) {
-  if (line === '') return words.empty;
+  const [digits] = /[0-9０-９]+/u.exec(line) ?? [];
+  if (digits) return words.digits(digits, chars(digits.normalize('NFKC')).map((d) => '〇一二三四五六七八九'[d]).join(''));
+  const [latin] = /\p{Script=Latin}+/u.exec(line) ?? [];
+  if (latin) return words.latin(latin);
   const other = chars(line).find((c) => !/\p{Script=Han}/u.test(c) && !isPunctuation(c));
   if (other) return words.symbol(other);
   const { length } = chars(line);
@@ -355,22 +464,22 @@ function takeInput() {
   const upper = $('upper').value.replace(/\s+/gu, '');
   if (upper !== state.upper) state.failure = null;
   Object.assign(state, { upper, banner: $('banner').value.trim() });
-  if (current()?.done) writeHash(); // the caption may have changed
+  if (current()) writeHash(); // the caption may have changed
   requestRender();
 }
 
 function onSubmit(event) {
   event.preventDefault();
-  state.pick = 0;
+  Object.assign(state, { pick: 0, seed: null });
+  if ($('upper').value.trim() === '') $('upper').value = PLACEHOLDER;
   takeInput();
   run();
 }
 
 function choose(index) {
-  const answer = current();
-  Object.assign(answer, { chosen: index, picked: true });
-  state.shown = 0;
-  if (answer.done) writeHash();
+  current().chosen = index;
+  Object.assign(state, { shown: 0, pointed: null });
+  writeHash();
   requestRender();
 }
 
@@ -393,7 +502,8 @@ function onCandidateClick(event) {
 }
 
 function savePicture() {
-  saveCanvas(coupletCanvas(state.upper, hungText(), state.banner), `linnet-${state.upper}.png`);
+  const pair = current().isUpper ? [hungText(), state.upper] : [state.upper, hungText()];
+  saveCanvas(coupletCanvas(...pair, state.banner), `linnet-${state.upper}.png`);
 }
 
 /* The tab, as app.js knows it. */
@@ -401,6 +511,7 @@ export const couplets = {
   start() {
     $('result').replaceChildren($('stage').content.cloneNode(true));
     $('form').noValidate = true; // the server judges; its answer is shown next to the input
+    Object.assign($('temperature'), { value: '', defaultValue: '', placeholder: '∗' }); // the server's pool has its own
     $('form').addEventListener('submit', onSubmit);
     $('form').addEventListener('input', (event) => { if (!event.isComposing) takeInput(); });
     $('upper').addEventListener('compositionend', takeInput);
@@ -413,6 +524,7 @@ export const couplets = {
     $('save').addEventListener('click', savePicture);
     document.querySelector('.candidates').addEventListener('keydown', onCandidateKey);
     document.querySelector('.candidates').addEventListener('click', onCandidateClick);
+    for (const name of ['pointerover', 'focusin', 'click']) document.querySelector('.answers').addEventListener(name, point);
     takeInput();
     loadModel().then(requestRender, () => {}); // a failure is shown when a line is sent
   },

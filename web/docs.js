@@ -1,5 +1,6 @@
-/* /docs: /openapi.json as a page, a section an operation with its fields. Nothing is said here that
-   does not stand there. */
+/* /docs: /openapi.json as a page, in groups with contents. Each route has a summary, a call by curl and by Python,
+   and its fields, folded away. Fields are described by the document; Chinese summaries and examples stand in docs_text.js. */
+import { EXAMPLES, GROUPS, SUMMARIES } from './docs_text.js';
 
 const METHODS = ['get', 'post', 'put', 'delete'];
 
@@ -38,7 +39,52 @@ function fieldRow(name, type, text) {
     element('dd', '', text ?? ''));
 }
 
-function operation(api, path, method, op, shared) {
+/* A text in both languages; the style sheet hides the other one. */
+function both(zh, en) {
+  return [['zh', zh], ['en', en]].map(([lang, text]) => Object.assign(element('span', lang, text), { lang }));
+}
+
+/* --- calls ------------------------------------------------------------------------------------- */
+
+const urlOf = (path) => `${location.origin}${path.replace('{id}', 'STATE').replace('{model}', 'couplet')}`;
+
+function curlOf(method, path, { json, form, file, query = '' }) {
+  const url = `'${urlOf(path)}${query}'`;
+  const verb = method === 'get' || (method === 'post' && (json || form)) ? '' : `-X ${method.toUpperCase()} `;
+  if (json) return `curl ${url} \\\n  -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(json)}'`;
+  if (form) return `curl ${url} ${Object.entries(form).map(([name, value]) => `\\\n  -F '${name}=${value}'`).join(' ')}`;
+  return `curl ${verb}${url}${file ? ` -H 'Content-Type: application/octet-stream' \\\n  --data-binary @${file}` : ''}`;
+}
+
+const pythonOf = (value) => JSON.stringify(value, null, 1).replace(/\n */g, ' ').replace(/([{[]) | ([}\]])/g, '$1$2')
+  .replace(/\btrue\b/g, 'True').replace(/\bfalse\b/g, 'False');
+
+function requestsOf(method, path, { json, form, file, query = '' }) {
+  const data = Object.fromEntries(Object.entries(form ?? {}).filter(([, value]) => !value.startsWith('@')));
+  const files = Object.entries(form ?? {}).filter(([, value]) => value.startsWith('@'))
+    .map(([name, value]) => `"${name}": open("${value.slice(1)}", "rb")`);
+  const fields = [json && `json=${pythonOf(json)}`, Object.keys(data).length > 0 && `data=${pythonOf(data)}`,
+    files.length > 0 && `files={${files.join(', ')}}`, file && `data=open("${file}", "rb")`].filter(Boolean);
+  const call = [`"${urlOf(path)}${query}"`, ...fields].join(',\n  ');
+  return `import requests\nprint(requests.${method}(${call}).text)`;
+}
+
+function calls(method, path) {
+  const example = EXAMPLES[`${method.toUpperCase()} ${path}`] ?? {};
+  return [['curl', curlOf], ['Python', requestsOf]].map(([name, write]) => {
+    const code = element('pre', '', element('code', '', write(method, path, example)));
+    Object.assign(code, { tabIndex: 0 });
+    code.setAttribute('role', 'region');
+    code.setAttribute('aria-label', `${name}: ${method.toUpperCase()} ${path}`);
+    return code;
+  });
+}
+
+/* --- the page ---------------------------------------------------------------------------------- */
+
+const anchorOf = (method, path) => `${method}${path}`.replace(/[^a-z0-9]+/g, '-');
+
+function fieldsOfRoute(api, op, shared) {
   const rows = [...shared, ...(op.parameters ?? [])].map((parameter) => resolve(api, parameter))
     .map((p) => fieldRow(p.name, `${p.in}, ${typeOf(api, p.schema)}`, p.description));
   const body = Object.entries(resolve(api, op.requestBody)?.content ?? {});
@@ -48,19 +94,76 @@ function operation(api, path, method, op, shared) {
     }
     if (rows.length === 0) rows.push(fieldRow('body', type, ''));
   }
-  const section = element('section', 'operation',
-    element('h3', '', element('code', '', `${method.toUpperCase()} ${path}`)), element('p', '', op.summary ?? ''));
-  if (rows.length > 0) section.append(element('dl', '', ...rows));
-  section.append(element('p', 'note', `Answers: ${Object.keys(op.responses).sort().join(', ')}`));
+  return rows;
+}
+
+function operation(api, path, method, op, shared) {
+  const name = `${method.toUpperCase()} ${path}`;
+  const section = element('section', 'operation', element('h4', '', element('code', '', name)),
+    element('p', '', ...both(SUMMARIES[name] ?? op.summary, op.summary ?? '')), element('div', 'calls', ...calls(method, path)));
+  section.id = anchorOf(method, path);
+  const rows = fieldsOfRoute(api, op, shared);
+  const codes = Object.keys(op.responses).sort().join(', ');
+  const note = element('p', 'note', ...both(`状态码：${codes}`, `Answers: ${codes}`));
+  if (rows.length > 0) {
+    section.append(element('details', '', element('summary', '', ...both(`${rows.length} 个字段`, `${rows.length} fields`)),
+      element('dl', '', ...rows), note));
+  } else section.append(note);
   return section;
 }
 
+/* The routes of a group: { path, method, op, shared }. */
+const routesOf = (api, tag) => Object.entries(api.paths).flatMap(([path, item]) => METHODS
+  .filter((method) => item[method]?.tags?.[0] === tag)
+  .map((method) => ({ path, method, op: item[method], shared: item.parameters ?? [] })));
+
+function contents(api) {
+  return api.tags.map(({ name }) => {
+    const links = routesOf(api, name).map(({ path, method }) => {
+      const link = element('a', '', `${method.toUpperCase()} ${path}`);
+      link.href = `#${anchorOf(method, path)}`;
+      return element('li', '', link);
+    });
+    return element('section', '', element('h3', '', ...both(GROUPS[name].zh, GROUPS[name].en)), element('ul', '', ...links));
+  });
+}
+
+function group(api, { name, description }) {
+  const routes = routesOf(api, name);
+  return element('section', 'group', element('h3', '', ...both(GROUPS[name].zh, GROUPS[name].en)),
+    element('p', '', ...both(GROUPS[name].about, description)),
+    ...routes.map(({ path, method, op, shared }) => operation(api, path, method, op, shared)));
+}
+
+/* The language is the page's own. */
+function choose(lang) {
+  document.documentElement.dataset.lang = lang;
+  document.documentElement.lang = lang === 'zh' ? 'zh-Hans' : 'en';
+  for (const button of document.querySelectorAll('[data-choose]')) button.setAttribute('aria-pressed', button.dataset.choose === lang);
+}
+
+function firstLanguage() {
+  try {
+    const stored = localStorage.getItem('lang');
+    if (stored) return stored;
+  } catch { /* storage is off */ }
+  return /^zh\b/i.test(navigator.language) ? 'zh' : 'en';
+}
+
 async function start() {
+  choose(firstLanguage());
+  for (const button of document.querySelectorAll('[data-choose]')) {
+    button.addEventListener('click', () => {
+      choose(button.dataset.choose);
+      try {
+        localStorage.setItem('lang', button.dataset.choose);
+      } catch { /* storage is off: the choice lasts as long as the page */ }
+    });
+  }
   const api = await (await fetch('/openapi.json')).json();
-  const sections = Object.entries(api.paths).flatMap(([path, item]) => METHODS
-    .filter((method) => item[method])
-    .map((method) => operation(api, path, method, item[method], item.parameters ?? [])));
-  document.getElementById('operations').replaceChildren(...sections);
+  document.getElementById('contents').replaceChildren(...contents(api));
+  document.getElementById('operations').replaceChildren(...api.tags.map((tag) => group(api, tag)));
+  document.getElementById(location.hash.slice(1))?.scrollIntoView();
 }
 
 start().catch((error) => {

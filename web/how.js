@@ -8,6 +8,7 @@ import {
   $, bytesText, calm, drawSeed, explain, findModel, forgetState, hashFields, lookInside, makeCopyButton, page, post, requestRender,
   say, setText,
 } from './common.js';
+import { renderToy, startToy } from './toy.js';
 import { addedBetween, nothing, paintMemory, paintNumbers, readOut, shareOf, valueOf } from './memory.js';
 
 const STEP_MS = 650; // a step of the walk, when it plays by itself
@@ -31,6 +32,7 @@ const WORDS = {
     added: (n) => (n > 1 ? `${n} 个 φ(k) vᵀ` : 'φ(k) vᵀ'),
     facts: (p, state, cache) => `${p} 个位置 · 状态 ${state}（量得）· softmax 缓存 ${cache}（算式）`,
     shares: (label, share) => `${label} ${share}`,
+    head: (layer, head) => `第 ${layer} 层第 ${head} 头`, ofHeads: (n) => `${n} 个头中的一个`,
     whole: '整行上联',
     ask: (label) => `用「${label}」的键问`,
     forks: (past, lines) => `同一段过去${past ? `「${past}」` : ''}，${lines.length} 个未来：${lines.join('　')}`,
@@ -52,6 +54,7 @@ const WORDS = {
     added: (n) => (n > 1 ? `${n} × φ(k) vᵀ` : 'φ(k) vᵀ'),
     facts: (p, state, cache) => `position ${p} · state ${state}, measured · softmax cache ${cache}, by formula`,
     shares: (label, share) => `${label} ${share}`,
+    head: (layer, head) => `head ${head} of layer ${layer}`, ofHeads: (n) => `this is 1 of ${n} heads`,
     whole: 'the whole line',
     ask: (label) => `ask with the key of ${label}`,
     forks: (past, lines) => `One past${past ? `, ${past}` : ''}, ${lines.length} futures: ${lines.join(' · ')}`,
@@ -260,6 +263,7 @@ function measures(at) {
 }
 
 function render() {
+  renderToy();
   renderPositions();
   const shown = state.failure ? explain(state.failure, words().fields, reasonOf) : '';
   const useless = state.model === null ? words().none : state.foreign && words().foreign;
@@ -271,6 +275,7 @@ function render() {
   renderReading();
   setText(find('.bench > .facts'), words().facts(...measures(state.at)));
   setText(find('.forks'), state.forks ? words().forks(state.forks.past, state.forks.lines) : '');
+  renderHeads();
   $('lab-layer').value = state.layer;
   $('lab-head').value = state.head;
   $('lab-back').disabled = state.at === 0;
@@ -302,6 +307,28 @@ function renderSteps() {
     else button.removeAttribute('aria-current');
     item.classList.toggle('past', i <= state.at);
   });
+}
+
+/* The map of all heads: a row per layer. Visitors with a keyboard use the selects. */
+function renderHeads() {
+  const { layers, heads } = state.model;
+  const map = find('.head-map');
+  map.style.setProperty('--heads', heads);
+  while (map.childElementCount < layers * heads) map.append(document.createElement('span'));
+  Array.from(map.children).forEach((cell, i) => {
+    cell.classList.toggle('shown', i === state.layer * heads + state.head);
+    cell.title = words().head(Math.floor(i / heads) + 1, (i % heads) + 1);
+  });
+  map.setAttribute('aria-label', words().head(state.layer + 1, state.head + 1));
+  setText(find('.of-heads'), words().ofHeads(layers * heads));
+}
+
+function chooseHead({ target }) {
+  const at = Array.from(find('.head-map').children).indexOf(target);
+  if (at < 0) return;
+  const { heads } = state.model;
+  Object.assign(state, { layer: Math.floor(at / heads), head: at % heads });
+  lookElsewhere();
 }
 
 const largest = (rows) => Math.max(...rows.flat().map(Math.abs));
@@ -414,12 +441,14 @@ function onSubmit(event) {
 /* The tab, as app.js knows it. */
 export const how = {
   start() {
+    startToy();
     $('lab').replaceChildren($('lab-parts').content.cloneNode(true));
     $('positions').replaceChildren($('position-parts').content.cloneNode(true));
     $('lab-form').addEventListener('submit', onSubmit);
     $('lab-back').addEventListener('click', () => goTo(state.at - 1));
     $('lab-next').addEventListener('click', () => goTo(state.at + 1));
     $('lab-fork').addEventListener('click', fork);
+    find('.head-map').addEventListener('click', chooseHead);
     for (const name of ['layer', 'head']) {
       $(`lab-${name}`).addEventListener('change', (event) => {
         state[name] = Number(event.target.value);

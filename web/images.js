@@ -7,8 +7,8 @@
  * temperature, the class and the drawing are in the URL's hash: a link is a sheet of pictures.
  */
 import {
-  $, bytesText, calm, count, drawSeed, explain, findModel, hashFields, makeCopyButton, page, placeForKey, requestRender, say, setText,
-  stream,
+  $, bytesText, calm, checkNumbers, count, drawSeed, explain, findModel, hashFields, makeCopyButton, page, placeForKey,
+  requestRender, say, setText, stream,
 } from './common.js';
 import { Pad } from './pad.js';
 import { paintPixels, pixelColour, pngUrl } from './picture.js';
@@ -209,6 +209,7 @@ async function start(getPrefix, pick = 0) {
   state.failure = state.refusal = null;
   try {
     await loadModel();
+    if (request.n <= most) checkNumbers($('image-n'), $('image-temperature'), $('image-seed'));
     const prefix = state.model ? getPrefix() : [];
     if (!state.model) state.refusal = 'none';
     else if (prefix === null) state.refusal = 'link';

@@ -1,47 +1,62 @@
 /*
- * The poems' tab: kind, title, form and acrostic go to POST /v1/completions, the poem streams back and is set
- * from top to bottom, the first line on the right. The server's sampler keeps form, rhyme and acrostic.
+ * The poems' tab: a title goes to POST /v1/completions, and the best three of sixteen poems come back. The chosen one is
+ * set from top to bottom, the first line on the right, with its title and a seal. The server's sampler keeps form, rhyme
+ * and acrostic.
  *
  * The URL's hash has the fields of a poem with its seed, so a link is that very poem.
  */
 import {
-  $, ApiError, bytesText, drawSeed, explain, findModel, hashFields, makeCopyButton, page, requestRender, say, setText,
-  stream,
+  $, ApiError, bytesText, checkNumbers, drawSeed, explain, findModel, hashFields, makeCopyButton, page, post, requestRender,
+  say, setText, writeAddress,
 } from './common.js';
 import { poemCanvas, saveCanvas } from './share.js';
 
 const FREE_TOKENS = 200; // of a poem without a form, at most
+const CHOICES = 3;
+const POOL = 16; // poems of a temperature and a form, of which the choices are the best
+const SEAL = '朱雀'; // linnet
+const ACROSTICS = ['春夏秋冬', '花好月圆', '生日快乐', '新年快乐'];
 const FIELDS = ['kind', 'title', 'form', 'rhyme', 'acrostic', 'begin', 'temperature', 'seed'];
 
 const both = (zh, en) => `<span class="zh" lang="zh">${zh}</span> <span class="en" lang="en">${en}</span>`;
 const option = (value, zh, en) => `<option value="${value}" data-zh="${zh}" data-en="${en}"></option>`;
 const MARKUP = `
 <form id="poem-form">
-  <div class="fields">
-    <label><span>${both('体', 'Kind')}</span> <select id="poem-kind">
-      ${option('唐', '唐诗', '唐 Tang')}${option('宋', '宋诗', '宋 Song')}${option('词', '词', '词 ci, lyrics')}</select></label>
-    <label><span>${both('题目', 'Title')}</span>
-      <input id="poem-title" lang="zh" value="秋夜" maxlength="40" autocomplete="off" spellcheck="false" aria-describedby="poem-error"></label>
-    <label><span>${both('格式', 'Form')}</span> <select id="poem-form-of">
-      ${option('5x4', '五言四句', '4 lines of 5')}${option('7x4', '七言四句', '4 lines of 7')}
-      ${option('5x8', '五言八句', '8 lines of 5')}${option('7x8', '七言八句', '8 lines of 7')}
-      ${option('', '不限', 'any')}</select></label>
-    <label><span>${both('韵', 'Rhyme')}</span> <select id="poem-rhyme">
-      ${option('1', '双句押韵', 'even lines')}${option('', '不押韵', 'none')}</select></label>
-    <label><span>${both('藏头', 'Acrostic')}</span>
-      <input id="poem-acrostic" lang="zh" maxlength="8" autocomplete="off" spellcheck="false" aria-describedby="poem-error poem-note"></label>
-    <label><span>${both('起句', 'It begins')}</span>
-      <input id="poem-begin" lang="zh" maxlength="64" autocomplete="off" spellcheck="false" aria-describedby="poem-error"></label>
-    <label><span>${both('温度', 'Temperature')}</span>
-      <input id="poem-temperature" type="number" min="0" max="2" step="0.05" value="0.8"></label>
-    <label><span>${both('种子', 'Seed')}</span>
-      <input id="poem-seed" type="number" min="0" max="9007199254740991" step="1" placeholder="∗"></label>
+  <label class="unseen" for="poem-title">${both('题目', 'Title')}</label>
+  <div class="ask">
+    <input id="poem-title" lang="zh" value="秋夜" maxlength="40" autocomplete="off" spellcheck="false" enterkeyhint="go" aria-describedby="poem-error">
     <button class="primary" type="submit">${both('写', 'Write')}</button>
   </div>
-  <p id="poem-note" class="note">${both('藏头：每句一个字，依次作句首。', 'Acrostic: one character a line, which it begins with.')}</p>
   <p id="poem-error" class="error" role="alert"></p>
+  <div class="wishes" role="group" aria-labelledby="acrostics-title">
+    <span id="acrostics-title">${both('现成的藏头', 'Ready acrostics')}</span>
+    ${ACROSTICS.map((text) => `<button type="button" lang="zh" data-acrostic="${text}">${text}</button>`).join('')}
+  </div>
+  <details class="options">
+    <summary>${both('细调', 'Options')}</summary>
+    <div class="fields">
+      <label><span>${both('体', 'Kind')}</span> <select id="poem-kind">
+        ${option('唐', '唐诗', '唐 Tang')}${option('宋', '宋诗', '宋 Song')}${option('词', '词', '词 ci, lyrics')}</select></label>
+      <label><span>${both('格式', 'Form')}</span> <select id="poem-form-of">
+        ${option('5x4', '五言四句', '4 lines of 5')}${option('7x4', '七言四句', '4 lines of 7')}
+        ${option('5x8', '五言八句', '8 lines of 5')}${option('7x8', '七言八句', '8 lines of 7')}
+        ${option('', '不限', 'any')}</select></label>
+      <label><span>${both('韵', 'Rhyme')}</span> <select id="poem-rhyme">
+        ${option('1', '双句押韵', 'even lines')}${option('', '不押韵', 'none')}</select></label>
+      <label><span>${both('藏头', 'Acrostic')}</span>
+        <input id="poem-acrostic" lang="zh" maxlength="8" autocomplete="off" spellcheck="false" aria-describedby="poem-error poem-note"></label>
+      <label><span>${both('起句', 'It begins')}</span>
+        <input id="poem-begin" lang="zh" maxlength="64" autocomplete="off" spellcheck="false" aria-describedby="poem-error"></label>
+      <label><span>${both('温度', 'Temperature')}</span>
+        <input id="poem-temperature" type="number" min="0" max="2" step="0.05" placeholder="∗"></label>
+      <label><span>${both('种子', 'Seed')}</span>
+        <input id="poem-seed" type="number" min="0" max="9007199254740991" step="1" placeholder="∗"></label>
+    </div>
+    <p id="poem-note" class="note">${both('藏头：每句一个字，依次作句首。', 'Acrostic: one character a line, which it begins with.')}</p>
+  </details>
 </form>
 <div id="poem" class="poem" lang="zh" tabindex="0" role="region" aria-labelledby="poems-title" hidden></div>
+<div class="poem-choices" role="group" lang="zh" aria-label="选一首 Choose a poem"></div>
 <p class="actions">
   <button id="poem-again" type="button">${both('再来一首', 'Again')}</button>
   <button id="poem-copy" type="button">${both('复制链接', 'Copy link')}</button>
@@ -55,7 +70,8 @@ const WORDS = {
     none: '这台服务器没有写诗的模型。',
     acrostic: (n) => `藏头要 ${n} 个模型认得的汉字，一句一个；起句要和它相合。`,
     begin: '起句不合格式：每句的字数要对，奇数句后用「，」，偶数句后用「。」；要押韵时，双句末字须同韵。',
-    facts: (a) => [`首字 ${a.first} 毫秒`, `每秒 ${a.rate} 字`, `种子 ${a.request.seed}`],
+    title: '题目要有汉字，例如「秋夜」。',
+    facts: (a) => [`用时 ${a.took} 毫秒`, `种子 ${a.request.seed}`],
     memory: (size) => `每次请求的记忆 ${size}`,
   },
   en: {
@@ -63,13 +79,16 @@ const WORDS = {
     none: 'This server has no model of poems.',
     acrostic: (n) => `An acrostic has ${n} Chinese characters that the model knows, one a line, and the beginning agrees with it.`,
     begin: 'The beginning breaks the form. Every line needs its length, then ， after an odd line and 。 after an even line; with rhymes, given even lines must rhyme too.',
-    facts: (a) => [`first character ${a.first} ms`, `${a.rate} characters/s`, `seed ${a.request.seed}`],
+    title: 'The poet reads Chinese titles only, for example 秋夜 (autumn night).',
+    facts: (a) => [`answered in ${a.took} ms`, `seed ${a.request.seed}`],
     memory: (size) => `memory per request ${size}`,
   },
 };
 
 const state = {
-  answer: null,  // { request, text, done, started, first, rate }
+  answer: null,  // { request, texts: best first, chosen, took }
+  seed: null,    // the seed and the choice that a link asks for, until the next run
+  pick: 0,       // null in a link of the time of one poem per answer
   failure: null,
   bytes: null,   // of a request's memory, once known
   rhymes: null,  // whether the model can, once known
@@ -83,46 +102,38 @@ const linesOf = (form) => Number(form.split('x')[1]);
 
 /* --- a run ------------------------------------------------------------------------------------- */
 
+/* A drawn seed is not put into the form, so that the next run draws another. Without a temperature the server chooses the
+   poems from a pool. */
 function readForm() {
-  if ($('poem-seed').value === '') $('poem-seed').value = drawSeed();
+  if ($('poem-title').value.trim() === '') $('poem-title').value = $('poem-title').defaultValue;
   const request = Object.fromEntries(FIELDS.map((field) => [field, $(idOf(field)).value]));
   for (const field of ['acrostic', 'begin']) request[field] = squeeze(request[field]);
   request.title = request.title.replace(/[《》]+/gu, '').trim();
   if (!request.form) request.acrostic = '';
   if (!request.form || state.rhymes === false) request.rhyme = '';
-  for (const field of ['temperature', 'seed']) request[field] = Number(request[field] || $(idOf(field)).defaultValue);
+  request.seed = Number(state.seed ?? (request.seed || drawSeed()));
+  if (request.temperature !== '') request.temperature = Number(request.temperature);
+  if (!/\p{Script=Han}/u.test(request.title)) throw new ApiError(400, { param: 'title' });
   return request;
 }
 
 function bodyOf({ kind, title, form, rhyme, acrostic, begin, temperature, seed }, model) {
   const kept = form ? { form, ...(acrostic && { acrostic }), ...(rhyme && { rhyme: true }) } : { max_tokens: FREE_TOKENS };
-  return { model, prompt: `${kind}《${title}》${begin}`, temperature, seed, ...kept };
-}
-
-function takeEvent(answer, [choice]) {
-  if (choice?.text && answer.first === null) answer.first = Math.round(performance.now() - answer.started);
-  answer.text += choice?.text || '';
-  answer.ended = answer.ended || Boolean(choice?.finish_reason);
+  const several = state.pick === null ? {} : { n: CHOICES, ...(form && temperature !== '' && { best_of: POOL }) };
+  return { model, prompt: `${kind}《${title}》${begin}`, ...(temperature !== '' && { temperature }), seed, ...kept, ...several };
 }
 
 async function write(signal) {
   const model = await findModel('poem');
   if (!model) throw new ApiError(404, { message: words().none });
   Object.assign(state, { bytes: model.meta.state_bytes, rhymes: model.meta.rhymes });
+  checkNumbers($('poem-temperature'), $('poem-seed'));
   const request = readForm();
-  const answer = { request, text: request.begin, started: performance.now(), first: null, ended: false };
-  for await (const event of stream('/v1/completions', bodyOf(request, model.id), signal)) {
-    if (signal.aborted) return;
-    state.answer = answer;
-    takeEvent(answer, event.choices || []);
-    requestRender();
-  }
-  if (!answer.ended) throw new TypeError('the stream ended early');
-  const seconds = (performance.now() - answer.started) / 1000;
-  const made = Array.from(answer.text).length - Array.from(request.begin).length;
-  Object.assign(answer, { done: true, rate: Math.round(made / seconds), first: answer.first ?? 0 });
-  if (page.tab === 'poems') history.replaceState(null, '', hash());
-  say(answer.text);
+  const started = performance.now();
+  const { choices } = await (await post('/v1/completions', bodyOf(request, model.id), signal)).json();
+  const texts = [...new Set(choices.map(({ text }) => request.begin + text))];
+  return { request, texts, several: state.pick !== null, chosen: Math.min(state.pick ?? 0, texts.length - 1),
+    took: Math.round(performance.now() - started) };
 }
 
 async function run() {
@@ -131,7 +142,11 @@ async function run() {
   Object.assign(state, { answer: null, failure: null });
   requestRender();
   try {
-    await write(signal);
+    const answer = await write(signal);
+    if (signal.aborted) return;
+    Object.assign(state, { answer, seed: null });
+    if (page.tab === 'poems') writeAddress(hash());
+    say(textOf(answer));
   } catch (error) {
     if (signal.aborted) return;
     state.failure = error;
@@ -139,16 +154,34 @@ async function run() {
   requestRender();
 }
 
+const textOf = (answer) => answer?.texts[answer.chosen] ?? '';
+
+function runNew() {
+  Object.assign(state, { seed: null, pick: 0 });
+  run();
+}
+
 function runAgain() {
   $('poem-seed').value = '';
-  run();
+  runNew();
+}
+
+function runAcrostic({ target }) {
+  const { acrostic } = target.dataset;
+  if (!acrostic) return;
+  $('poem-acrostic').value = acrostic;
+  $('poem-begin').value = '';
+  if (!$('poem-form-of').value.endsWith('x4')) $('poem-form-of').value = '5x4';
+  runNew();
 }
 
 /* --- the URL's hash ---------------------------------------------------------------------------- */
 
 function hash() {
-  if (!state.answer?.done) return '#poems';
-  return `#poems&${new URLSearchParams(FIELDS.map((field) => [field, state.answer.request[field]]))}`;
+  if (!state.answer) return '#poems';
+  const { request, several, chosen } = state.answer;
+  const fields = FIELDS.filter((field) => field !== 'temperature' || request[field] !== '').map((field) => [field, request[field]]);
+  return `#poems&${new URLSearchParams(several ? [...fields, ['pick', chosen]] : fields)}`;
 }
 
 /* Whether the hash asks for a poem. */
@@ -156,6 +189,8 @@ function follow() {
   const fields = hashFields();
   if (!fields.has('seed')) return false;
   for (const field of FIELDS) $(idOf(field)).value = fields.get(field) ?? $(idOf(field)).defaultValue ?? '';
+  $('poem-seed').value = '';
+  Object.assign(state, { seed: fields.get('seed'), pick: fields.has('pick') ? Number(fields.get('pick')) : null });
   run();
   return true;
 }
@@ -164,28 +199,61 @@ function follow() {
 
 /* Why it was refused, as far as it can be seen here. */
 function reason({ param }) {
+  if (param === 'title') return words().title;
   if (param === 'acrostic') return words().acrostic(linesOf($('poem-form-of').value));
   return param === 'prompt' && $('poem-begin').value !== '' ? words().begin : '';
 }
 
 /* A poem with a form is set line by line, any other as its text runs: `column` characters of it. */
-function linesIn({ text, request }, column = text.length) {
-  return text.match(request.form ? /[^，。]+[，。]?/gu : new RegExp(`.{1,${column || 1}}`, 'gsu')) ?? [];
+function linesIn(answer, column = textOf(answer).length) {
+  return textOf(answer).match(answer.request.form ? /[^，。]+[，。]?/gu : new RegExp(`.{1,${column || 1}}`, 'gsu')) ?? [];
 }
 
 function savePicture() {
-  saveCanvas(poemCanvas(linesIn(state.answer, 12)), `linnet-${state.answer.request.title || 'poem'}.png`);
+  const { title } = state.answer.request;
+  saveCanvas(poemCanvas(linesIn(state.answer, 12), title, SEAL), `linnet-${title}.png`);
 }
 
+const make = (tag, className, textContent) => Object.assign(document.createElement(tag), { className, textContent });
+
+let shown = ''; // the poem on the paper
+
 function renderPoem() {
-  const { text = '', request } = state.answer ?? {};
+  const { answer } = state;
   const box = $('poem');
-  const lines = state.answer ? linesIn(state.answer) : [];
-  box.hidden = text === '';
-  box.classList.toggle('free', request?.form === '');
-  while (box.childElementCount > lines.length) box.lastElementChild.remove();
-  while (box.childElementCount < lines.length) box.append(document.createElement('p'));
-  lines.forEach((line, i) => setText(box.children[i], line));
+  box.hidden = !answer;
+  const key = answer ? JSON.stringify([answer.request.title, textOf(answer)]) : '';
+  if (key === shown) return;
+  shown = key;
+  box.classList.toggle('free', answer?.request.form === '');
+  box.replaceChildren(...(answer ? [make('h3', '', answer.request.title), ...linesIn(answer).map((line) => make('p', '', line)),
+    make('span', 'seal', SEAL)] : []));
+  $('poem').querySelector('.seal')?.setAttribute('aria-hidden', 'true');
+}
+
+/* A button per choice, with its first line. */
+function renderChoices() {
+  const box = document.querySelector('.poem-choices');
+  const texts = state.answer?.texts ?? [];
+  box.hidden = texts.length < 2;
+  while (box.childElementCount > texts.length) box.lastElementChild.remove();
+  while (box.childElementCount < texts.length) {
+    const button = Object.assign(document.createElement('button'), { type: 'button' });
+    const at = box.childElementCount;
+    button.addEventListener('click', () => choose(at));
+    box.append(button);
+  }
+  texts.forEach((text, i) => {
+    setText(box.children[i], /^[^，。]{0,8}/u.exec(text)[0]);
+    box.children[i].setAttribute('aria-pressed', i === state.answer.chosen);
+  });
+}
+
+function choose(at) {
+  state.answer.chosen = at;
+  writeAddress(hash());
+  say(textOf(state.answer));
+  requestRender();
 }
 
 function render() {
@@ -193,11 +261,12 @@ function render() {
   $('poem-acrostic').disabled = $('poem-form-of').value === '';
   $('poem-rhyme').disabled = $('poem-form-of').value === '' || state.rhymes === false;
   $('poem-acrostic').setAttribute('aria-invalid', state.failure?.param === 'acrostic');
-  $('poem-save').disabled = !state.answer?.done || state.answer.text === '';
+  $('poem-save').disabled = textOf(state.answer) === '';
   setText($('poem-error'), state.failure ? explain(state.failure, words().fields, reason) : '');
   renderPoem();
-  const facts = state.answer?.done ? words().facts(state.answer) : [];
-  if (state.answer?.done && state.bytes) facts.push(words().memory(bytesText(state.bytes)));
+  renderChoices();
+  const facts = state.answer ? words().facts(state.answer) : [];
+  if (state.answer && state.bytes) facts.push(words().memory(bytesText(state.bytes)));
   setText(document.querySelector('#poems .facts'), facts.join(' · '));
 }
 
@@ -208,8 +277,9 @@ export const poems = {
     $('poem-form').noValidate = true; // the server judges, its answer is shown below
     $('poem-form').addEventListener('submit', (event) => {
       event.preventDefault();
-      run();
+      runNew();
     });
+    $('poem-form').addEventListener('click', runAcrostic);
     $('poem-form').addEventListener('input', requestRender);
     $('poem-again').addEventListener('click', runAgain);
     makeCopyButton($('poem-copy'));

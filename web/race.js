@@ -2,22 +2,27 @@
  * A race of attention kinds: networks of one shape, each continuing its own state by POST /v1/images/generations, on
  * this server, now. They take turns of equal computing time, so that none slows another. The server measures the
  * figures: the time per token from the answer's `timings`, without the saving of the state, and the memory from the
- * kept state. Only "how many fit in 1 GiB" is a division, and says so.
+ * kept state. Only "how many fit in 1 GiB" is a division, and says so. Each lane paints its paper, above a bar of its
+ * memory. Bars and charts have a logarithmic scale, because a linear one shows only the slowest lane.
  */
 import {
   $, bytesText, count, drawSeed, explain, forgetState, loadModels, page, post, requestRender, say, setText,
 } from './common.js';
+import { paintPixels, pixelColour } from './picture.js';
 import { kindOf, racersOf } from './strips.js';
 
-const TURN_MS = 400; // of computing
+const TURN_MS = 250; // of computing
 const PIECE = { first: 16, least: 8, most: 512 }; // tokens of a turn
 const GIB = 2 ** 30;
-const CHART = { width: 640, height: 230, left: 74, right: 20, top: 22, bottom: 34 };
+const CHART = { width: 640, height: 230, left: 112, right: 44, top: 22, bottom: 34 };
+const LONGEST_BAR = 2 ** 27; // bytes
 
 const MARKUP = `
 <p class="actions"><button id="race-go" class="primary" type="button"></button>
   <button id="race-new" type="button"></button></p>
 <p id="race-error" class="error" role="alert"></p>
+<ol class="papers"></ol>
+<p class="closing"></p>
 <div class="wide" tabindex="0" role="region" aria-labelledby="race-title"><table class="lanes"><thead></thead><tbody></tbody></table></div>
 <p class="facts"></p>
 <figure class="chart" data-of="ms"><figcaption></figcaption><svg role="img"></svg></figure>
@@ -25,28 +30,33 @@ const MARKUP = `
 
 const WORDS = {
   zh: {
-    none: '这台服务器没有可以赛跑的模型（linnet serve --models weights:weights/demo）。',
+    none: '这台服务器没有两个可以赛跑的模型。',
     go: '开跑', on: '接着跑', pause: '停', anew: '重来',
     heads: ['注意力', '个数', '每个毫秒', '一个请求的内存', '1 GiB 容得下'],
-    kinds: { linear: '线性', softmax: 'softmax，带缓存', softmax_recompute: 'softmax，每次重算' },
+    kinds: { linear: '线性', softmax: '带缓存的 softmax', softmax_recompute: '每次重算的 softmax' },
     facts: (lanes) => `各用了 ${lanes} 秒计算。时间与内存由服务器量得；最后一栏是 1 GiB 除以量得的内存。`,
-    ms: '每个 token 的毫秒，按位置', bytes: '一个请求的内存，按位置',
+    ms: '每个 token 的毫秒，按位置（对数刻度）', bytes: '一个请求的内存，按位置（对数刻度）',
+    bar: (size) => `内存 ${size}`, painted: (kind, n) => `${kind}画的 ${n} 个像素`,
+    closing: (n, a, b, time, memory) => `画完 ${n} 个像素：${a.kind}算了 ${a.seconds} 秒，内存始终 ${a.bytes}；${b.kind}算了 ${b.seconds} 秒，内存长到 ${b.bytes}，时间是 ${time} 倍，内存是 ${memory} 倍。`,
     last: (kind, value, position) => `${kind}：位置 ${position} 处 ${value}`,
     unit: '毫秒', said: '跑完了。',
   },
   en: {
-    none: 'This server has no models that can race (linnet serve --models weights:weights/demo).',
+    none: 'This server has no models that can race.',
     go: 'Start', on: 'Go on', pause: 'Pause', anew: 'Begin anew',
     heads: ['Attention', 'Tokens', 'ms per token', 'Memory per request', 'Fit in 1 GiB'],
     kinds: { linear: 'linear', softmax: 'softmax with cache', softmax_recompute: 'softmax, recomputed' },
     facts: (lanes) => `Computing time so far: ${lanes} s. The server measured time and memory; the last column is 1 GiB divided by the measured memory.`,
-    ms: 'Milliseconds per token, by position', bytes: 'Memory per request, by position',
+    ms: 'Milliseconds per token, by position, logarithmic', bytes: 'Memory per request, by position, logarithmic',
+    bar: (size) => `memory ${size}`, painted: (kind, n) => `${n} pixels painted by ${kind}`,
+    closing: (n, a, b, time, memory) => `For ${n} pixels, ${a.kind} computed ${a.seconds} s and still has ${a.bytes}; ${b.kind} computed ${b.seconds} s and has grown to ${b.bytes}: ${time} times the time and ${memory} times the memory.`,
     last: (kind, value, position) => `${kind}: ${value} at position ${position}`,
     unit: 'ms', said: 'The race is over.',
   },
 };
 
-/* A lane: { id, kind, size: values of its picture, state: id or null, tokens, ms: computed so far, points }.
+/* A lane: { id, kind, width, channels, size: values of its picture, state: id or null, tokens, ms: computed so far, values:
+   painted so far, points }.
    A point is { from, to, ms, bytes }: the positions of a turn, the time of one of its tokens, and the memory
    at its end. */
 const state = {
@@ -63,13 +73,14 @@ let moving = null;   // the lane whose turn is under way
 const find = (selector) => document.querySelector(`#race ${selector}`);
 const words = () => WORDS[page.lang];
 
-const atStart = () => ({ seed: drawSeed(), state: null, tokens: 0, ms: 0, points: [] });
+const atStart = () => ({ seed: drawSeed(), state: null, tokens: 0, ms: 0, values: [], points: [] });
 
 async function loadLanes() {
   const models = racersOf(await loadModels());
   if (state.loaded) return; // by another call
   state.lanes = models.map((model) => ({
-    id: model.id, kind: kindOf(model), size: model.meta.width * model.meta.height * model.meta.channels, ...atStart(),
+    id: model.id, kind: kindOf(model), width: model.meta.width, channels: model.meta.channels,
+    size: model.meta.width * model.meta.height * model.meta.channels, ...atStart(),
   }));
   state.loaded = true;
 }
@@ -85,6 +96,17 @@ function pieceOf(lane) {
   return Math.min(Math.max(wanted, PIECE.least), PIECE.most, lane.size - lane.tokens);
 }
 
+/* The values of a PNG file of so many channels. */
+async function valuesOf(base64, channels) {
+  const image = new Image();
+  image.src = `data:image/png;base64,${base64}`;
+  await image.decode();
+  const { naturalWidth: width, naturalHeight: height } = image;
+  const context = Object.assign(document.createElement('canvas'), { width, height }).getContext('2d');
+  context.drawImage(image, 0, 0);
+  return context.getImageData(0, 0, width, height).data.filter((_, i) => i % 4 < channels);
+}
+
 /* A turn's first state is deleted at its end, because a server may not have room for two large states. */
 async function takeTurn(lane) {
   const race = races;
@@ -92,7 +114,7 @@ async function takeTurn(lane) {
   const before = lane.state;
   const from = before ? { state: before } : { model: lane.id, prompt: '', seed: lane.seed };
   const body = { ...from, temperature: 1, max_tokens: n, return_state: true };
-  const { timings, states: [kept] } = await (await post('/v1/images/generations', body)).json();
+  const { timings, data: [picture], states: [kept] } = await (await post('/v1/images/generations', body)).json();
   if (before) await forgetState(before);
   if (race !== races) {
     if (kept.id) forgetState(kept.id);
@@ -102,6 +124,7 @@ async function takeTurn(lane) {
   const ms = n > 1 ? decoding / (n - 1) : decoding + timings.prompt_ms;
   lane.points.push({ from: lane.tokens, to: lane.tokens + n, ms, bytes: kept.memory_bytes });
   Object.assign(lane, { state: kept.id, tokens: lane.tokens + n, ms: lane.ms + ms * n });
+  lane.values = await valuesOf(picture.b64_json, lane.channels);
   if (!kept.id) throw new TypeError('the state could not be kept');
 }
 
@@ -166,6 +189,8 @@ function render() {
   find('.wide').hidden = state.lanes.length === 0;
   const seconds = Math.max(0, ...state.lanes.map(({ ms }) => ms)) / 1000;
   setText(find('.facts'), begun ? w.facts(seconds.toFixed(1)) : '');
+  renderPapers(w);
+  setText(find('.closing'), closingOf(w));
   renderTable(w);
   for (const figure of document.querySelectorAll('#race .chart')) renderChart(figure, w);
 }
@@ -177,6 +202,58 @@ function fillRow(row, texts, name) {
     row.append(cell);
   }
   texts.forEach((text, i) => setText(row.children[i], text));
+  return row;
+}
+
+/* Compares linear attention with the first other kind, at the last position that both have reached. */
+function closingOf(w) {
+  const linear = state.lanes.find(({ kind }) => kind === 'linear');
+  const other = state.lanes.find((lane) => lane !== linear);
+  const n = Math.min(linear?.tokens ?? 0, other?.tokens ?? 0);
+  if (n === 0) return '';
+  const [a, b] = [linear, other].map((lane) => {
+    const turns = lane.points.filter(({ from }) => from < n);
+    const ms = turns.reduce((sum, turn) => sum + turn.ms * (Math.min(turn.to, n) - turn.from), 0);
+    return { kind: nameOf(lane), ms, bytes: turns.at(-1).bytes };
+  });
+  const figures = ({ kind, ms, bytes }) => ({ kind, seconds: (ms / 1000).toPrecision(2), bytes: bytesText(bytes) });
+  return w.closing(count(n), figures(a), figures(b), Number((b.ms / a.ms).toPrecision(2)), count(Math.round(b.bytes / a.bytes)));
+}
+
+function newPaper({ width, channels, size }) {
+  const item = document.createElement('li');
+  const canvas = Object.assign(document.createElement('canvas'), { width, height: size / width / channels, className: 'picture' });
+  canvas.setAttribute('role', 'img');
+  const text = document.createElement('span');
+  const bar = Object.assign(document.createElement('span'), { className: 'bar' });
+  bar.append(Object.assign(document.createElement('span'), { className: 'fill' }));
+  item.append(document.createElement('b'), canvas, text, bar);
+  return item;
+}
+
+/* The pixels of a lane that are painted; a new race begins with an empty paper. */
+function paintPaper(canvas, { values, tokens, channels }) {
+  const made = values.length > 0 ? Math.floor(tokens / channels) : 0;
+  if (made < (canvas.made ?? 0)) canvas.getContext('2d').clearRect(0, 0, canvas.width, canvas.height);
+  paintPixels(canvas, 0, made, (i) => (i < made ? pixelColour(values, channels, i) : null));
+  canvas.made = made;
+}
+
+function renderPapers(w) {
+  const list = find('.papers');
+  while (list.childElementCount < state.lanes.length) list.append(newPaper(state.lanes[list.childElementCount]));
+  const least = Math.min(...state.lanes.flatMap(({ points }) => points.map(({ bytes }) => bytes))) / 2;
+  state.lanes.forEach((lane, i) => {
+    const [name, canvas, text, bar] = list.children[i].children;
+    const bytes = lane.points.at(-1)?.bytes ?? least;
+    list.children[i].className = `lane-${i % 3}`;
+    setText(name, nameOf(lane));
+    if (canvas.made !== lane.tokens) paintPaper(canvas, lane);
+    canvas.setAttribute('aria-label', w.painted(nameOf(lane), count(lane.tokens)));
+    setText(text, lane.points.length > 0 ? w.bar(bytesText(bytes)) : '');
+    const share = lane.points.length > 0 ? Math.log(bytes / least) / Math.log(LONGEST_BAR / least) : 0;
+    bar.firstElementChild.style.transform = `scaleX(${share})`;
+  });
 }
 
 function renderTable(w) {
@@ -188,10 +265,11 @@ function renderTable(w) {
     const last = lane.points.at(-1);
     const row = body.children[i];
     row.className = `lane-${i % 3}`;
-    fillRow(row, [
+    const cells = fillRow(row, [
       nameOf(lane), count(lane.tokens), last ? last.ms.toFixed(3) : '–', last ? bytesText(last.bytes) : '–',
       last ? count(Math.floor(GIB / last.bytes)) : '–',
-    ], 'td');
+    ], 'td').children;
+    w.heads.forEach((head, k) => { cells[k].dataset.head = head; }); // a phone shows it in the cell
   });
 }
 
@@ -208,43 +286,51 @@ function element(name, attributes, text = '') {
   return made;
 }
 
-function axes(svg, at, topX, topY, label) {
+/* The ticks of a logarithmic axis, at most six: powers of `base`, and their multiples where there is room. */
+function ticksBetween(least, most, base, multiples) {
+  const [from, to] = [least, most].map((x) => Math.floor(Math.log(x) / Math.log(base)));
+  const powers = Array.from({ length: to - from + 1 }, (_, i) => base ** (from + i));
+  const inside = (ticks) => ticks.filter((x) => least <= x && x <= most);
+  const fine = inside(powers.flatMap((power) => multiples.map((times) => times * power)));
+  return fine.length > 6 ? inside(powers) : fine;
+}
+
+function axes(svg, at, topX, ticksY, label) {
   const { width, height, left, right, top, bottom } = CHART;
   svg.append(element('path', { class: 'axis', d: `M${left} ${top}V${height - bottom}H${width - right}` }));
   for (let x = 0; x <= topX; x += stepOf(topX)) {
-    svg.append(element('text', { x: at(x, 0)[0], y: height - 12, 'text-anchor': 'middle' }, count(x)));
+    svg.append(element('text', { x: at(x, 1)[0], y: height - 12, 'text-anchor': 'middle' }, count(x)));
   }
-  for (let y = stepOf(topY); y <= topY; y += stepOf(topY)) {
+  for (const y of ticksY) {
     const [, level] = at(0, y);
     svg.append(element('path', { class: 'grid', d: `M${left} ${level}H${width - right}` }));
     svg.append(element('text', { x: left - 8, y: level + 5, 'text-anchor': 'end' }, label(y)));
   }
 }
 
-/* Memory axes have steps of whole MiB, times steps of ms. */
 function renderChart(figure, w) {
   const svg = figure.querySelector('svg');
   const of = figure.dataset.of;
-  const unit = of === 'ms' ? 1 : 2 ** 20;
-  const label = (y) => (of === 'ms' ? `${Number(y.toPrecision(2))} ${w.unit}` : `${Number(y.toPrecision(2))} MiB`);
+  const label = (y) => (of === 'ms' ? `${Number(y.toPrecision(2))}` : bytesText(y).replace('.0', ''));
   setText(figure.querySelector('figcaption'), w[of]);
   figure.hidden = !state.lanes.some(({ points }) => points.length > 0);
   if (figure.hidden) return;
   const { width, height, left, right, top, bottom } = CHART;
   const all = state.lanes.flatMap(({ points }) => points);
   const topX = Math.max(...all.map(({ to }) => to));
-  const topY = Math.max(...all.map((point) => point[of] / unit)) * 1.08;
+  const values = all.map((point) => point[of]);
+  const [least, most] = [Math.min(...values) / 1.5, Math.max(...values) * 1.5];
   const at = (x, y) => [
     (left + (x / topX) * (width - left - right)).toFixed(1),
-    height - bottom - (y / topY) * (height - top - bottom),
+    height - bottom - (Math.log(y / least) / Math.log(most / least)) * (height - top - bottom),
   ];
   svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
   svg.replaceChildren();
-  axes(svg, at, topX, topY, label);
+  axes(svg, at, topX, of === 'ms' ? ticksBetween(least, most, 10, [1, 2, 5]) : ticksBetween(least, most, 16, [1, 4]), label);
   const value = (point) => (of === 'ms' ? `${point.ms.toFixed(3)} ${w.unit}` : bytesText(point.bytes));
   state.lanes.forEach(({ points }, i) => {
     const middle = (p) => (of === 'ms' ? (p.from + p.to) / 2 : p.to);
-    const line = points.map((p) => at(middle(p), p[of] / unit).map((x) => Number(x).toFixed(1)).join());
+    const line = points.map((p) => at(middle(p), p[of]).map((x) => Number(x).toFixed(1)).join());
     svg.append(element('polyline', { class: `lane-${i % 3}`, points: line.join(' ') }));
   });
   svg.setAttribute('aria-label', state.lanes.filter(({ points }) => points.length > 0).map((lane) => (

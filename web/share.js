@@ -114,17 +114,27 @@ export function coupletCanvas(upper, lower, caption) {
 
 const POEM = { size: 72, column: 112, margin: 60, pad: 56 };
 
-/* A poem as it is set: the first of its lines on the right. */
-export function poemCanvas(lines) {
+/* A poem as it is set: its title on the right, then its lines, with the seal under the last one. */
+export function poemCanvas(lines, title, seal) {
   const { size, column, margin, pad } = POEM;
-  const wide = lines.length * column + 2 * pad;
-  const high = Math.max(...lines.map((line) => Array.from(line).length)) * size * 1.2 + 2 * pad;
+  const columns = lines.length + 1;
+  const wide = columns * column + 2 * pad;
+  const longest = Math.max(...lines.map((line) => Array.from(line).length));
+  const high = longest * size * 1.2 + 2 * pad + column;
   const { canvas, context } = newCanvas(wide + 2 * margin, high + 2 * margin);
   drawPaper(context, margin, margin, wide, high);
-  setBrush(context, size);
-  lines.forEach((line, i) => Array.from(line).forEach((c, k) => {
-    drawCharacter(context, c, margin + wide - pad - column * (i + 0.5), margin + pad + size * 1.2 * (k + 0.5), size);
-  }));
+  const centre = (i) => margin + wide - pad - column * (i + 0.5);
+  const write = (line, i, height) => {
+    setBrush(context, height);
+    Array.from(line).forEach((c, k) => drawCharacter(context, c, centre(i), margin + pad + height * 1.2 * (k + 0.5), height));
+  };
+  write(title, 0, Math.min(size * 0.6, (high - 2 * pad) / title.length / 1.2));
+  lines.forEach((line, i) => write(line, i + 1, size));
+  const [side, top] = [size * 0.9, margin + high - pad - size * 0.7];
+  context.fillRect(centre(lines.length) - side / 2, top, side, side);
+  setBrush(context, side * 0.42);
+  context.fillStyle = styleOf('--red');
+  Array.from(seal).forEach((c, k) => context.fillText(c, centre(lines.length), top + side * (0.28 + 0.45 * k)));
   return canvas;
 }
 

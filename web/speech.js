@@ -14,6 +14,8 @@ const MARKUP = `
   <label><span>${both('或选一个声音文件，或拖到这里', 'Or choose a file of sound, or drop one here')}</span>
     <input id="speech-file" type="file" accept="audio/*" aria-describedby="speech-error"></label>
 </div>
+<p class="note knows"></p>
+<span class="bar level" hidden><span class="fill"></span></span>
 <p id="speech-error" class="error" role="alert"></p>
 <div class="heard" hidden>
   <canvas class="wave" width="1200" height="160" role="img"></canvas>
@@ -24,6 +26,7 @@ const MARKUP = `
 const WORDS = {
   zh: {
     fields: { file: '声音' },
+    digits: '这里的模型只听得懂英文数字，零到九：zero、one、two、three、four、five、six、seven、eight、nine。',
     record: '录音', stop: '停', busy: '听着……',
     none: '这台服务器没有听写的模型。',
     microphone: '用不了麦克风：没有、没有准许，或者网页不是经 HTTPS 打开的。',
@@ -35,6 +38,7 @@ const WORDS = {
   },
   en: {
     fields: { file: 'The sound' },
+    digits: 'The model here knows English digits only: say zero, one, two, three, four, five, six, seven, eight, nine.',
     record: 'Record', stop: 'Stop', busy: 'Listening …',
     none: 'This server has no model of speech.',
     microphone: 'The microphone cannot be used: there is none, the browser did not allow it, or the page was not opened by HTTPS.',
@@ -50,11 +54,13 @@ const state = {
   recorder: null, // MediaRecorder while it records
   asking: false,  // for the microphone
   started: 0,
+  level: () => 0, // of the microphone while it records: 0 to 1
   busy: false,
   answer: null,   // { samples, words, text, duration, took }
   refusal: null,  // the page's own refusal: a key of WORDS
   failure: null,
   longest: null,  // seconds, once known
+  model: '',      // its name, once known
 };
 let running = null; // AbortController of the request in progress
 
@@ -153,6 +159,7 @@ async function record() {
       state.recorder = null;
       hear(new Blob(parts, { type: recorder.mimeType }));
     });
+    listenToLevel(microphone, recorder);
     recorder.start();
     Object.assign(state, { recorder, started: performance.now() });
   } catch {
@@ -160,6 +167,19 @@ async function record() {
   }
   state.asking = false;
   requestRender();
+}
+
+/* The bar shows how loud the microphone is, until the recording ends. */
+function listenToLevel(microphone, recorder) {
+  const context = new AudioContext();
+  const analyser = context.createAnalyser();
+  context.createMediaStreamSource(microphone).connect(analyser);
+  const samples = new Float32Array(analyser.fftSize);
+  state.level = () => {
+    analyser.getFloatTimeDomainData(samples);
+    return Math.min(1, Math.max(...samples.map(Math.abs)));
+  };
+  recorder.addEventListener('stop', () => context.close());
 }
 
 function stop() {
@@ -184,15 +204,21 @@ function paintWave({ samples, rate, words: said }) {
   }
 }
 
-/* Each word with its time. */
-function renderWords({ words: said }) {
+const CROWDED = 0.09; // of the wave's width: words that are nearer leave out their times
+
+/* Each word with its time, under its part of the wave. */
+function renderWords({ words: said, samples, rate }) {
   const list = find('.words');
+  const middle = ({ start, end }) => (start + end) / 2 / (samples.length / rate);
   list.replaceChildren(...said.map(({ word, start, end }) => {
     const time = Object.assign(document.createElement('small'), { textContent: `${start.toFixed(2)}–${end.toFixed(2)} s` });
     const item = document.createElement('li');
     item.append(word.trim(), ' ', time);
+    item.style.setProperty('--at', `${100 * middle({ start, end })}%`);
     return item;
   }));
+  const middles = said.map(middle);
+  list.classList.toggle('crowded', middles.some((x, i) => i > 0 && x - middles[i - 1] < CROWDED));
 }
 
 let painted = null; // the answer that is shown
@@ -220,6 +246,9 @@ function render() {
   setText($('speech-record'), state.recorder ? words().stop : words().record);
   setText($('speech-error'), typeof text === 'function' ? text(state.longest.toFixed(1))
     : text ?? (state.failure ? explain(state.failure, words().fields) : ''));
+  setText(find('.knows'), state.model === 'digits-spoken' ? words().digits : '');
+  find('.level').hidden = !state.recorder;
+  if (state.recorder) find('.level .fill').style.transform = `scaleX(${state.level()})`;
   renderAnswer();
   setText(find('.facts'), factsOf(state).join(' · '));
   if (state.recorder) requestRender();
@@ -244,6 +273,10 @@ export const speech = {
       if (target.files.length > 0) hear(target.files[0]);
     });
     takeDrops($('speech'));
+    findModel('speech').then((model) => {
+      state.model = model?.id ?? '';
+      requestRender();
+    }, () => {}); // a failure is shown when a sound is sent
   },
 
   visit() {}, // it waits for a sound

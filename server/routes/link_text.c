@@ -10,6 +10,9 @@
 
 /* Most tokens of a poem without a form, as in web/poems.js. */
 enum { FREE_TOKENS = 200 };
+/* A poem is one of several, as in web/poems.js, and with a temperature one of the best of a pool.
+   A link without `pick` is older and asks for one poem. */
+enum { POEM_CHOICES = 3, POEM_POOL = 16 };
 enum { FIELD_BYTES = 256, TEXT_BYTES = 4 * LX_CARD_MAX_CHARS + 1, PROMPT_BYTES = 1024 };
 
 typedef struct link_text {
@@ -59,7 +62,7 @@ static lx_status read_couplet(const lx_api *api, const lx_request *rq, link_text
     return st;
 }
 
-static lx_status read_poem(const lx_request *rq, link_text *t, lx_error *err)
+static lx_status read_poem(const lx_api *api, const lx_request *rq, link_text *t, lx_error *err)
 {
     char kind[FIELD_BYTES], title[FIELD_BYTES];
     lx_status st = copy_field(rq, "kind", kind, sizeof kind, err);
@@ -71,6 +74,8 @@ static lx_status read_poem(const lx_request *rq, link_text *t, lx_error *err)
         st = copy_field(rq, "acrostic", t->acrostic, sizeof t->acrostic, err);
     if (st == LX_OK)
         st = copy_line(rq, "begin", t->line, err);
+    if (st == LX_OK)
+        st = lx_link_index(rq, "pick", api->max_n, &t->pick, err);
     if (st == LX_OK)
         (void)snprintf(t->prompt, sizeof t->prompt, "%s《%s》%s", kind, title, t->line);
     return st;
@@ -86,12 +91,17 @@ static void fill_params(const lx_request *rq, link_text *t, const lx_form *numbe
     lx_completion_params_init(p);
     p->prompts = prompt;
     p->n_prompts = 1;
-    p->n = t->poem ? 1 : numbers->n;
-    p->sampling.temperature = numbers->temperature;
+    p->n = !t->poem ? numbers->n : t->pick < 0 ? 1 : POEM_CHOICES;
+    if (rq->argument(rq->query, "temperature") != NULL) { /* else the model's task chooses */
+        p->sampling.temperature = numbers->temperature;
+        p->draws = "temperature";
+    }
     p->sampling.has_seed = true;
     p->sampling.seed = numbers->seed;
     if (!t->poem)
         return;
+    bool has_pool = rq->argument(rq->query, "temperature") != NULL;
+    p->best_of = has_pool && t->pick >= 0 && t->form[0] != '\0' ? POEM_POOL : 0;
     p->max_tokens = t->form[0] == '\0' ? FREE_TOKENS : 0;
     p->poem = (lx_poem_request){.form = t->form[0] != '\0' ? t->form : NULL,
                                 .acrostic = t->acrostic[0] != '\0' ? t->acrostic : NULL,
@@ -185,7 +195,7 @@ static lx_status read_link(const lx_api *api, const lx_request *rq, link_text *t
     lx_status st = lx_link_numbers(api, rq, false, numbers, err);
     if (st != LX_OK)
         return st;
-    return t->poem ? read_poem(rq, t, err) : read_couplet(api, rq, t, err);
+    return t->poem ? read_poem(api, rq, t, err) : read_couplet(api, rq, t, err);
 }
 
 static lx_status submit(lx_api *api, const lx_request *rq, const lx_form *numbers, link_text *t,

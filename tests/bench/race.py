@@ -3,7 +3,7 @@
 
     .venv/bin/python tests/bench/race.py [--linnet build/linnet] [--threads 2] [--position 4096]
 
-Serves weights/demo, and runs the race of the page in Chromium until every racer is past the position. A figure is the
+Serves weights and weights/demo, and runs the race of the page in Chromium until every racer is past the position. A figure is the
 median of a lane's points around the position. After that, linnet bench measures the same position of the same models
 twice, with as many threads; the mean of both is compared with the page's figure. Ends with status 1 when they differ by
 more than --tolerance, or fewer than two came so far: a racer that recomputes everything is not waited for longer than
@@ -36,14 +36,15 @@ def parse_arguments():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--linnet", type=Path, default=os.environ.get("LINNET", ROOT / "build" / "linnet"))
     p.add_argument("--threads", type=int, default=os.cpu_count())
-    p.add_argument("--position", type=int, default=4096)
+    p.add_argument("--position", type=int, default=2560)
     p.add_argument("--tolerance", type=float, default=0.2)
     p.add_argument("--minutes", type=float, default=5, help="after which a racer that is slow gives up")
     return p.parse_args()
 
 
 def bench(args, model):
-    command = [args.linnet, "bench", "--model", ROOT / "weights/demo" / model, "--positions", str(args.position),
+    folder = next(place for place in (ROOT / "weights" / model, ROOT / "weights/demo" / model) if place.exists())
+    command = [args.linnet, "bench", "--model", folder, "--positions", str(args.position),
                "--threads", str(args.threads), "--json"]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(answer.stdout)["rows"][0]["ms_per_token"]

@@ -76,7 +76,8 @@ def quick_models(folder):
     image_model.write(folder / "mnist-softmax", 28, 28, attention={"kind": "softmax"})
     poem_model.write(folder / "poem")
     speech_model.write(folder / "ears")
-    shutil.copytree(ROOT / "weights/demo", folder / "demo")
+    for name in ("race-linear", "race-softmax", "demo"):
+        shutil.copytree(ROOT / "weights" / name, folder / name)
     return f"{folder}:{folder}/demo"
 
 

@@ -86,6 +86,38 @@ def test_each_character_is_one_product(walk):
         assert len(shares) == step and sum(shares) == pytest.approx(100, abs=0.1 * step)
 
 
+def test_the_toy_is_stepped_through(open_page):
+    """A card per character on one side, twelve numbers on the other, and a question that is s over z."""
+    page = open_page("#how", **CALM)
+    numbers = page.locator("#toy tbody td")
+    expect(page.locator("#toy .cards li")).to_have_count(0)
+    for cards in range(1, 6):
+        page.click("#toy .next")
+        expect(page.locator("#toy .cards li")).to_have_count(cards)
+        expect(numbers).to_have_count(12)
+        expect(page.locator("#toy figcaption").first).to_contain_text(f"{cards} cards, {6 * cards} numbers")
+    expect(numbers).to_have_text(list("602204321322"))
+    page.click("#toy .next")
+    expect(page.locator("#toy .asked span")).to_have_text(["q = (1 0 0)", "q·s = (6 0 2)", "q·z = 2", "(6 0 2) / 2 = (3 0 1)"])
+    page.click("#toy .stops li:last-child button")
+    expect(page.locator("#toy .asked span").last).to_have_text("(0 4 3) / 2 = (0 2 1.5)")
+    expect(page.locator("#toy .next")).to_be_disabled()
+    page.click("#toy .stops li:first-child button")
+    expect(page.locator("#toy .cards li")).to_have_count(1)
+    expect(page.locator("#toy .asked")).to_be_empty()
+
+
+def test_the_map_shows_which_head_it_is(walk):
+    page, _ = walk()
+    expect(page.locator(".head-map span")).to_have_count(64)
+    expect(page.locator(".of-heads")).to_have_text("this is 1 of 64 heads")
+    with page.expect_response(lambda answer: "layer=2&head=5" in answer.url):
+        page.click(".head-map span:nth-child(22)")
+    expect(page.locator(".head-map")).to_have_attribute("aria-label", "head 6 of layer 3")
+    expect(page.locator("#lab-layer")).to_have_value("2")
+    expect(page.locator("#lab-head")).to_have_value("5")
+
+
 def test_the_answer_is_the_one_asked_for(walk):
     page, _ = walk()
     reply = page.context.request.post(page.url.split("#")[0] + "v1/completions",

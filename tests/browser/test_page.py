@@ -125,7 +125,10 @@ def test_candidates_are_chosen_with_the_keyboard(open_page):
 
 
 def test_best_candidate_first(open_page):
+    """A temperature says how lines are drawn: then the likeliest comes first."""
     page = open_page()
+    page.click("summary")
+    page.fill("#temperature", "0.8")
     ask(page, UPPER)
     answers = finished(page)
     scores = [float(s.replace("−", "-")) for s in page.locator(".score").all_text_contents()]
@@ -158,11 +161,99 @@ def test_emoji_is_refused_in_words(open_page):
     finished(page)
 
 
-@pytest.mark.parametrize("line, words", [("", "Write an upper line"), ("山" * 33, "33")])
+@pytest.mark.parametrize("line, words", [
+    ("山" * 33, "33"), ("山" * 5000, "5000"), ("2026年快乐", "Write “二〇二六” instead of “2026”"),
+    ("祝贺Linnet", "“Linnet” has Latin letters"),
+])
 def test_refused_lines(open_page, line, words):
     page = open_page(allow=REFUSED)
     ask(page, line)
     expect(page.locator("#error")).to_contain_text(words)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.locator(".scroll.upper").evaluate("(e) => e.scrollWidth <= e.clientWidth + 1")
+
+
+def test_an_empty_field_answers_its_placeholder(open_page):
+    page = open_page()
+    ask(page, "")
+    finished(page)
+    expect(page.locator("#upper")).to_have_value(UPPER)
+
+
+# An answer of a server that chooses lines from a pool.
+POOL = {
+    "seed": 7, "prompt_tones": "仄仄平平，仄", "choices": [
+        {"index": 0, "text": "天边归雁，一", "finish_reason": "stop", "mean_logprob": -2.5, "tones": "平平中仄，平"},
+        {"index": 1, "text": "云间白鹤，天", "finish_reason": "stop", "mean_logprob": -1.5, "tones": "平平仄仄，平"},
+    ],
+}
+
+
+def answer_with(page, **fields):
+    """The server's answers are these; returns the list of the requests."""
+    sent = []
+
+    def fulfill(route):
+        sent.append(route.request.post_data_json)
+        route.fulfill(json={**POOL, **fields})
+
+    page.route("**/v1/completions", fulfill)
+    return sent
+
+
+def test_the_servers_order_and_its_tones_are_shown(open_page):
+    page = open_page()
+    sent = answer_with(page)
+    ask(page, "海上明月，山")
+    assert finished(page) == ["天边归雁，一", "云间白鹤，天"]
+    assert [(body["n"], "temperature" in body, "stream" in body) for body in sent] == [(5, False, False)]
+    tones = "(all) => all.map((e) => e.dataset.tone ?? '')"
+    assert page.locator(".scroll.upper .ink").evaluate_all(tones) == ["oblique", "oblique", "level", "level", "", "oblique"]
+    assert page.locator(".candidates li:first-child .ink").evaluate_all(tones) == ["level", "level", "both", "oblique", "", "level"]
+    expect(page.locator(".tone-key")).to_be_visible()
+    page.unroute_all()
+    ask(page, UPPER)
+    finished(page)
+
+
+def test_a_lower_line_hangs_on_the_left(open_page):
+    page = open_page()
+    answer_with(page, answered="upper")
+    ask(page, "海上明月，山")
+    expect(page.locator(".scroll.upper")).to_have_text("天边归雁，一")
+    expect(page.locator(".scroll.lower")).to_have_text("海上明月，山")
+    expect(page.locator("#candidates-title")).to_have_text("Upper lines")
+    expect(page.locator(".read-as")).to_contain_text("so it is a lower line")
+
+
+def test_a_character_shows_its_partner_sound_and_meaning(open_page):
+    """By pointing at the paper or at a candidate, and by keyboard in the row of pairs."""
+    page = open_page()
+    answer_with(page)
+    ask(page, "海上明月，山")
+    finished(page)
+    told = page.locator(".pointed-at")
+    expect(told).to_contain_text("Point at a character")
+    page.hover(".scroll.upper .ink:nth-child(4)")
+    expect(told).to_contain_text(re.compile("月 yuè moon.* ⇄ 雁 yàn wild goose"))
+    expect(page.locator(".scroll.lower .pointed")).to_have_text("雁")
+    page.hover(".candidates li:nth-child(2) .ink:nth-child(3)")
+    expect(told).to_contain_text(re.compile("明 míng bright.* ⇄ 白 bái white"))
+    expect(page.locator(".candidates .pointed")).to_have_text("白")
+    expect(page.locator(".pairs li")).to_have_count(5)  # a comma has no partner
+    page.focus(".pairs li:first-child button")
+    expect(told).to_contain_text(re.compile("海 hǎi sea.* ⇄ 天 tiān"))
+    page.keyboard.press("Tab")
+    expect(told).to_contain_text(re.compile("上 shàng .* ⇄ 边 biān"))
+
+
+def test_fewer_lines_than_were_asked_for_are_explained(open_page):
+    page = open_page()
+    choice = POOL["choices"][0]
+    answer_with(page, choices=[choice, {**choice, "index": 1}])
+    ask(page, "海上明月，山")
+    finished(page)
+    expect(page.locator(".answers .facts")).to_contain_text("1 of 2 lines differ")
 
 
 @pytest.mark.parametrize("line, read", [(" 海上\u3000明 月 ", "海上明月"), ("雲淡風輕", "雲淡風輕")])
@@ -171,6 +262,8 @@ def test_spaces_and_traditional_characters_are_taken(open_page, line, read):
     ask(page, line)
     finished(page)
     assert page.locator(".scroll.upper").text_content() == read and len(lower_line(page)) == 4
+    note = "Traditional characters were read as their simplified forms." if "雲" in line else ""
+    expect(page.locator(".read-as")).to_have_text(note)
 
 
 def test_errors_are_in_the_visitors_language(open_page):
@@ -178,7 +271,8 @@ def test_errors_are_in_the_visitors_language(open_page):
     page.click("summary")
     page.fill("#temperature", "-1")
     ask(page, UPPER)
-    expect(page.locator("#error")).to_have_text("温度要在 0 到 10 之间。")
+    expect(page.locator("#error")).to_have_text("温度要在 0 到 2 之间。")
+    page.fill("#temperature", "")
     body = json.dumps({"error": {"message": "the device is gone", "type": "", "param": None, "code": ""}})
 
     def refuse(route):
@@ -305,27 +399,62 @@ def test_a_link_is_only_text(open_page):
     open_page("#%E6%9C")  # half a character: ignored
 
 
-def test_same_seed_same_answer_and_again(open_page):
+def seed_of(page):
+    return re.search(r"seed (\d+)", page.locator(".answers .facts").inner_text()).group(1)
+
+
+def test_asking_again_draws_anew_unless_the_form_has_a_seed(open_page):
     page = open_page("#一盏青灯听夜雨&seed=11")
     first = finished(page)
+    assert seed_of(page) == "11" and page.input_value("#seed") == ""
     with emptied(page, ".scroll.lower"):
         page.click("#submit")
-    assert finished(page) == first
+    finished(page)
+    assert seed_of(page) != "11"
+    page.click("summary")
+    page.fill("#seed", "11")
+    for _ in range(2):
+        with emptied(page, ".scroll.lower"):
+            page.click("#submit")
+        assert finished(page) == first and seed_of(page) == "11"
     page.focus("#again")
     with emptied(page, ".scroll.lower"):
         page.keyboard.press("Enter")
     finished(page)
     expect(page.locator("#again")).to_be_focused()
-    assert page.input_value("#seed") not in ("", "11")
-    assert f"seed {page.input_value('#seed')}" in text_of(page, ".answers .facts")
+    assert page.input_value("#seed") == "" and seed_of(page) != "11"
+
+
+def test_back_and_forward_between_tabs_and_couplets(open_page):
+    page = open_page("#couplets")
+    for line in (UPPER, "春风"):
+        ask(page, line)
+        finished(page)
+    page.click("#how-tab")
+    expect(page.locator("#how")).to_be_visible()
+    answers = {UPPER: None, "春风": None}
+    page.go_back()
+    expect(page.locator("#couplets")).to_be_visible()
+    expect(page.locator(".scroll.upper")).to_have_text("春风")
+    answers["春风"] = finished(page)
+    page.go_back()
+    expect(page.locator("#upper")).to_have_value(UPPER)
+    finished(page)
+    page.go_back()
+    expect(page.locator(".answers")).to_have_class(re.compile("idle"))
+    page.go_forward()
+    page.go_forward()
+    expect(page.locator("#upper")).to_have_value("春风")
+    assert finished(page) == answers["春风"]
+    page.go_forward()
+    expect(page.locator("#how")).to_be_visible()
 
 
 def test_facts_tell_time_and_memory(open_page):
     page = open_page()
     ask(page, UPPER)
     finished(page)
-    expect(page.locator(".answers .facts")).to_contain_text(re.compile(r"first character \d+ ms"))
-    expect(page.locator(".answers .facts")).to_contain_text(re.compile(r"\d+ characters/s"))
+    expect(page.locator(".answers .facts")).to_contain_text(re.compile(r"answered in \d+ ms"))
     expect(page.locator(".answers .facts")).to_contain_text(re.compile(r"\d+ KiB"))
 
 

@@ -15,6 +15,11 @@ VIEW = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
 DONE = "() => document.querySelector('#poems .facts').textContent"
 
 
+def open_options(page):
+    page.locator("#poems summary").click()
+    return page
+
+
 def lines(page):
     """Of the poem that is shown, once it is whole."""
     page.wait_for_function(DONE)
@@ -33,7 +38,7 @@ def rhymes(shown):
 
 
 def test_a_poem_keeps_form_and_acrostic(open_page):
-    page = open_page("#poems", **VIEW)
+    page = open_options(open_page("#poems", **VIEW))
     sent = []
     page.on("request", lambda request: sent.append(request.post_data_json) if request.url.endswith("/v1/completions") else None)
     expect(page.locator("#poem")).to_be_hidden()
@@ -46,11 +51,14 @@ def test_a_poem_keeps_form_and_acrostic(open_page):
     assert len(shown) == 4 and keeps(shown, 7, "春夏秋冬")
     (body,) = sent
     assert body["rhyme"] is True and rhymes(shown)
-    assert body["prompt"] == "宋《四 时》" and body["form"] == "7x4" and body["stream"] is True and body["seed"] >= 0
+    assert body["prompt"] == "宋《四 时》" and body["form"] == "7x4" and body["seed"] >= 0
+    assert body["n"] == 3 and not {"best_of", "temperature", "stream"} & body.keys()
     assert page.evaluate("getComputedStyle(document.querySelector('#poem')).writingMode") == "vertical-rl"
     places = page.locator("#poem p").evaluate_all("(all) => all.map((p) => p.getBoundingClientRect().x)")
     assert places == sorted(places, reverse=True)
     expect(page.locator("#live")).to_have_text("".join(shown))
+    expect(page.locator("#poem h3")).to_have_text("四 时")
+    expect(page.locator("#poem .seal")).to_be_visible()
     page.click("#poem-again")
     page.wait_for_function("(old) => document.querySelector('#poems .facts').textContent !== ''"
                            " && document.querySelector('#poem').textContent !== old", arg="".join(shown))
@@ -59,32 +67,74 @@ def test_a_poem_keeps_form_and_acrostic(open_page):
 
 
 def test_a_link_is_that_very_poem(open_page):
-    page = open_page("#poems", **VIEW)
+    page = open_options(open_page("#poems", **VIEW))
     page.fill("#poem-begin", "春江花月夜，")
     page.fill("#poem-temperature", "1.5")
     page.select_option("#poem-rhyme", "")
-    page.locator("#poem-form button").click()
+    page.locator("#poem-form .primary").click()
+    lines(page)
+    page.locator(".poem-choices button").last.click()
+    page.wait_for_function("() => /pick=[12]/.test(location.hash)")
     shown = lines(page)
     assert shown[0] == "春江花月夜，" and len(shown) == 4 and keeps(shown, 5)
-    page.wait_for_function("() => location.hash.includes('seed=')")
     hash_ = page.evaluate("location.hash")
     link = page.evaluate("import('/common.js').then(({ linkOf }) => linkOf(location.hash))")
     for target in (hash_, "?" + link.partition("?")[2]):
-        fresh = open_page(target, **VIEW)
+        fresh = open_options(open_page(target, **VIEW))
         assert lines(fresh) == shown
         assert fresh.input_value("#poem-begin") == "春江花月夜，" and fresh.input_value("#poem-rhyme") == "" and fresh.input_value("#poem-temperature") == "1.5"
-        page.mouse.move(0, 0)
+        for one in (page, fresh):
+            one.mouse.move(0, 0)
+            one.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
         assert fresh.locator("#poem").screenshot() == page.locator("#poem").screenshot()
 
 
-def test_a_poem_is_saved(open_page):
+def test_the_visitor_chooses_between_poems(open_page):
     page = open_page("#poems", **VIEW)
+    page.click("#poem-form .primary")
+    first = lines(page)
+    choices = page.locator(".poem-choices button")
+    expect(choices).to_have_count(3)
+    assert choices.first.inner_text() == first[0][:-1]
+    choices.nth(1).click()
+    expect(choices.nth(1)).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#poem p").first).to_contain_text(choices.nth(1).inner_text())
+    assert lines(page) != first
+
+
+def test_a_ready_acrostic_is_one_click(open_page):
+    page = open_page("#poems", **VIEW)
+    page.click("text=春夏秋冬")
+    assert keeps(lines(page), 5, "春夏秋冬")
+
+
+@pytest.mark.parametrize("locale, words", [("en-US", "reads Chinese titles only"), ("zh-CN", "题目要有汉字")])
+def test_a_title_without_chinese_is_refused(open_page, locale, words):
+    page = open_page("#poems", locale=locale, **VIEW)
+    page.fill("#poem-title", "autumn 🍂")
+    page.keyboard.press("Enter")
+    expect(page.locator("#poem-error")).to_contain_text(words)
+    page.fill("#poem-title", "")
+    page.keyboard.press("Enter")
+    assert keeps(lines(page), 5)
+    expect(page.locator("#poem-title")).to_have_value("秋夜")
+
+
+def test_an_older_link_is_still_its_poem(open_page, origin):
+    page = open_page("#poems&kind=唐&title=秋夜&form=5x4&rhyme=1&acrostic=&begin=&temperature=0.8&seed=5", **VIEW)
+    body = {"model": "poem", "prompt": "唐《秋夜》", "form": "5x4", "rhyme": True, "temperature": 0.8, "seed": 5}
+    reply = page.request.post(f"{origin}/v1/completions", data=body).json()
+    assert "".join(lines(page)) == reply["choices"][0]["text"]
+
+
+def test_a_poem_is_saved(open_page):
+    page = open_options(open_page("#poems", **VIEW))
     expect(page.locator("#poem-save")).to_be_disabled()
     sizes = []
     for form in ("5x4", "7x8", ""):
         page.select_option("#poem-form-of", form)
         page.fill("#poem-seed", "3")
-        page.locator("#poem-form button").click()
+        page.locator("#poem-form .primary").click()
         page.wait_for_function("(form) => location.hash.includes(`&form=${form}&`)", arg=form)  # written at the end
         lines(page)
         name, picture = saved(page, "#poem-save")
@@ -94,12 +144,12 @@ def test_a_poem_is_saved(open_page):
 
 
 def test_without_a_form_there_is_no_acrostic(open_page):
-    page = open_page("#poems", **VIEW)
+    page = open_options(open_page("#poems", **VIEW))
     page.fill("#poem-acrostic", "春夏秋冬")
     page.select_option("#poem-form-of", "")
     expect(page.locator("#poem-acrostic")).to_be_disabled()
     page.fill("#poem-seed", "2")
-    page.locator("#poem-form button").click()
+    page.locator("#poem-form .primary").click()
     (text,) = lines(page)
     assert len(text) > 20
     expect(page.locator("#poem")).to_have_class(re.compile("free"))
@@ -110,10 +160,10 @@ def test_without_a_form_there_is_no_acrostic(open_page):
     ("zh-CN", "#poem-acrostic", "春夏秋龘", "藏头要 4 个模型认得的汉字"),
     ("en-US", "#poem-begin", "春江，", "The beginning breaks the form"),
     ("zh-CN", "#poem-begin", "春江，", "起句不合格式"),
-    ("zh-CN", "#poem-temperature", "11", "温度要在 0 到 10 之间"),
+    ("zh-CN", "#poem-temperature", "11", "温度要在 0 到 2 之间"),
 ])
 def test_what_cannot_be_kept_is_explained(open_page, locale, field, value, words):
-    page = open_page("#poems", allow="status of 400", locale=locale, **VIEW)
+    page = open_options(open_page("#poems", allow="status of 400", locale=locale, **VIEW))
     page.fill(field, value)
     page.keyboard.press("Enter")
     expect(page.locator("#poem-error")).to_contain_text(words)
@@ -125,10 +175,10 @@ def test_what_cannot_be_kept_is_explained(open_page, locale, field, value, words
 
 
 def test_by_keyboard_alone(open_page):
-    page = open_page("#poems", locale="zh-CN", **VIEW)
+    page = open_options(open_page("#poems", locale="zh-CN", **VIEW))
     expect(page.locator("#poem-kind option").first).to_have_text("唐诗")
     page.focus("#poems-tab")
-    for place in ("#poem-kind", "#poem-title", "#poem-form-of", "#poem-acrostic"):
+    for place in ("#poem-title", "#poem-kind", "#poem-form-of", "#poem-acrostic"):
         for _ in range(12):
             page.keyboard.press("Tab")
             if page.evaluate("(place) => document.activeElement.matches(place)", place):
@@ -141,7 +191,6 @@ def test_by_keyboard_alone(open_page):
     assert keeps(lines(page), 7, "山水天地")
     page.locator("#poem-seed").focus()
     page.keyboard.press("Tab")
-    page.keyboard.press("Tab")
     expect(page.locator("#poem")).to_be_focused()
 
 
@@ -153,7 +202,7 @@ def test_it_is_offered_only_where_a_model_writes_poems(serve, open_page, tmp_pat
     expect(page.locator(".state-size").first).not_to_be_empty()
     expect(page.locator("#poems-tab")).to_be_hidden()
     page = open_page("#poems", at=address, **VIEW)
-    page.locator("#poem-form button").click()
+    page.locator("#poem-form .primary").click()
     expect(page.locator("#poem-error")).to_have_text("This server has no model of poems.")
 
 

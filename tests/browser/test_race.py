@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 import image_model
-from conftest import running
+from conftest import ROOT, running
 
 LANES = "import('/race.js').then(({ race }) => race.lanes())"
 SPOKEN = re.compile(r"linear: [\d.]+ ms at position 1,820; softmax with cache: .*; sliding_window: ")
@@ -77,6 +77,23 @@ def test_every_kind_has_its_lane_and_its_measures(small, open_page):
     assert page.locator(".chart polyline").count() == 6
     expect(page.locator(".chart svg").first).to_have_attribute("aria-label", SPOKEN)
     expect(page.locator("#race-go")).to_be_disabled()
+    assert_papers(page, lanes)
+    linear, softmax = (lane["points"][-1] for lane in lanes[:2])
+    seconds = ["{:g}".format(float("{:.2g}".format(lane["ms"] / 1000))) for lane in lanes[:2]]
+    times = f"{softmax['bytes'] / linear['bytes']:.0f} times the memory."
+    expect(page.locator(".closing")).to_have_text(re.compile(
+        rf"^For 1,820 pixels, linear computed {seconds[0]}0* s .* softmax with cache computed {seconds[1]}0* s .*{times}$"))
+
+
+def assert_papers(page, lanes):
+    """Each paper has the pixels of its lane; the bar of softmax is longer than that of linear attention."""
+    blank = "(c) => Array.from(c.getContext('2d').getImageData(0, 0, c.width, c.height).data).some((x, i) => i % 4 === 3 && x === 0)"
+    canvases = page.locator(".papers canvas")
+    assert canvases.count() == len(lanes)
+    for canvas, lane in zip(canvases.all(), lanes):
+        assert len(lane["values"]) == lane["size"] and not canvas.evaluate(blank)
+    widths = page.locator(".papers .fill").evaluate_all("(all) => all.map((e) => e.style.transform.match(/[\\d.]+/)[0])")
+    assert float(widths[1]) > float(widths[0])
 
 
 def test_turns_are_of_equal_time(open_page):
@@ -168,6 +185,27 @@ def test_a_page_that_goes_leaves_no_state_behind(small, open_page):
     with page.expect_response(lambda answer: answer.request.method == "DELETE" and answer.url.endswith(before)):
         page.evaluate("dispatchEvent(new Event('pagehide'))")
     turn.route.abort()
+
+
+@pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
+def test_nothing_is_clipped_on_a_phone(small, open_page, locale):
+    page = open_page("#race", at=small, locale=locale, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page.click("#race-go")
+    expect(page.locator("#live")).to_have_text(re.compile("The race is over.|跑完了。"), timeout=120_000)
+    expect(page.locator(".closing")).to_contain_text("1,820")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.locator(".wide").evaluate("(e) => e.scrollWidth <= e.clientWidth")
+    outside = """(all) => all.filter((text) => {
+        const [own, drawing] = [text.getBoundingClientRect(), text.closest('svg').getBoundingClientRect()];
+        return own.left < drawing.left - 1 || own.right > drawing.right + 1;
+    }).map((text) => text.textContent)"""
+    assert page.locator(".chart text").evaluate_all(outside) == []
+
+
+def test_the_shipped_models_race(serve, open_page):
+    """Without a folder of demonstrations."""
+    page = open_page("#race", at=serve(ROOT / "weights"))
+    expect(page.locator(".papers li b")).to_have_text(["linear", "softmax with cache"])
 
 
 def test_chinese(open_page):

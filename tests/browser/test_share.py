@@ -261,6 +261,7 @@ def test_a_link_of_a_couplet_has_a_card_of_its_own(open_page):
 
 def test_a_link_of_a_poem_has_a_card_of_its_own(open_page):
     page = open_page("#poems", **VIEW)
+    page.locator("#poems summary").click()
     page.fill("#poem-seed", "3")
     page.click("#poem-form .primary")
     expect(page.locator("#poem-save")).to_be_enabled()

@@ -79,6 +79,12 @@ def test_a_file(open_page, origin):
     expect_words(page, want)
     expect(page.locator("#live")).to_have_text(want["text"])
     expect(page.locator("#speech .facts")).to_contain_text("sound 1.00 s")
+    wave_box = page.locator(".wave").bounding_box()
+    for item, word in zip(page.locator("#speech .words li").all(), want["words"]):
+        box = item.bounding_box()
+        middle = (box["x"] + box["width"] / 2 - wave_box["x"]) / wave_box["width"]
+        want_middle = min(max((word["start"] + word["end"]) / 2, 0.01), 0.99)  # of a second; no word sticks out at an end
+        assert middle == pytest.approx(want_middle, abs=0.05), "under its part of the wave"
 
 
 def test_another_file_takes_the_place_of_the_first(open_page, origin):
@@ -143,6 +149,7 @@ def test_the_microphone(listening, origin):
     watch(page)
     page.click("#speech-record")
     expect(page.locator("#speech-record")).to_have_text("Stop")
+    page.wait_for_function("() => parseFloat(document.querySelector('.level .fill').style.transform.slice(7)) > 0.1")
     page.wait_for_function("() => parseFloat(document.querySelector('#speech .facts').textContent) >= 1.5")
     page.click("#speech-record")
     sent = wait_sent(page)
@@ -174,6 +181,16 @@ def test_the_only_tab(serve, open_page, tmp_path):
     expect(page.locator("#speech")).to_be_visible()
     # Its memory is that of the whole recording, so the page does not say that memory keeps one size.
     expect(page.locator(".claim p")).to_be_hidden()
+
+
+@pytest.mark.parametrize("name, words", [("digits-spoken", "The model here knows English digits only"), ("ears", "")])
+def test_it_says_what_it_knows(serve, open_page, tmp_path, name, words):
+    speech_model.write(tmp_path / name)
+    page = open_page("#speech", at=serve(tmp_path), **VIEW)
+    if words:
+        expect(page.locator("#speech .knows")).to_contain_text(words)
+    else:
+        expect(page.locator("#speech .knows")).to_be_empty()
 
 
 def test_no_model_no_tab(serve, open_page, tmp_path):

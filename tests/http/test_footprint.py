@@ -23,11 +23,17 @@ def shipped():
     return [folder.parent for folder in sorted(WEIGHTS.glob("*/config.json"))]
 
 
+def weights_of(folder):
+    """The file of its tensors; a folder with a base has that of its base."""
+    own = folder / "model.safetensors"
+    return own if own.exists() else folder / json.loads((folder / "config.json").read_text())["base"] / own.name
+
+
 def allowed_bytes():
     total = 0
     for folder in shipped():
         described = json.loads(run("inspect", "--model", folder, "--json").stdout)
-        weights = (folder / "model.safetensors").stat().st_size
+        weights = weights_of(folder).stat().st_size
         total += SLACK + weights + (SLOTS + 1) * described["state_bytes"]  # one more for shared prompts
     return total
 
