@@ -12,20 +12,14 @@
 /* A kind of arguments by its letter in a row's parameters. */
 static unsigned kinds_of(char letter)
 {
-    switch (letter) {
-    case 's':
-        return SET(TEXT);
-    case 'i':
-        return INTS;
-    case 'S':
-        return SET(TEXT) | SET(NONE);
-    case 'I':
-        return INTS | SET(NONE);
-    case 'w':
-        return INTS | SET(TEXT);
-    default:
-        return SET(TEXT) | SET(TUPLE);
-    }
+    static const char letters[] = "siSIwp";
+    static const unsigned kinds[] = {SET(TEXT),
+                                     INTS,
+                                     SET(TEXT) | SET(NONE),
+                                     INTS | SET(NONE),
+                                     INTS | SET(TEXT),
+                                     SET(TEXT) | SET(TUPLE)};
+    return kinds[strchr(letters, letter) - letters];
 }
 
 value lx_jinja_invoke(run *r, const builtin *row, value self, const arguments *given)
@@ -33,8 +27,9 @@ value lx_jinja_invoke(run *r, const builtin *row, value self, const arguments *g
     call c = {.row = row, .self = self, .more = *given};
     size_t n = 0, named = 0, all_named = given->named != NULL ? given->named->n / 2 : 0;
     const char *p = row->parameters;
+    const int letters = (int)strcspn(row->names, " ");
     if (!is_a(self, row->takes))
-        fail(r, "%s of a %s", row->name, lx_jinja_kind_name(self));
+        fail(r, "%.*s of a %s", letters, row->names, lx_jinja_kind_name(self));
     for (; *p != '\0' && *p != '*'; n++) {
         const span name = {.bytes = p, .n = strcspn(p, ":? ")};
         const value *v = n < given->n ? &given->values[n] : NULL;
@@ -44,16 +39,17 @@ value lx_jinja_invoke(run *r, const builtin *row, value self, const arguments *g
         unsigned kinds = *p == ':' ? kinds_of(p[1]) : ANY;
         p += *p == ':' ? 2 : 0;
         if (v == NULL && *p != '?')
-            fail(r, "the argument %.*s of %s is missing", (int)name.n, name.bytes, row->name);
+            fail(r, "the argument %.*s of %.*s is missing", (int)name.n, name.bytes, letters,
+                 row->names);
         if (v != NULL && !is_a(*v, kinds))
-            fail(r, "the argument %.*s of %s is a %s", (int)name.n, name.bytes, row->name,
-                 lx_jinja_kind_name(*v));
+            fail(r, "the argument %.*s of %.*s is a %s", (int)name.n, name.bytes, letters,
+                 row->names, lx_jinja_kind_name(*v));
         if (v != NULL)
             c.given[n] = *v;
         p += strspn(p, "? ");
     }
     if (*p != '*' && (given->n > n || all_named > named))
-        fail(r, "%s has no such argument", row->name);
+        fail(r, "%.*s has no such argument", letters, row->names);
     n = n < given->n ? n : given->n;
     c.more.values += n;
     c.more.n -= n;
@@ -83,15 +79,11 @@ static value do_default(run *r, const call *c)
     return is_given(c->given[0]) ? c->given[0] : make_text(make_span(""));
 }
 
+/* string and safe. */
 static value do_string(run *r, const call *c)
 {
-    return make_text(lx_jinja_string(r, c->self));
-}
-
-static value do_safe(run *r, const call *c)
-{
-    value v = do_string(r, c);
-    v.safe = true;
+    value v = make_text(lx_jinja_string(r, c->self));
+    v.safe = c->row->which != 0;
     return v;
 }
 
@@ -121,7 +113,7 @@ static value do_end(run *r, const call *c)
 {
     const array *all = lx_jinja_items(r, c->self);
     if (all->n == 0)
-        return make_undefined(make_span(c->row->name));
+        return make_undefined(make_span("the item"));
     return all->items[c->row->which == LEFT ? 0 : all->n - 1];
 }
 
@@ -190,7 +182,7 @@ static value do_fromjson(run *r, const call *c)
     lx_jinja_charge(r, t.n);
     r->parsed = json_loadb(t.bytes, t.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
     if (r->parsed == NULL)
-        fail(r, "%s: %s", c->row->name, why.text);
+        fail(r, "from_json: %s", why.text);
     return lx_jinja_from_json(r, r->parsed, t.marks != NULL && memchr(t.marks, 1, t.n) != NULL);
 }
 
@@ -409,14 +401,11 @@ static value do_select(run *r, const call *c)
 }
 
 static const builtin filters[] = {
-    {"length", do_length, 0, ANY, ""},
-    {"count", do_length, 0, ANY, ""},
-    {"default", do_default, 0, ANY, "default_value? boolean?"},
-    {"d", do_default, 0, ANY, "default_value? boolean?"},
+    {"length count", do_length, 0, ANY, ""},
+    {"default d", do_default, 0, ANY, "default_value? boolean?"},
     {"string", do_string, 0, ANY, ""},
-    {"safe", do_safe, 0, ANY, ""},
-    {"escape", do_escape, 0, ANY, ""},
-    {"e", do_escape, 0, ANY, ""},
+    {"safe", do_string, 1, ANY, ""},
+    {"escape e", do_escape, 0, ANY, ""},
     {"trim", lx_jinja_do_strip, LEFT | RIGHT, ANY, "chars:S?"},
     {"upper", lx_jinja_do_case, UPPER, ANY, ""},
     {"lower", lx_jinja_do_case, LOWER, ANY, ""},
@@ -429,8 +418,7 @@ static const builtin filters[] = {
     {"reverse", do_reverse, 0, ANY, ""},
     {"join", do_join, 0, ANY, "d? attribute?"},
     {"tojson", do_tojson, 0, ANY, "ensure_ascii? indent:I? separators? sort_keys?"},
-    {"from_json", do_fromjson, 0, SET(TEXT), ""},
-    {"fromjson", do_fromjson, 0, SET(TEXT), ""},
+    {"from_json fromjson", do_fromjson, 0, SET(TEXT), ""},
     {"indent", do_indent, 0, ANY, "width:w? first? blank?"},
     {"items", do_items, GENERATOR, SET(MAP) | SET(UNDEFINED), ""},
     {"dictsort", do_dictsort, 0, SET(MAP), "case_sensitive? by? reverse?"},
@@ -489,13 +477,10 @@ static const builtin tests[] = {
     {"callable", is_of_kind, SET(MACRO) | SET(METHOD) | SET(LOOP) | SET(UNDEFINED), ANY, ""},
     {"true", is_truth, 1, ANY, ""},
     {"false", is_truth, 0, ANY, ""},
-    {"eq", is_compared, OP_EQUAL, ANY, "other"},
-    {"equalto", is_compared, OP_EQUAL, ANY, "other"},
+    {"eq equalto", is_compared, OP_EQUAL, ANY, "other"},
     {"ne", is_compared, OP_UNEQUAL, ANY, "other"},
-    {"lt", is_compared, OP_LESS, ANY, "other"},
-    {"lessthan", is_compared, OP_LESS, ANY, "other"},
-    {"gt", is_compared, OP_MORE, ANY, "other"},
-    {"greaterthan", is_compared, OP_MORE, ANY, "other"},
+    {"lt lessthan", is_compared, OP_LESS, ANY, "other"},
+    {"gt greaterthan", is_compared, OP_MORE, ANY, "other"},
     {"le", is_compared, OP_LESS_EQUAL, ANY, "other"},
     {"ge", is_compared, OP_MORE_EQUAL, ANY, "other"},
     {"in", is_compared, OP_IN, ANY, "other"},
@@ -634,10 +619,9 @@ static const builtin map_methods[] = {{"get", do_get, 0, ANY, "key default?"},
                                       {"setdefault", do_refuse_change, 0, ANY, "*"},
                                       {"clear", do_refuse_change, 0, ANY, "*"}};
 static const builtin list_methods[] = {
-    {"index", do_index, 0, ANY, "value"},       {"append", do_refuse_change, 0, ANY, "*"},
-    {"extend", do_refuse_change, 0, ANY, "*"},  {"insert", do_refuse_change, 0, ANY, "*"},
-    {"pop", do_refuse_change, 0, ANY, "*"},     {"remove", do_refuse_change, 0, ANY, "*"},
-    {"reverse", do_refuse_change, 0, ANY, "*"}, {"sort", do_refuse_change, 0, ANY, "*"}};
+    {"index", do_index, 0, ANY, "value"},
+    {"append", do_refuse_change, 0, ANY, "*"},
+    {"append extend insert pop remove reverse sort", do_refuse_change, 0, ANY, "*"}};
 static const builtin loop_methods[] = {{"cycle", do_cycle, 0, ANY, "*"},
                                        {"changed", do_changed, 0, ANY, "*"}};
 

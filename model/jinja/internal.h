@@ -173,6 +173,8 @@ int lx_jinja_order(run *r, value a, value b); /* below, equal to or above 0 */
 bool lx_jinja_contains(run *r, value whole, value part);
 const char *lx_jinja_kind_name(value v); /* as Python calls it */
 bool lx_jinja_is_word(span t, const char *word);
+/* The place of a word in a list with blanks between its words; below 0: it is not there. */
+int lx_jinja_place_of(span word, const char *words);
 value lx_jinja_defined(run *r, value v); /* v, which must be defined */
 double lx_jinja_real_of(value number);
 size_t lx_jinja_length(run *r, value v);           /* characters of a text */
@@ -218,7 +220,7 @@ typedef struct call {
  * and "*" stands for further arguments.
  */
 typedef struct builtin {
-    const char *name;
+    const char *names; /* words */
     value (*run)(run *r, const call *c);
     int which;      /* for a function of several rows */
     unsigned takes; /* kinds of values */
@@ -266,7 +268,7 @@ typedef enum node_kind {
     N_CAPTURE, /* the text of d */
     N_MACRO,   /* text: name, list: parameters N_NAMED, d: body */
     N_BINARY,  /* a op b */
-    N_COMPARE, /* a, then list of N_OPERAND: op a */
+    N_COMPARE, /* a, then list of N_OPERAND: op a; each is computed once */
     N_OPERAND,
     /* statements */
     N_BODY,   /* list */

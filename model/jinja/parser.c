@@ -139,10 +139,10 @@ static node *parse_brackets(parser *p)
     return parse_items(p, tuple, ")", parse_item);
 }
 
-static node *parse_number(parser *p)
+static node *parse_constant(parser *p, value constant)
 {
     node *n = make(p, N_CONSTANT);
-    n->constant = p->now.number;
+    n->constant = constant;
     advance(p);
     return n;
 }
@@ -150,34 +150,23 @@ static node *parse_number(parser *p)
 /* Texts next to each other are one. */
 static node *parse_text(parser *p)
 {
-    node *n = make(p, N_CONSTANT);
-    span *t = &n->constant.text;
-    n->constant = make_text(make_span(""));
+    node *n = parse_constant(p, make_text(p->now.text));
     for (; p->now.kind == T_TEXT; advance(p)) {
-        char *joined = lx_jinja_grow(p->arena, t->bytes, t->n, t->n + p->now.text.n + 1, 1);
-        memcpy(joined + t->n, p->now.text.bytes, p->now.text.n);
-        *t = (span){.bytes = joined, .n = t->n + p->now.text.n};
+        span *t = &n->constant.text, more = p->now.text;
+        char *joined = lx_jinja_grow(p->arena, t->bytes, t->n, t->n + more.n + 1, 1);
+        memcpy(joined + t->n, more.bytes, more.n);
+        *t = (span){.bytes = joined, .n = t->n + more.n};
     }
     return n;
 }
 
 static node *parse_name(parser *p)
 {
-    static const struct {
-        const char *names[2];
-        value value;
-    } constants[] = {{{"true", "True"}, {.kind = BOOLEAN, .whole = 1}},
-                     {{"false", "False"}, {.kind = BOOLEAN}},
-                     {{"none", "None"}, {.kind = NONE}}};
+    int place = lx_jinja_place_of(p->now.text, "none None false False true True");
+    if (place >= 0)
+        return parse_constant(p, place < 2 ? (value){.kind = NONE} : make_bool(place > 3));
     node *n = make(p, N_NAME);
     n->text = expect_name(p, "a name");
-    for (size_t i = 0; i < COUNT(constants); i++) {
-        if (lx_jinja_is_word(n->text, constants[i].names[0]) ||
-            lx_jinja_is_word(n->text, constants[i].names[1])) {
-            n->kind = N_CONSTANT;
-            n->constant = constants[i].value;
-        }
-    }
     return n;
 }
 
@@ -188,7 +177,7 @@ static node *parse_primary(parser *p)
     if (p->now.kind == T_TEXT)
         return parse_text(p);
     if (p->now.kind == T_NUMBER)
-        return parse_number(p);
+        return parse_constant(p, p->now.number);
     if (take(p, "("))
         return parse_brackets(p);
     if (take(p, "["))
@@ -223,7 +212,7 @@ static node *parse_subscript(parser *p, node *of)
 static node *parse_dot(parser *p, node *of)
 {
     if (p->now.kind == T_NUMBER && p->now.number.kind == WHOLE)
-        return make_of(p, N_SUBSCRIPT, of, parse_number(p));
+        return make_of(p, N_SUBSCRIPT, of, parse_constant(p, p->now.number));
     node *n = make_of(p, N_ATTRIBUTE, of, NULL);
     n->text = expect_name(p, "the name after .");
     return n;
@@ -252,41 +241,31 @@ static node *parse_application(parser *p, node *of, const char *kind,
     node *n = make_of(p, N_APPLY, of, NULL);
     if (p->now.kind != T_NAME)
         wrong(p, "the name of a %s is missing", kind);
-    span name = expect_name(p, kind);
-    n->row = find(name);
+    n->row = find(p->now.text);
     if (n->row == NULL)
-        missing(p, "the %s %.*s is not implemented", kind, (int)name.n, name.bytes);
-    return n;
+        missing(p, "the %s %.*s is not implemented", kind, (int)p->now.text.n, p->now.text.bytes);
+    advance(p);
+    return take(p, "(") ? parse_items(p, n, ")", parse_argument) : n;
 }
 
 static node *parse_filter(parser *p, node *of)
 {
-    node *n = parse_application(p, of, "filter", lx_jinja_filter);
-    if (take(p, "("))
-        parse_items(p, n, ")", parse_argument);
-    return n;
+    return parse_application(p, of, "filter", lx_jinja_filter);
 }
 
 static bool is_one_of(const parser *p, const char *words)
 {
-    for (const char *word = words; *word != '\0';) {
-        size_t n = strcspn(word, " ");
-        if (p->now.kind == T_NAME && p->now.text.n == n && memcmp(p->now.text.bytes, word, n) == 0)
-            return true;
-        word += n + (word[n] == ' ');
-    }
-    return false;
+    return p->now.kind == T_NAME && lx_jinja_place_of(p->now.text, words) >= 0;
 }
 
 static node *parse_test(parser *p, node *of)
 {
     bool negated = take(p, "not");
     node *n = parse_application(p, of, "test", lx_jinja_test);
-    if (take(p, "("))
-        parse_items(p, n, ")", parse_argument);
-    else if (p->now.kind == T_NAME ? !is_one_of(p, "else or and is if in not")
-                                   : p->now.kind == T_TEXT || p->now.kind == T_NUMBER ||
-                                         is_at(p, "[") || is_at(p, "{"))
+    bool name = p->now.kind == T_NAME && !is_one_of(p, "else or and is if in not");
+    bool literal =
+        p->now.kind == T_TEXT || p->now.kind == T_NUMBER || is_at(p, "[") || is_at(p, "{");
+    if (n->list == NULL && (name || literal))
         add(n, parse_postfix(p, parse_primary(p))); /* "is divisibleby 3" */
     return negated ? make_of(p, N_NOT, n, NULL) : n;
 }
@@ -295,11 +274,10 @@ static node *parse_unary(parser *p, bool filters)
 {
     int depth = p->depth;
     enter(p);
-    bool minus = take(p, "-");
-    node *n = make(p, N_CONSTANT);
-    if (minus || take(p, "+")) {
-        n->constant = make_whole(minus ? -1 : 1);
-        n = make_of(p, N_BINARY, n, parse_unary(p, false));
+    node *n;
+    if (is_at(p, "-") || is_at(p, "+")) {
+        node *sign = parse_constant(p, make_whole(is_at(p, "-") ? -1 : 1));
+        n = make_of(p, N_BINARY, sign, parse_unary(p, false));
         n->op = OP_MULTIPLY;
     } else
         n = parse_primary(p);
@@ -361,44 +339,28 @@ static bool take_operator(parser *p, int level, operation *op)
     return false;
 }
 
-static node *parse_level(parser *p, int level);
-
-/* "a < b < c" is one node: each operand is computed once. */
-static node *parse_comparison(parser *p)
-{
-    node *n = parse_level(p, COMPARISON + 1), *all = NULL;
-    operation op;
-    while (take_operator(p, COMPARISON, &op)) {
-        if (all == NULL)
-            all = make_of(p, N_COMPARE, n, NULL);
-        node *operand = make_of(p, N_OPERAND, parse_level(p, COMPARISON + 1), NULL);
-        operand->op = op;
-        add(all, operand);
-    }
-    return all != NULL ? all : n;
-}
-
-static node *parse_not(parser *p)
-{
-    enter(p);
-    node *n = take(p, "not") ? make_of(p, N_NOT, parse_not(p), NULL) : parse_comparison(p);
-    p->depth--;
-    return n;
-}
-
 static node *parse_level(parser *p, int level)
 {
-    if (level == NOT)
-        return parse_not(p);
     if (level == TIGHTEST)
         return parse_unary(p, true);
-    node *n = parse_level(p, level + 1);
-    operation op;
     int depth = p->depth;
+    node *n = NULL, *all = NULL;
+    operation op;
+    if (level == NOT && take(p, "not")) {
+        enter(p);
+        n = make_of(p, N_NOT, parse_level(p, NOT), NULL);
+    } else
+        n = parse_level(p, level + 1);
     while (take_operator(p, level, &op)) {
         enter(p);
-        n = make_of(p, N_BINARY, n, parse_level(p, level + 1));
-        n->op = op;
+        if (all == NULL || level != COMPARISON)
+            n = all = make_of(p, level == COMPARISON ? N_COMPARE : N_BINARY, n, NULL);
+        node *right = parse_level(p, level + 1);
+        if (level == COMPARISON)
+            add(all, right = make_of(p, N_OPERAND, right, NULL));
+        else
+            n->b = right;
+        (level == COMPARISON ? right : n)->op = op;
     }
     p->depth = depth;
     return n;

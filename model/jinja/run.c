@@ -338,20 +338,21 @@ static value call_value(run *r, value callee, const arguments *given)
 
 /* --- expressions --- */
 
-static value make_sequence(run *r, const node *n)
+static value make_items(run *r, const node *n)
 {
-    value all = lx_jinja_make_list(r, n->kind == N_TUPLE ? TUPLE : LIST, 4);
-    for (const node *item = n->list; item != NULL; item = item->next)
-        lx_jinja_push(r, all, evaluate(r, item));
-    return all;
-}
-
-static value make_map(run *r, const node *n)
-{
-    value all = lx_jinja_make_list(r, MAP, 4);
-    for (const node *key = n->list; key != NULL; key = key->next->next) {
-        value k = evaluate(r, key);
-        lx_jinja_put(r, all.list, k, evaluate(r, key->next));
+    value all = lx_jinja_make_list(r,
+                                   n->kind == N_MAP     ? MAP
+                                   : n->kind == N_TUPLE ? TUPLE
+                                                        : LIST,
+                                   4);
+    for (const node *item = n->list; item != NULL; item = item->next) {
+        value v = evaluate(r, item);
+        if (n->kind != N_MAP)
+            lx_jinja_push(r, all, v);
+        else {
+            item = item->next;
+            lx_jinja_put(r, all.list, v, evaluate(r, item));
+        }
     }
     return all;
 }
@@ -387,9 +388,8 @@ static value evaluate_here(run *r, const node *n)
         return find_variable(r, n->text);
     case N_LIST:
     case N_TUPLE:
-        return make_sequence(r, n);
     case N_MAP:
-        return make_map(r, n);
+        return make_items(r, n);
     case N_ATTRIBUTE:
         return lx_jinja_attribute(r, evaluate(r, n->a), make_text(n->text));
     case N_SUBSCRIPT:

@@ -118,7 +118,7 @@ static value split_words(run *r, span t, int64_t most)
 static span separator(run *r, const call *c)
 {
     if (c->given[0].text.n == 0)
-        fail(r, "%s by an empty str", c->row->name);
+        fail(r, "%s by an empty str", c->row->names);
     return c->given[0].text;
 }
 
@@ -305,7 +305,7 @@ static const builtin methods[] = {{"strip", lx_jinja_do_strip, LEFT | RIGHT, ANY
 const builtin *lx_jinja_find_row(const builtin *rows, size_t count, span name)
 {
     for (size_t i = 0; i < count; i++) {
-        if (lx_jinja_is_word(name, rows[i].name))
+        if (lx_jinja_place_of(name, rows[i].names) >= 0)
             return &rows[i];
     }
     return NULL;

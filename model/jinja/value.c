@@ -217,6 +217,17 @@ bool lx_jinja_is_word(span t, const char *word)
     return t.n == strlen(word) && memcmp(t.bytes, word, t.n) == 0;
 }
 
+int lx_jinja_place_of(span word, const char *words)
+{
+    for (int place = 0; *words != '\0'; place++) {
+        size_t n = strcspn(words, " ");
+        if (word.n == n && memcmp(word.bytes, words, n) == 0)
+            return place;
+        words += n + (words[n] == ' ');
+    }
+    return -1;
+}
+
 value lx_jinja_defined(run *r, value v)
 {
     if (v.kind == UNDEFINED)
