@@ -173,14 +173,19 @@ static value do_tojson(run *r, const call *c)
     return lx_jinja_built(&b);
 }
 
-/* Every text in the value is a client's if a byte of the JSON is. */
+/* All texts of the value are a client's if a byte of the JSON is. */
 static value do_fromjson(run *r, const call *c)
 {
+    enum { MOST = 1 << 20 }; /* bytes: jansson's values take many times as much */
     span t = c->self.text;
     json_error_t why;
+    if (t.n > MOST)
+        lx_jinja_fail(&r->arena, LX_ERR_TOO_LARGE, "over %d bytes of JSON", MOST);
     json_decref(r->parsed);
     lx_jinja_charge(r, t.n);
     r->parsed = json_loadb(t.bytes, t.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
+    if (r->parsed == NULL && json_error_code(&why) == json_error_out_of_memory)
+        lx_jinja_fail(&r->arena, LX_ERR_NO_MEMORY, "no memory");
     if (r->parsed == NULL)
         fail(r, "from_json: %s", why.text);
     return lx_jinja_from_json(r, r->parsed, t.marks != NULL && memchr(t.marks, 1, t.n) != NULL);
@@ -290,7 +295,11 @@ static value do_unique(run *r, const call *c)
     const array *all = lx_jinja_items(r, c->self);
     value out = lx_jinja_make_list(r, GENERATOR, 4), seen = lx_jinja_make_list(r, LIST, 4);
     for (size_t i = 0; i < all->n; i++) {
-        value key = key_of(r, all->items[i], c->given[1], lx_jinja_is_true(c->given[0]));
+        value key = attribute_or_item(r, all->items[i], c->given[1]);
+        bool exact = key.kind != TEXT || lx_jinja_is_true(c->given[0]);
+        for (size_t k = 0; !exact && k < key.text.n; k++)
+            exact = (unsigned char)key.text.bytes[k] >= 0x80; /* letters whose case is not known */
+        key = exact ? key : key_of(r, key, (value){.kind = NONE}, false);
         if (lx_jinja_contains(r, seen, key))
             continue;
         lx_jinja_push(r, seen, key);
