@@ -1,4 +1,4 @@
-/* config.json: what its keys are and what each may be (see model/config_reader.h). */
+/* The keys of config.json and their values (see model/config_reader.h). */
 #include "model/config.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /*
  * Reading config.json strictly. Every key is *taken* from the parsed object: checked, copied and
- * removed. What is left in an object at its end is an unknown key, so the list of allowed keys
- * is the code that reads them. The first fault stays in the reader and makes later takes do
- * nothing; what they return then is 0. Thread: one at a time.
+ * removed. A key that is left in an object at its end is unknown. So the code that reads keys is
+ * the list of allowed keys. The first fault stays in the reader and makes later takes do nothing
+ * and return 0. Thread: one at a time.
  */
 #ifndef LINNET_MODEL_CONFIG_READER_H
 #define LINNET_MODEL_CONFIG_READER_H

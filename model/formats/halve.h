@@ -5,8 +5,8 @@
  *
  *   y[n] = x[2n] / 2 + sum over j < 6 of w[j] / 2 (x[2n - 2j - 1] + x[2n + 2j + 1])
  *
- * with w the weights of Lagrange's interpolation in the middle of 12 points. What is before and
- * after the sound is silence.
+ * with w the weights of Lagrange's interpolation in the middle of 12 points. Silence is assumed
+ * before and after the sound.
  */
 #ifndef LINNET_MODEL_HALVE_H
 #define LINNET_MODEL_HALVE_H

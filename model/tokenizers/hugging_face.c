@@ -25,9 +25,9 @@ typedef struct run {
 /* --- byte-level --- */
 
 /*
- * Byte-level BPE: a word's symbols are its bytes. The file writes bytes as letters, those that can
- * be printed as themselves and the others as U+0100 and on; here they stay bytes, and a table leads
- * from a byte to its token.
+ * Byte-level BPE: a word's symbols are its bytes. The file writes bytes as letters: printable bytes
+ * as themselves, all others as U+0100 and on. Here they stay bytes, and a table leads from a byte
+ * to its token.
  *
  * Source: Radford et al. 2019 (GPT-2).
  */

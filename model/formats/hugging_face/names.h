@@ -1,4 +1,4 @@
-/* Names of tensors in folders of others, next to our own. */
+/* Names of tensors in other programs' folders, next to our own. */
 #ifndef LINNET_MODEL_HUGGING_FACE_NAMES_H
 #define LINNET_MODEL_HUGGING_FACE_NAMES_H
 

@@ -82,7 +82,7 @@ static void images_are_read(void **state)
     expect_images(good, BYTES - 1, 2, 2); /* what is behind the limit is not looked at */
 }
 
-/* Its last dimension is three values a pixel. */
+/* Its last dimension is three values per pixel. */
 static const uint8_t coloured[20 + 2 * 6] = {
     0, 0, 8, 4, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0,  0,  2,
     0, 0, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
@@ -155,9 +155,9 @@ static void bad_colours_are_refused(void **state)
     (void)state;
     static const change cases[] = {
         {3, 5, "not an idx file"},
-        {19, 0, "images have 0 values a pixel"},
-        {19, 4, "images have 4 values a pixel"},
-        {16, 1, "images have 16777219 values a pixel"},
+        {19, 0, "images have 0 values per pixel"},
+        {19, 4, "images have 4 values per pixel"},
+        {16, 1, "images have 16777219 values per pixel"},
         {4, 64, "not within limits"},
         {7, 3, "ends or is damaged in image 3 of 3"},
         {19, 1, "longer than its 2 images"},
