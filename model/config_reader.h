@@ -64,7 +64,7 @@ typedef struct lx_config_list {
 /* Such a list, into out[list->most]; returns how many numbers it has. */
 int32_t lx_config_ints(lx_config_reader *r, lx_config_object s, const char *key,
                        const lx_config_list *list, int32_t *out);
-/* How many values the list has; 0 for what is no list. */
+/* How many values the list has; 0 for another type. */
 size_t lx_config_count(lx_config_reader *r, lx_config_object s, const char *key);
 /* Value i of such a list, borrowed; NULL where it is no text. */
 const char *lx_config_text_at(lx_config_object s, const char *key, size_t i);

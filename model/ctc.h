@@ -5,9 +5,9 @@
  *     a path has an id for every row; repeated ids become one and blanks go, which leaves its line
  *     p(path) = product over rows of p[row][id],   p(line) = sum of p over all its paths
  *
- * Greedy decoding takes the best path's line. Prefix-beam search looks for the best line: of every
- * beginning of a line it knows the paths that end in a blank and those that end in its last id, and
- * of all beginnings it keeps the `width` best after every row. With as many as there are it is
+ * Greedy decoding takes the best path's line. Prefix-beam search looks for the best line: for every
+ * beginning of a line it knows the paths that end in a blank and the paths that end in its last id.
+ * Of all beginnings it keeps the `width` best after every row. With as many as there are it is
  * exact. Of equal probabilities the one that was found first counts, in the order of ids, so the
  * same numbers give the same line. Sums of logarithms are in double. Any thread.
  */

@@ -7,9 +7,9 @@
  *     layers   as in transformer.h (pre-norm or post-norm), each of which sees all rows of an input
  *     log_p  = log softmax(W_head final_norm(x) + b), in double
  *
- * A pass takes several inputs, whole, of different lengths. An input's log-probabilities are to the
- * bit those that it has alone, with any number of threads of the back end and on any instruction
- * set of a precision.
+ * A pass takes several inputs, whole, of different lengths. An input's log-probabilities equal, bit
+ * for bit, its log-probabilities alone, with any number of threads of the back end and on any
+ * instruction set of a precision.
  *
  * Thread: one at a time per encoder (its activations are shared by all passes). A pass cannot be
  * interrupted; what bounds its time is max_rows.

@@ -76,7 +76,7 @@ lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_
                        max_outputs);
     if (model->sees_all)
         return lx_fail(err, LX_ERR_INVALID, "model",
-                       "%s is of task %s: it says what a sound says, whole, and no step by step",
+                       "%s is of task %s: it reads its input whole and makes no tokens in steps",
                        model->name, model->config.task);
     lx_transformer *t = calloc(1, sizeof *t);
     if (t == NULL)

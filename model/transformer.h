@@ -60,9 +60,9 @@ lx_status lx_transformer_state_load(lx_transformer *t, lx_states *s, int32_t slo
                                     const float *from, lx_error *err) LX_MUST_USE;
 
 /*
- * Starts a step, without waiting for those before it, and says its number. The step and all that it
- * points to are borrowed until lx_transformer_wait has returned, which waits for it and for earlier
- * steps; logits must be NULL. Errors as below.
+ * Starts a step, without waiting for those before it, and says its number. The step and everything
+ * it points to are borrowed until lx_transformer_wait has returned, which waits for it and for
+ * earlier steps; logits must be NULL. Errors as below.
  */
 lx_status lx_transformer_start(lx_transformer *t, lx_states *states, const lx_step *step,
                                uint64_t *number, lx_error *err) LX_MUST_USE;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "model/formats/json_memory.h"
 #include "model/jinja/internal.h"
 
 /* --- calls --- */
@@ -50,9 +51,11 @@ value lx_jinja_invoke(run *r, const builtin *row, value self, const arguments *g
     }
     if (*p != '*' && (given->n > n || all_named > named))
         fail(r, "%.*s has no such argument", letters, row->names);
-    n = n < given->n ? n : given->n;
-    c.more.values += n;
-    c.more.n -= n;
+    if (given->n > 0) {
+        n = n < given->n ? n : given->n;
+        c.more.values += n;
+        c.more.n -= n;
+    }
     return row->run(r, &c);
 }
 
@@ -183,7 +186,7 @@ static value do_fromjson(run *r, const call *c)
         lx_jinja_fail(&r->arena, LX_ERR_TOO_LARGE, "over %d bytes of JSON", MOST);
     json_decref(r->parsed);
     lx_jinja_charge(r, t.n);
-    r->parsed = json_loadb(t.bytes, t.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
+    r->parsed = lx_json_load(t.bytes, t.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
     if (r->parsed == NULL && json_error_code(&why) == json_error_out_of_memory)
         lx_jinja_fail(&r->arena, LX_ERR_NO_MEMORY, "no memory");
     if (r->parsed == NULL)

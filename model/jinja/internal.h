@@ -1,7 +1,7 @@
 /*
- * Shared by the files of the interpreter: value.c (memory and values), print.c (values to text),
- * lexer.c and parser.c (text to nodes), texts.c and builtins.c (methods, attributes, filters,
- * tests), run.c (nodes to text).
+ * Shared by the files of the interpreter. value.c has memory and values, print.c writes values as
+ * text. lexer.c and parser.c make nodes of a template's text, run.c makes text of nodes. texts.c
+ * and builtins.c have methods, attributes, filters and tests.
  *
  * All memory of a template, and all memory of a rendering, belongs to one arena. Errors leave by
  * longjmp to the function that made the arena (lx_jinja_parse, lx_jinja_render), which frees it.
@@ -215,9 +215,9 @@ typedef struct call {
 
 /*
  * A filter, a test, a method or a global function: a row of a table. lx_jinja_invoke checks the
- * arguments before it runs. Parameters are words: "?" ends one that may be missing, ":" is before
- * the kind of one that has a kind (s str, i int, S and I also None, w int or str, p str or tuple),
- * and "*" stands for further arguments.
+ * arguments before it runs. Parameters are words. A "?" ends the word of an optional parameter, and
+ * "*" stands for further arguments. After a ":" stands the kind of the argument: s str, i int, S
+ * and I also None, w int or str, p str or tuple.
  */
 typedef struct builtin {
     const char *names; /* words */

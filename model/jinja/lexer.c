@@ -1,7 +1,7 @@
 /*
- * The text of a template to tokens, as jinja2's lexer cuts it with trim_blocks and lstrip_blocks:
- * a line feed after a block goes, and so do blanks before a block that begins its line; "-" next to
- * a delimiter takes all white space on its side, "+" keeps it.
+ * The text of a template to tokens, as jinja2's lexer cuts it with trim_blocks and lstrip_blocks. A
+ * line feed after a block goes, and so do blanks before a block that begins its line. A "-" next to
+ * a delimiter takes all white space on its side, a "+" keeps it.
  */
 #include <stdlib.h>
 #include <string.h>

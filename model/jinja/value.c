@@ -56,8 +56,8 @@ void lx_jinja_free_arena(arena *a)
     }
 }
 
-/* A message is one line of UTF-8, whatever words of the template or of a client are in it: others
-   become question marks, as does a character that the message's length has cut. */
+/* A message is one line of UTF-8, whatever words of the template or of a client are in it. Other
+   bytes and a character that the message's length has cut become question marks. */
 static void clean(char *line)
 {
     size_t n = strlen(line);

@@ -1,7 +1,7 @@
 /*
- * Added tokens: texts that are found before anything else is done, the leftmost first and of those
- * that begin at one place the longest; the rest of the text lies between them. Some are looked for
- * in the text as it came, some in the normalized text, so there are two of these.
+ * Added tokens: texts that are found before all other steps: the leftmost first, and of several at
+ * one place the longest. The rest of the text lies between them. Some are looked for in the text as
+ * it came, some in the normalized text, so there are two of these.
  */
 #ifndef LINNET_MODEL_TOKENIZERS_ADDED_H
 #define LINNET_MODEL_TOKENIZERS_ADDED_H

@@ -1,7 +1,7 @@
 /*
- * A tokenizer.json at work (see hugging_face.h): the text is cut at added tokens, normalized, cut
- * at those that are looked for in normalized text, split into words, and every word is joined by
- * BPE. All memory of a run is in one struct on the caller's stack.
+ * A tokenizer.json at work (see hugging_face.h): the text is cut at added tokens, normalized, and
+ * cut at the added tokens of normalized text. Then it is split into words, and BPE joins every
+ * word. All memory of a run is in one struct on the caller's stack.
  */
 #include "model/tokenizers/hugging_face.h"
 

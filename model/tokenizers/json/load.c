@@ -1,7 +1,7 @@
 /*
  * tokenizer.json of Hugging Face, read with jansson: each part is read after the parts that it
- * needs (see parts.h). Truncation and padding are what a caller does with ids, and are not read, as
- * `transformers` does not.
+ * needs (see parts.h). Truncation and padding are a caller's concern: they are not read here, nor
+ * in `transformers`.
  */
 #include <stdio.h>
 #include <stdlib.h>
