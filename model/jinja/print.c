@@ -18,11 +18,12 @@ void lx_jinja_write(run *r, builder *b, span t)
         if (b->marks != NULL)
             b->marks = lx_jinja_grow(&r->arena, b->marks, b->n, b->room, 1);
     }
-    if (t.marks != NULL && b->marks == NULL)
-        b->marks = lx_jinja_alloc(&r->arena, b->room);
-    memcpy(b->bytes + b->n, t.bytes, t.n);
-    if (t.marks != NULL)
+    if (t.marks != NULL) {
+        if (b->marks == NULL)
+            b->marks = lx_jinja_alloc(&r->arena, b->room);
         memcpy(b->marks + b->n, t.marks, t.n);
+    }
+    memcpy(b->bytes + b->n, t.bytes, t.n);
     b->n += t.n; /* marks that were never written are 0 */
 }
 
