@@ -25,9 +25,9 @@ typedef struct lx_chat_template {
     const char *name;
     uint64_t hashes[LX_CHAT_TEXTS];    /* of its texts in Jinja as models bring them; 0: no more */
     const char *begin;                 /* the token before all; NULL: none */
-    const char *before[LX_CHAT_ROLES]; /* a message of each role, and behind any of them */
+    const char *before[LX_CHAT_ROLES]; /* a message of each role, and the text after each */
     const char *behind;
-    const char *answer; /* behind the last message: here the answer begins */
+    const char *answer; /* after the last message: here the answer begins */
     const char *end;    /* the token that ends an answer; NULL: none of the template's own */
     const char *stop;   /* a text that ends it; NULL: none */
     bool trims;         /* white space around a message is left out */
@@ -44,9 +44,9 @@ const lx_chat_template *lx_chat_find(const char *text);
 /* Appends a message's text[n] as it stands in the template's text: so that it ends no message and
    begins no other. */
 void lx_chat_write(const lx_chat_template *t, const char *text, size_t n, lx_buffer *out);
-/* What an answer begins with that the template has before a message but not before an answer: a
-   blank, after "Assistant:". "" in most templates. Answers are sent without it, so that they
-   are the same text when they come back as messages. */
+/* The text between an answer's head and the answer, where the template has it before messages only:
+   a blank, after "Assistant:". "" in most templates. Answers are sent without it, so that they are
+   the same text when they come back as messages. */
 const char *lx_chat_leading(const lx_chat_template *t);
 
 #endif

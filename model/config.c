@@ -1,4 +1,4 @@
-/* config.json: what its keys are and what each may be (see model/config_reader.h). */
+/* The keys of config.json and their values (see model/config_reader.h). */
 #include "model/config.h"
 
 #include <stdio.h>
@@ -265,7 +265,7 @@ lx_status lx_config_check_lengths(const lx_config *c, int32_t most, lx_error *er
 static void take_attention(lx_config_reader *r, lx_config_object s, lx_config *c)
 {
     json_t *value = lx_config_look(r, s, "attention");
-    size_t n = json_array_size(value); /* 0 for what is no array */
+    size_t n = json_array_size(value); /* 0 for another type */
     if (json_is_object(value)) {
         take_mixer(r, (lx_config_object){value, "attention."}, c, false, &c->mixers[c->n_mixers++]);
     } else if (value != NULL && n != (size_t)c->n_layers) {
@@ -324,7 +324,7 @@ static void take_input(lx_config_reader *r, json_t *value, lx_config *c)
 static void take_inputs(lx_config_reader *r, lx_config_object s, lx_config *c)
 {
     json_t *list = lx_config_look(r, s, "inputs");
-    size_t n = json_array_size(list); /* 0 for what is no array */
+    size_t n = json_array_size(list); /* 0 for another type */
     if (list == NULL)
         return;
     if (n < 1 || n > LX_MAX_INPUTS) {

@@ -72,9 +72,9 @@ typedef struct lx_config {
     float norm_eps;
     bool input_norm; /* a norm between the sum of the input embeddings and the first layer */
     lx_activation activation;
-    int32_t n_mixers; /* 1: the same in every layer; otherwise n_layers */
+    int32_t n_mixers; /* 1: all layers have one mixer; otherwise n_layers */
     lx_mixer_config mixers[LX_MAX_LAYERS];
-    lx_mixer_config feed_forward; /* the same in every layer that has one */
+    lx_mixer_config feed_forward; /* equal in all layers that have one */
     int32_t n_inputs;
     lx_input inputs[LX_MAX_INPUTS];
     lx_head_kind head_kind;
@@ -83,7 +83,7 @@ typedef struct lx_config {
     const struct lx_tensor_names *names;
     bool tied_head;       /* with `names`: the head is the table of the inputs */
     int32_t head_size;    /* rows of the head's matrix: ids, or 3 a component */
-    int32_t n_values;     /* what a token may be: 0 .. n_values - 1 (head.size, head.levels) */
+    int32_t n_values;     /* tokens are 0 .. n_values - 1 (head.size, head.levels) */
     int32_t n_components; /* logistic_mixture, otherwise 0 */
     int32_t n_features;   /* floats of a row of features that the first layer sees; 0: none */
     lx_task_part own;     /* of the task: lx_text_config, lx_image_config, .. */

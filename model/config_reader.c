@@ -100,7 +100,7 @@ int32_t lx_config_ints(lx_config_reader *r, lx_config_object s, const char *key,
                        const lx_config_list *list, int32_t *out)
 {
     const json_t *values = lx_config_look(r, s, key);
-    size_t n = json_array_size(values); /* 0 for what is no array */
+    size_t n = json_array_size(values); /* 0 for another type */
     bool ok = json_is_array(values) && n >= list->least && n <= list->most;
     for (size_t i = 0; ok && i < n; i++) {
         json_int_t x = json_integer_value(json_array_get(values, i));

@@ -1,8 +1,8 @@
 /*
  * Reading config.json strictly. Every key is *taken* from the parsed object: checked, copied and
- * removed. What is left in an object at its end is an unknown key, so the list of allowed keys
- * is the code that reads them. The first fault stays in the reader and makes later takes do
- * nothing; what they return then is 0. Thread: one at a time.
+ * removed. A key that is left in an object at its end is unknown. So the code that reads keys is
+ * the list of allowed keys. The first fault stays in the reader and makes later takes do nothing
+ * and return 0. Thread: one at a time.
  */
 #ifndef LINNET_MODEL_CONFIG_READER_H
 #define LINNET_MODEL_CONFIG_READER_H
@@ -64,7 +64,7 @@ typedef struct lx_config_list {
 /* Such a list, into out[list->most]; returns how many numbers it has. */
 int32_t lx_config_ints(lx_config_reader *r, lx_config_object s, const char *key,
                        const lx_config_list *list, int32_t *out);
-/* How many values the list has; 0 for what is no list. */
+/* How many values the list has; 0 for another type. */
 size_t lx_config_count(lx_config_reader *r, lx_config_object s, const char *key);
 /* Value i of such a list, borrowed; NULL where it is no text. */
 const char *lx_config_text_at(lx_config_object s, const char *key, size_t i);

@@ -40,7 +40,7 @@ void lx_ctc_greedy(const lx_ctc_input *in, lx_ctc_line *line)
 
 /* --- prefix-beam search --- */
 
-/* A line that one of the beams was at some time: its parent's with an id behind it. The first has
+/* A line that one of the beams was at some time: its parent's line and one more id. The first has
    none, and is its own parent. */
 typedef struct node {
     int32_t parent, id;
@@ -50,7 +50,7 @@ typedef struct node {
 
 typedef struct beam {
     int32_t node;           /* -1 while it is a candidate whose line may be new */
-    int32_t parent, id;     /* of one that is a longer line than its parent */
+    int32_t parent, id;     /* of a beam that is longer than its parent */
     double in_blank, in_id; /* of its paths that end in a blank, in its last id */
 } beam;
 
@@ -59,7 +59,7 @@ typedef struct search {
     int32_t width, n_nodes, n_beams, n_next;
     node *nodes;        /* [n_rows * width + 1] */
     beam *beams, *next; /* [width] each, the best first */
-    beam *kept;         /* [width] what the beams become when they are not made longer */
+    beam *kept;         /* [width] the beams of the next row that get no further id */
 } search;
 
 static double total(const beam *b)
@@ -83,7 +83,8 @@ static int32_t add_node(search *s, int32_t parent, int32_t id)
     return n;
 }
 
-/* What the paths of a line give to it with this id behind: after the same id only those in a blank.
+/* The probability that the paths of a line give to the line with this id at its end. After an equal
+ * id only paths that end in a blank count.
  */
 static double longer(const search *s, const beam *b, int32_t id, const float *y)
 {
@@ -91,7 +92,7 @@ static double longer(const search *s, const beam *b, int32_t id, const float *y)
     return (repeats ? b->in_blank : total(b)) + y[id];
 }
 
-/* One of the best so far, in order; what comes later stands behind its equals. */
+/* One of the best so far, in order; a later line stands after its equals. */
 static void offer(search *s, const beam *b)
 {
     double p = total(b);
@@ -103,7 +104,7 @@ static void offer(search *s, const beam *b)
     s->next[at] = *b;
 }
 
-/* The beams as they are, and what their paths give to others of them. */
+/* The beams as they are, and the probability that their paths give to other beams. */
 static void keep_beams(search *s, const float *y)
 {
     for (int32_t i = 0; i < s->n_beams; i++) {
@@ -305,8 +306,8 @@ int64_t lx_ctc_beam_bytes(int32_t n_rows, int32_t width)
 
 /* --- how likely a line is --- */
 
-/* The states of a path are those of an alignment: blank, id, blank, ..., id, blank. p[state] is
-   what the paths that end there have together; from the last state on, so that one row is enough.
+/* The states of a path are those of an alignment: blank, id, blank, ..., id, blank. p[state] is the
+ * sum of the paths that end there; from the last state on, so that one row is enough.
  */
 static void add_row(const lx_ctc_input *in, const int32_t *ids, int32_t n_states, int32_t row,
                     double *p)

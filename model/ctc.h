@@ -2,13 +2,12 @@
  * Connectionist temporal classification (Graves et al. 2006): from the log-probabilities of T rows
  * to a line of ids.
  *
- *     a path has an id for every row; its line is what is left when ids that repeat become one, and
- *     then blanks are left out
+ *     a path has an id for every row; repeated ids become one and blanks go, which leaves its line
  *     p(path) = product over rows of p[row][id],   p(line) = sum of p over all its paths
  *
- * Greedy decoding takes the best path's line. Prefix-beam search looks for the best line: of every
- * beginning of a line it knows the paths that end in a blank and those that end in its last id, and
- * of all beginnings it keeps the `width` best after every row. With as many as there are it is
+ * Greedy decoding takes the best path's line. Prefix-beam search looks for the best line: for every
+ * beginning of a line it knows the paths that end in a blank and the paths that end in its last id.
+ * Of all beginnings it keeps the `width` best after every row. With as many as there are it is
  * exact. Of equal probabilities the one that was found first counts, in the order of ids, so the
  * same numbers give the same line. Sums of logarithms are in double. Any thread.
  */
@@ -47,9 +46,9 @@ typedef struct lx_ctc_line {
 /* line->tokens has room for n_rows. */
 void lx_ctc_greedy(const lx_ctc_input *in, lx_ctc_line *line);
 
-/* The same with width from 1 to LX_CTC_MAX_WIDTH. LX_ERR_NO_MEMORY, or what in->fault says;
-   lx_ctc_beam_bytes is the most memory that the search takes. A row in which nothing is possible
-   gives no token and minus infinity. */
+/* As lx_ctc_greedy, with a width from 1 to LX_CTC_MAX_WIDTH. LX_ERR_NO_MEMORY, or what in->fault
+   says; lx_ctc_beam_bytes is the most memory that the search takes. A row in which nothing is
+   possible gives no token and minus infinity. */
 lx_status lx_ctc_beam(const lx_ctc_input *in, int32_t width, lx_ctc_line *line,
                       lx_error *err) LX_MUST_USE;
 int64_t lx_ctc_beam_bytes(int32_t n_rows, int32_t width);

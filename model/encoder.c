@@ -51,7 +51,7 @@ static lx_status new_arrays(lx_encoder *e, lx_error *err)
         e->forward.bytes +
         (rows * (width + m->config.head_size) + e->max_inputs * m->room) * (int64_t)sizeof(float) +
         (rows + 2 * (int64_t)e->max_inputs + 1) * (int64_t)sizeof(int32_t);
-    /* not rows_new: what is uploaded must still be there in the step */
+    /* not rows_new: the uploaded inputs must still be there in the step */
     lx_status st = be->ops->array_new(be, rows * width, &e->features, err);
     if (st == LX_OK)
         st = be->ops->rows_new(be, rows, m->config.head_size, &e->logits, err);

@@ -1,15 +1,15 @@
 /*
- * A model that sees its whole input at once: rows of features in, log-probabilities out. It stands
- * beside model/transformer.h and shares weights, layers and mixers with it; it has no slots, and
- * nothing is left between two passes.
+ * A model that sees its whole input at once: rows of features in, log-probabilities out. It is the
+ * counterpart of model/transformer.h, with which it shares weights, layers and mixers. It has no
+ * slots and keeps nothing between two passes.
  *
  *     x      = W_features row + b + embed.position[place of the row in its input]
  *     layers   as in transformer.h (pre-norm or post-norm), each of which sees all rows of an input
  *     log_p  = log softmax(W_head final_norm(x) + b), in double
  *
- * A pass takes several inputs, whole, of different lengths. An input's log-probabilities are to the
- * bit those that it has alone, with any number of threads of the back end and on any instruction
- * set of a precision.
+ * A pass takes several inputs, whole, of different lengths. An input's log-probabilities equal, bit
+ * for bit, its log-probabilities alone, with any number of threads of the back end and on any
+ * instruction set of a precision.
  *
  * Thread: one at a time per encoder (its activations are shared by all passes). A pass cannot be
  * interrupted; what bounds its time is max_rows.
@@ -43,7 +43,7 @@ void lx_encoder_free(lx_encoder *e); /* NULL is allowed */
 const lx_model *lx_encoder_model(const lx_encoder *e);
 int32_t lx_encoder_max_rows(const lx_encoder *e);
 int32_t lx_encoder_max_inputs(const lx_encoder *e);
-/* What its activations take, without the weights; the same for every pass. */
+/* Bytes of its activations, without the weights; equal for every pass. */
 int64_t lx_encoder_bytes(const lx_encoder *e);
 
 /* One pass over n inputs, 1 .. max_inputs, whose rows are at most max_rows together. Allocates

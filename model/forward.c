@@ -3,7 +3,7 @@
 
 /* --- activations --- */
 
-/* The most that any layer's branch b wants of scratch buffer i, floats a token row. */
+/* The most that any layer's branch b wants of scratch buffer i, in floats per token row. */
 static int64_t scratch_floats(const lx_model *m, int32_t b, int32_t i)
 {
     int64_t most = 0;
@@ -53,7 +53,7 @@ static lx_status new_activations(lx_forward *f, int64_t rows, lx_error *err)
     return st;
 }
 
-/* What is recomputed needs ids that are known, and a device's steps may come before they are. */
+/* Recomputed models need known ids, and a device's steps may start before the ids are known. */
 static bool has_mixer(const lx_backend *be, const lx_mixer_config *c)
 {
     if (c->mixer->is_recomputed && be->ops->is_device)

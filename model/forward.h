@@ -1,5 +1,5 @@
 /*
- * What every pass through a model's layers has in common: the weights on a back end, the
+ * The common parts of all passes through a model's layers: the weights on a back end, the
  * activations that all layers share, and how norms, products and branches are queued.
  * model/transformer.h and model/encoder.h are made of it.
  *
@@ -14,12 +14,13 @@ typedef struct lx_forward {
     const lx_model *model;
     lx_backend *be;
     lx_weights weights;
-    /* residual streams (the second one of reversible wiring) and the normed copy of one, [rows, d]
+    /* residual streams (a second one for reversible wiring) and the normed copy of a stream, [rows,
+     * d]
      */
     lx_array *streams[2], *normed;
     /* The mixers', for each branch of a layer as large as the largest layer wants them. */
     lx_array *scratch[LX_MAX_BRANCHES][LX_MAX_MIXER_SCRATCH];
-    lx_array *carried; /* from layer 0 to the others; NULL where it leaves nothing */
+    lx_array *carried; /* from layer 0 to all other layers; NULL where it leaves nothing */
     int64_t bytes;     /* of the activations */
 } lx_forward;
 

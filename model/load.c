@@ -110,7 +110,8 @@ static lx_status compare_values(const lx_safetensors *f, const lx_tensor *a, con
     return st;
 }
 
-/* A head that is tied to the inputs' table, and stored all the same, must say what that says. */
+/* A head that is tied to the inputs' table may be stored nevertheless; then it must equal that
+ * table. */
 static lx_status check_stored_head(const tensor_check *c, const lx_tensor *head, lx_error *err)
 {
     char name[LX_HF_NAME];

@@ -74,7 +74,7 @@ static lx_status fill(lx_mel *m, lx_error *err)
     return st;
 }
 
-/* What a field may be at most beside the others. */
+/* The maximum of a field that the other fields allow. */
 static int32_t most_of(const lx_mel_config *c, const lx_mel_field *f)
 {
     if (f->offset == offsetof(lx_mel_config, hop) && c->frame < f->max)
@@ -159,7 +159,7 @@ double lx_mel_seconds(const lx_mel *m, int32_t row)
 /* Memory of a call; one allocation each. */
 typedef struct work {
     kiss_fftr_cfg fft;
-    float *frame;           /* [size], zero behind the window */
+    float *frame;           /* [size], zero after the window */
     kiss_fft_cpx *spectrum; /* [size / 2 + 1] */
     float *bands;           /* [frames, n_bands] */
 } work;

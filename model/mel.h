@@ -4,8 +4,8 @@
  *     frame t      samples t hop .. t hop + frame - 1, times a Hann window
  *     e[t][b]      log(sum over k of filter[b][k] |FFT(frame t)[k]|^2 + 1e-6)
  *     z[t][b]      (e - mean of band b) / (deviation of band b + 0.01), over all frames
- *     row r        z of frames r stride - context .. r stride + context, one behind the other;
- * before the first and behind the last stands that frame again
+ *     row r        z of frames r stride - context .. r stride + context, one after the other;
+ *                  frames before the first repeat it, and frames after the last repeat that
  *
  * The filters are triangles between 0 and 1 whose corners lie at equal distances of the mel scale,
  * 1127 log(1 + f / 700), from `lowest` to half the rate; the FFT has the power of two from `frame`.
@@ -22,7 +22,7 @@
 typedef struct lx_mel lx_mel;
 
 typedef struct lx_mel_config {
-    int32_t rate;    /* samples a second, 4000 .. 192000 */
+    int32_t rate;    /* samples per second, 4000 .. 192000 */
     int32_t frame;   /* samples, 16 .. 8192 */
     int32_t hop;     /* samples, 1 .. frame */
     int32_t n_bands; /* 1 .. 256 */
@@ -31,14 +31,14 @@ typedef struct lx_mel_config {
     int32_t context; /* frames to either side, 0 .. 64 */
 } lx_mel_config;
 
-/* A field by its name in config.json, and what it may be at all; frame and rate bound hop and
+/* A field by its name in config.json, and its range; frame and rate bound hop and
    lowest further. */
 typedef struct lx_mel_field {
     const char *name;
     size_t offset; /* of an int32_t in lx_mel_config */
     int32_t min, max;
 } lx_mel_field;
-extern const lx_mel_field lx_mel_fields[]; /* name NULL behind the last */
+extern const lx_mel_field lx_mel_fields[]; /* name NULL after the last */
 
 /* Floats of a row. */
 static inline int32_t lx_mel_row_floats(const lx_mel_config *c)

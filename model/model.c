@@ -67,7 +67,7 @@ static uint64_t hash_mixer(uint64_t hash, const lx_mixer_config *c)
     return lx_file_hash(hash, c->params, sizeof c->params);
 }
 
-/* Where any layer is recomputed, all are: then the state is what the rows were given. */
+/* Where any layer is recomputed, all are: then the state holds the inputs of the rows. */
 static lx_status set_recomputed(lx_model *m, lx_error *err)
 {
     int32_t n = 0, n_layers = m->config.n_layers;

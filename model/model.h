@@ -17,7 +17,7 @@ struct lx_jinja;
 
 enum { LX_MAX_BRANCHES = 2 };
 
-/* A layer is its residual branches, one after the other; each has a norm of its own. */
+/* A layer is a sequence of residual branches; each has a norm of its own. */
 typedef struct lx_branch {
     const lx_mixer_config *config; /* of the model's config */
     lx_mixer_parts parts;
@@ -75,27 +75,27 @@ typedef struct lx_model {
     bool sees_all;   /* every row sees its whole sequence: model/encoder.h, and no state */
     int64_t room;    /* then floats a sequence that any layer has during a pass */
     bool recomputes; /* the state is the rows' ids: model/recompute.h */
-    lx_state_layout work; /* then what the layers' states have during a step */
+    lx_state_layout work; /* then the floats of the layers' states during a step */
 } lx_model;
 
 /* Loads the folder `dir`. The first fault ends it with one line naming file and key or tensor. */
 lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err) LX_MUST_USE;
 
 /* A step of lx_model_load: fills m->layers, frame, state, state_hash, work, recomputes, room and
-   sees_all from m->config. LX_ERR_FORMAT names the layer that does not fit the others. */
+   sees_all from m->config. LX_ERR_FORMAT names the layer that does not fit the other layers. */
 lx_status lx_model_set_layers(lx_model *m, lx_error *err) LX_MUST_USE;
 
 /* Reports all of a folder's config.json that is not supported, where others wrote it. */
 lx_status lx_model_faults(const char *dir, lx_config_report *report, void *context,
                           lx_error *err) LX_MUST_USE;
-/* `model_type` i of the folders of others that are read; NULL behind the last. */
+/* `model_type` i of other programs' folders that are read; NULL after the last. */
 const char *lx_model_type(int32_t i);
 void lx_model_free(lx_model *m); /* NULL is allowed; nothing made from it may be in use */
 
 /* A tensor by the name that docs/weights-format.md has for it; NULL where there is none. */
 const lx_tensor *lx_model_tensor(const lx_model *m, const char *name);
 
-/* What a state has after so many input rows: pages of its growing part, and floats in all. */
+/* The size of a state after so many input rows: pages of its growing part, and floats in all. */
 int32_t lx_model_state_pages(const lx_model *m, int64_t rows);
 int64_t lx_model_state_floats(const lx_model *m, int64_t rows);
 
@@ -103,8 +103,8 @@ int64_t lx_model_state_floats(const lx_model *m, int64_t rows);
    slot's floats. NULL when the layer has no such field or head. */
 const lx_state_field *lx_model_state_field(const lx_model *m, int32_t layer, int32_t head,
                                            const char *name, int64_t *offset);
-/* The same for field i of them, those that the layer has once for all heads too; NULL behind the
-   last. */
+/* As above for field i, the fields that the layer has once for all heads included; NULL after the
+ * last. */
 const lx_state_field *lx_model_state_field_at(const lx_model *m, int32_t layer, int32_t head,
                                               int32_t i, int64_t *offset);
 
@@ -120,7 +120,7 @@ lx_kept_rows lx_model_kept_rows(const lx_model *m, int32_t layer, int32_t rows);
    v [n, d_value]. Head and n are at most what lx_model_kept_rows says. */
 void lx_model_read_rows(const lx_model *m, int32_t layer, int32_t head, int32_t rows,
                         const float *state, int32_t n, int32_t *positions, float *k, float *v);
-/* How many heads a layer's state has, 0: the layer has none. */
+/* Heads of a layer's state; 0: the layer has no state. */
 int32_t lx_model_state_heads(const lx_model *m, int32_t layer);
 
 #endif

@@ -9,7 +9,7 @@ struct lx_recompute {
     int32_t max_tokens, n_inputs;
     lx_states *work; /* of one slot, with pages for the longest sequence */
     float *state;    /* [pages of the longest sequence, LX_PAGE_TOKENS, n_inputs] */
-    int32_t *ids;    /* the same, and behind what is used of it a number for each row */
+    int32_t *ids;    /* such ids, followed by a number for each row */
 };
 
 static int64_t most_rows(const lx_model *m)
@@ -103,7 +103,7 @@ static lx_status run_rows(lx_recompute *r, void *transformer, lx_recompute_run r
     /* From the number of a row in the batch to its position. */
     int32_t shift = b->position[i] - b->seq_start[i], slot = 0;
     int32_t n = b->output_row[out1 - 1] + shift + 1;
-    int32_t *rows = r->ids + (int64_t)n * r->n_inputs; /* behind those that are given */
+    int32_t *rows = r->ids + (int64_t)n * r->n_inputs; /* after the given rows */
     lx_status st = r->be->ops->state_zero(r->be, r->work, 0);
     for (int32_t from = 0; from < n && st == LX_OK; from += r->max_tokens) {
         int32_t end = n - from < r->max_tokens ? n : from + r->max_tokens, out = out0;

@@ -1,11 +1,11 @@
 /*
- * A model without a memory of its own: a sequence's state is what its rows were given, and every
- * step computes all rows before once more. It is what stateful attention is compared with
+ * A model without a memory of its own: a sequence's state holds the inputs of its rows, and every
+ * step computes all earlier rows again. It is what stateful attention is compared with
  * (Katharopoulos et al. 2020, C.1).
  *
  * The state of a sequence is its rows' ids, as f32, in pages: [LX_PAGE_TOKENS, n_inputs]. A step
- * takes its sequences one after the other. What the mixers keep while one is computed lies in
- * states of their own (lx_model: `work`), which hold nothing between steps.
+ * computes its sequences in turn. The mixers' states during a computation lie in states of their
+ * own (lx_model: `work`), which hold nothing between steps.
  *
  * Thread: as a transformer, whose part it is.
  */

@@ -1,4 +1,4 @@
-/* What a step of a transformer is given, and what comes out of it. */
+/* The inputs and outputs of a transformer's step. */
 #ifndef LINNET_MODEL_STEP_H
 #define LINNET_MODEL_STEP_H
 

@@ -9,7 +9,7 @@
 #include "model/formats/sound.h"
 #include "model/tasks/speech.h"
 
-/* What libsndfile, a decoder of it and a resampler take beside the samples. */
+/* The memory of libsndfile, its decoder and a resampler, in addition to the samples. */
 enum { DECODER_BYTES = 4 << 20 };
 
 struct lx_listener {

@@ -1,5 +1,5 @@
 /*
- * From the bytes of a sound file to what was said, in three stages that may run on three threads:
+ * From the bytes of a sound file to its text, in three stages that may run on three threads:
  *
  *     lx_listener_read    file -> samples -> rows of features           (sound.h, mel.h)
  *     lx_encoder_run      rows -> log-probabilities, several at a time  (encoder.h)
@@ -12,7 +12,7 @@
 
 #include "model/encoder.h"
 
-/* What a model needs to hear. It never changes once it is made; any thread. */
+/* The parts that a model needs to hear. It never changes once it is made; any thread. */
 typedef struct lx_listener lx_listener;
 
 /* A sound that was read. input.rows and input.log_p lie in one allocation of the utterance. */
@@ -33,8 +33,8 @@ typedef struct lx_spoken {
 } lx_spoken;
 
 typedef struct lx_transcription {
-    char *text; /* the tokens' texts, one behind the other; "" when nothing was said; owned */
-    int32_t n;  /* tokens */
+    char *text;        /* the tokens' texts, concatenated; "" when nothing was said; owned */
+    int32_t n;         /* tokens */
     lx_spoken *tokens; /* [n], owned */
     double log_p;      /* nats; greedy: of the best path; beam: of the text, over the paths kept */
     double duration;

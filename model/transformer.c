@@ -31,7 +31,7 @@ static lx_status new_outputs(lx_transformer *t, lx_error *err)
     return st == LX_OK ? ops->rows_new(t->be, t->max_outputs, c->head_size, &t->logits, err) : st;
 }
 
-/* What the heads of a branch are at first. */
+/* The start values of a branch's heads. */
 static lx_status fill_initial(const lx_model *m, const lx_branch *b, float *state, lx_error *err)
 {
     const lx_mixer_parts *p = &b->parts;
@@ -76,7 +76,7 @@ lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_
                        max_outputs);
     if (model->sees_all)
         return lx_fail(err, LX_ERR_INVALID, "model",
-                       "%s is of task %s: it says what a sound says, whole, and no step by step",
+                       "%s is of task %s: it reads its input whole and makes no tokens in steps",
                        model->name, model->config.task);
     lx_transformer *t = calloc(1, sizeof *t);
     if (t == NULL)
@@ -133,7 +133,7 @@ lx_backend *lx_transformer_backend(const lx_transformer *t)
 
 /* --- a step --- */
 
-/* What the back end would find only when the states have already moved on. */
+/* Faults that the back end would find only after the states have moved on. */
 static lx_status check_sampling(const lx_sampling *s, int32_t n_ids, int32_t output, lx_error *err)
 {
     if (!lx_sampling_cuts_are_valid(s))
@@ -259,7 +259,7 @@ lx_status lx_transformer_start(lx_transformer *t, lx_states *states, const lx_st
                                uint64_t *number, lx_error *err)
 {
     lx_status st = check_step(t, s, err);
-    *number = 0; /* of one that has ended, where a step is run here */
+    *number = 0; /* of a step that has ended, where steps run here */
     if (st == LX_OK && t->recompute != NULL)
         return lx_recompute_step(t->recompute, t, run, states, s, err);
     return st == LX_OK ? start(t, states, s, number, err) : st;

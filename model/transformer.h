@@ -38,7 +38,7 @@ lx_backend *lx_transformer_backend(const lx_transformer *t);
 lx_status lx_transformer_states_pool(lx_transformer *t, int32_t n_slots, int32_t n_pages,
                                      int32_t slot_pages, lx_states **out,
                                      lx_error *err) LX_MUST_USE;
-/* The same where every slot has, mapped already, the pages of `rows` input rows. */
+/* As above where every slot has already mapped the pages of `rows` input rows. */
 lx_status lx_transformer_states_new(lx_transformer *t, int32_t n_slots, int64_t rows,
                                     lx_states **out, lx_error *err) LX_MUST_USE;
 void lx_transformer_states_free(lx_transformer *t, lx_states *s); /* NULL is allowed */
@@ -46,30 +46,30 @@ void lx_transformer_states_free(lx_transformer *t, lx_states *s); /* NULL is all
    while neither has rows to add to it. */
 lx_status lx_transformer_state_map(lx_transformer *t, lx_states *s, int32_t slot, int32_t n,
                                    const int32_t *pages, lx_error *err) LX_MUST_USE;
-/* Back to a slot's state before the first token: zeros, or what the model's tensors say. */
+/* Back to a slot's state before the first token: zeros, or the values of the model's tensors. */
 lx_status lx_transformer_state_zero(lx_transformer *t, lx_states *s, int32_t slot,
                                     lx_error *err) LX_MUST_USE;
 /* Pages that both have stay as they are. */
 lx_status lx_transformer_state_copy(lx_transformer *t, lx_states *s, int32_t to, int32_t from,
                                     int64_t rows, lx_error *err) LX_MUST_USE;
-/* To and from lx_model_state_floats(rows) floats. Any thread, and beside steps that have no row of
-   the slot. */
+/* To and from lx_model_state_floats(rows) floats. Any thread, also during steps that have no row of
+ * the slot. */
 lx_status lx_transformer_state_save(lx_transformer *t, const lx_states *s, int32_t slot,
                                     int64_t rows, float *to, lx_error *err) LX_MUST_USE;
 lx_status lx_transformer_state_load(lx_transformer *t, lx_states *s, int32_t slot, int64_t rows,
                                     const float *from, lx_error *err) LX_MUST_USE;
 
 /*
- * Starts a step, without waiting for those before it, and says its number. The step and all that it
- * points to are borrowed until lx_transformer_wait has returned, which waits for it and those
- * before it; logits must be NULL. Errors as below.
+ * Starts a step, without waiting for those before it, and says its number. The step and everything
+ * it points to are borrowed until lx_transformer_wait has returned, which waits for it and for
+ * earlier steps; logits must be NULL. Errors as below.
  */
 lx_status lx_transformer_start(lx_transformer *t, lx_states *states, const lx_step *step,
                                uint64_t *number, lx_error *err) LX_MUST_USE;
 lx_status lx_transformer_wait(lx_transformer *t, uint64_t number, lx_error *err) LX_MUST_USE;
 
-/* Does not run the step, but allocates all that it and smaller ones need; see kernels.h: prepare,
-   which the back end must have. */
+/* Does not run the step, but allocates the memory for it and for smaller ones; see kernels.h:
+   prepare, which the back end must have. */
 lx_status lx_transformer_prepare(lx_transformer *t, lx_states *states, const lx_step *step,
                                  lx_error *err) LX_MUST_USE;
 

@@ -16,7 +16,8 @@ typedef struct lx_vocab lx_vocab;
 enum { LX_VOCAB_MAX_FILE = 16 << 20 };
 
 lx_status lx_vocab_load(const char *path, lx_vocab **out, lx_error *err) LX_MUST_USE;
-/* The same of a file's n bytes, one or more, which it takes and frees; label names it in errors. */
+/* As lx_vocab_load, from a file's n bytes, one or more, which it takes and frees; label names it in
+ * errors. */
 lx_status lx_vocab_read(char *bytes, size_t n, const char *label, lx_vocab **out,
                         lx_error *err) LX_MUST_USE;
 void lx_vocab_free(lx_vocab *v); /* NULL is allowed */

@@ -230,7 +230,7 @@ static lx_status load_parameters(loader *l, const char *prefix, lx_tensor_role r
     return load_norm(l, prefix, to, err);
 }
 
-/* Tensor i of a branch, with those that it is joined with; *i becomes the last of them. */
+/* Tensor i of a branch, with the tensors that it is joined with; *i becomes the last of them. */
 static lx_status load_tensor(loader *l, const lx_mixer_parts *parts, int32_t *i,
                              lx_branch_weights *to, lx_error *err)
 {
@@ -246,7 +246,7 @@ static lx_status load_tensor(loader *l, const lx_mixer_parts *parts, int32_t *i,
                            array ? (void *)&to->arrays[first] : (void *)&to->products[first], err);
 }
 
-/* The arrays that numbers are derived from, one after the other; the caller frees them. */
+/* The arrays that numbers are derived from, concatenated; the caller frees them. */
 static lx_status all_numbers(const loader *l, const lx_mixer_parts *parts,
                              const lx_mixer_derived *d, float **out, lx_error *err)
 {

@@ -10,8 +10,8 @@ enum { CLASSES = LX_CLASSIFIER_CLASSES };
 
 #define RATE 0.08f   /* of six tried on pictures of digits, 0.04 to 0.15 are alike */
 #define SMALL 0.001f /* beside the root of a sum of squares */
-#define FADE 0.9999f /* of that sum an example: what was long ago counts less */
-#define SURE 0.999f  /* nothing is learnt from what was as good as known */
+#define FADE 0.9999f /* the share of that sum that each example keeps: old examples count less */
+#define SURE 0.999f  /* an example that was predicted almost surely teaches nothing */
 #define SPREAD_IN 0.6f
 #define SPREAD_OUT 0.4f
 

@@ -29,7 +29,7 @@ void lx_classifier_odds(const lx_classifier *c, const float *x, float *p);
 /* Given x, the class was `class`. */
 void lx_classifier_learn(lx_classifier *c, const float *x, int32_t class);
 
-/* The class is another one from now on: what was known of it is forgotten. */
+/* The class gets a new meaning: the classifier forgets its weights. */
 void lx_classifier_forget(lx_classifier *c, int32_t class);
 
 #endif

@@ -27,7 +27,7 @@ void lx_odds_count(lx_odds *o, bool hit)
     o->hits = (uint16_t)(o->hits + hit);
     if (o->tries < MOST_TRIES)
         return;
-    o->tries /= 2; /* what was long ago counts less */
+    o->tries /= 2; /* old guesses count less */
     o->hits /= 2;
 }
 
@@ -95,7 +95,7 @@ static int32_t place_of(const lx_drafter *d, const void *owner)
     return oldest;
 }
 
-/* What the owner's answers have taught; empty for one that is new. */
+/* The lessons of the owner's answers; a new owner has none. */
 static void *memory_of(lx_drafter *d, const void *owner)
 {
     if (d->owners[d->newest].used == 0 || d->owners[d->newest].owner != owner)

@@ -50,7 +50,7 @@ typedef struct lx_guess_context {
 
 typedef struct lx_guesser {
     const char *name;
-    size_t memory_bytes; /* of what it learns, zeroed at first */
+    size_t memory_bytes; /* of its lessons, zeroed at first */
     lx_guess (*guess)(const void *memory, const lx_guess_context *c);
     /* Token number c->n has been drawn. */
     void (*learn)(void *memory, const lx_guess_context *c, int32_t token);
@@ -72,7 +72,7 @@ enum { LX_MOST_OWNERS = 64 };
 /* A guesser with its memory, for one model. Thread: one at a time. */
 typedef struct lx_drafter lx_drafter;
 
-/* guesser NULL: the one for what the model makes. */
+/* guesser NULL: the guesser for the model's task. */
 lx_status lx_drafter_new(const lx_model *model, const lx_guesser *guesser, lx_drafter **out,
                          lx_error *err) LX_MUST_USE;
 void lx_drafter_free(lx_drafter *d); /* NULL is allowed */

@@ -34,8 +34,7 @@ enum {
     OF_DRAW = OF_CHANNEL + 2 * (CHANNELS - 1),
     INPUTS = OF_DRAW + 2 * LX_DRAW_ORDERS - 1
 };
-_Static_assert((int)INPUTS <= (int)LX_CLASSIFIER_INPUTS,
-               "a classifier has room for what is looked at");
+_Static_assert((int)INPUTS <= (int)LX_CLASSIFIER_INPUTS, "a classifier has room for these values");
 
 typedef struct memory {
     lx_classifier classifier;
@@ -51,7 +50,7 @@ static int32_t class_of(const memory *m, int32_t token)
     return k < m->n_frequent ? k : FREQUENT;
 }
 
-/* --- what a guess is made from --- */
+/* --- the inputs of a guess --- */
 
 /* A place of the raster. */
 typedef struct place {

@@ -8,7 +8,7 @@
 /* Tokens that must match, at most and at least, and how far back they are looked for. */
 enum { LONGEST = 4, SHORTEST = 2, LENGTHS = LONGEST - SHORTEST + 1, FAR = 1024 };
 
-/* Token i of the prompt with the answer behind it. A model of several inputs has no tokens in its
+/* Token i of the prompt and the answer after it. A model of several inputs has no tokens in its
    prompt's rows. */
 static int32_t token_at(const lx_guess_context *c, int32_t n_prompt, int32_t i)
 {
@@ -30,7 +30,8 @@ static int32_t match(const lx_guess_context *c, int32_t n_prompt, int32_t end, i
     return n;
 }
 
-/* What followed the newest of the longest matches; *length of it, below SHORTEST: there is none. */
+/* The token after the newest of the longest matches; *length of it, below SHORTEST: there is none.
+ */
 static int32_t find(const lx_guess_context *c, int32_t *length)
 {
     int32_t n_prompt = prompt_tokens(c), end = n_prompt + c->n, token = -1;

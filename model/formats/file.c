@@ -1,7 +1,7 @@
 /*
  * Files of a model folder (see file.h). O_NONBLOCK keeps the open itself from waiting for the other
  * end of a pipe. The size is taken from the open file, so only the content can change between check
- * and use. No file is mapped: an access behind the end of a file that was shortened would end the
+ * and use. No file is mapped: an access after the end of a file that was shortened would end the
  * process (docs/adr/0030-files-are-read-not-mapped.md).
  */
 #include "model/formats/file.h"

@@ -21,8 +21,8 @@ lx_status lx_file_open(const char *path, size_t max_bytes, int *fd, size_t *n_by
 
 /*
  * A file that is read in parts over some time. Another process may shorten or overwrite the file
- * meanwhile: each read therefore checks that the file's size and time of change are still those
- * of the start, and is LX_ERR_CONFLICT otherwise. Another file that is renamed to the path changes
+ * meanwhile. So each read checks that the file's size and time of change have not changed since the
+ * start, and is LX_ERR_CONFLICT otherwise. Another file that is renamed to the path changes
  * nothing.
  */
 typedef struct lx_file {
@@ -41,7 +41,7 @@ void lx_file_end(lx_file *f); /* also when it is closed already */
 /* LX_ERR_CONFLICT, for a file that has changed between two reads. */
 lx_status lx_file_fail_changed(const char *label, lx_error *err);
 
-/* The whole file, read as lx_file is; the caller frees *data, which has a NUL behind its n_bytes.
+/* The whole file, read as lx_file is; the caller frees *data, which has a NUL after its n_bytes.
  */
 lx_status lx_file_read(const char *path, size_t max_bytes, char **data, size_t *n_bytes,
                        lx_error *err) LX_MUST_USE;

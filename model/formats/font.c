@@ -143,7 +143,7 @@ void lx_font_free(lx_font *f)
     free(f);
 }
 
-/* Whether the outline stays near its square: what a damaged file asks for is not drawn. */
+/* Whether the outline stays near its square: larger outlines of a damaged file are not drawn. */
 static bool fits(FT_GlyphSlot slot, int32_t size)
 {
     FT_BBox box;

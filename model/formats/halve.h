@@ -5,8 +5,8 @@
  *
  *   y[n] = x[2n] / 2 + sum over j < 6 of w[j] / 2 (x[2n - 2j - 1] + x[2n + 2j + 1])
  *
- * with w the weights of Lagrange's interpolation in the middle of 12 points. What is before and
- * after the sound is silence.
+ * with w the weights of Lagrange's interpolation in the middle of 12 points. Silence is assumed
+ * before and after the sound.
  */
 #ifndef LINNET_MODEL_HALVE_H
 #define LINNET_MODEL_HALVE_H
@@ -21,8 +21,8 @@ typedef struct lx_halver {
     float x[LX_HALVE_MOST + 2 * LX_HALVE_REACH + 2];
 } lx_halver;
 
-/* The next n samples, at most LX_HALVE_MOST, and what has come of them so far, in their place:
-   returns how many. x has room for LX_HALVE_REACH + 1. n 0: the end, the rest. */
+/* The next n samples, at most LX_HALVE_MOST, whose halved samples so far replace them; returns
+ * their number. x has room for LX_HALVE_REACH + 1. n 0: the end, the rest. */
 int64_t lx_halve(lx_halver *h, float *x, int64_t n);
 
 #endif

@@ -43,7 +43,7 @@ static lx_status read_header(gzFile f, const char *label, size_t n_bytes, lx_idx
         return st;
     if (d[CHANNELS] != 1 && d[CHANNELS] != 3)
         return lx_fail(err, LX_ERR_FORMAT, NULL,
-                       "%s: its images have %u values a pixel, not 1 or 3", label, d[CHANNELS]);
+                       "%s: its images have %u values per pixel, not 1 or 3", label, d[CHANNELS]);
     if (d[COUNT] < 1 || d[HEIGHT] < 1 || d[HEIGHT] > MAX_SIDE || d[WIDTH] < 1 ||
         d[WIDTH] > MAX_SIDE || d[COUNT] > MAX_BYTES / d[HEIGHT] / d[WIDTH] / d[CHANNELS])
         return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: %u images of %u x %u are not within limits",
@@ -97,7 +97,7 @@ lx_status lx_idx_read(const char *path, int32_t limit, lx_idx *out, lx_error *er
         x.n = limit;
     if (st == LX_OK)
         st = read_values(f, label, all, &x, err);
-    int closed = gzclose_r(f); /* also says whether packed data were cut behind their last image */
+    int closed = gzclose_r(f); /* also finds whether packed data were cut after their last image */
     if (st == LX_OK && all && closed != Z_OK)
         st = lx_fail(err, LX_ERR_FORMAT, NULL, "%s: is cut", label);
     if (st != LX_OK) {

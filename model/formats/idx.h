@@ -1,6 +1,6 @@
 /*
  * idx files of 8-bit images (MNIST's format): big-endian magic 2051, count, rows, columns, then the
- * bytes; with magic 2052 a fourth dimension behind them, 3 for red, green and blue. Plain or
+ * bytes; magic 2052 adds a fourth dimension, 3 for red, green and blue. Plain or
  * gzip-compressed.
  */
 #ifndef LINNET_MODEL_IDX_H

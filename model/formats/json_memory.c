@@ -48,7 +48,7 @@ static void give(void *p)
     free(b);
 }
 
-/* Before the first use: what one allocator gave the other must not free. */
+/* Before the first use, because one allocator must not free the other's blocks. */
 __attribute__((constructor)) static void set_functions(void)
 {
     json_set_alloc_funcs(take, give);

@@ -1,8 +1,7 @@
 /*
  * JSON read without trust in the parser's own care for memory: jansson 2.14 writes past its token's
  * end when that cannot grow. Linking this file gives jansson an allocator that, while a text is
- * read, never returns NULL: reading ends instead, and all that it had allocated is freed. Any
- * thread.
+ * read, never returns NULL: instead, reading ends and frees its blocks. Any thread.
  */
 #ifndef LINNET_MODEL_JSON_MEMORY_H
 #define LINNET_MODEL_JSON_MEMORY_H

@@ -1,10 +1,10 @@
 /*
- * What of an Ogg file is looked at before libsndfile 1.2 sees it. That library looks for the first
- * page whose checksum is right, wherever it lies, and keeps for ever what it had read of a Vorbis
- * stream's packets of identification, comments and setup when one is wrong: so the first page must
- * be whole, and, if the file is Vorbis, libvorbis must take its three packets. How many samples the
- * last page of an Opus stream has it takes from the low 32 bits of how far that lies behind the
- * page before, and makes room for them: gigabytes, where it lies far in front.
+ * Checks of an Ogg file before libsndfile 1.2 sees it, for two faults of that library:
+ * - It looks for the first page whose checksum is right, wherever it lies. If one of a Vorbis
+ *   stream's packets of identification, comments and setup is wrong, it never frees the packets
+ *   before. So the first page must be whole, and libvorbis must take a Vorbis file's three packets.
+ * - It takes the samples of an Opus stream's last page from the low 32 bits of the distance to the
+ *   page before, and allocates as many: gigabytes, if the last page's position is the lower one.
  */
 #ifndef LINNET_MODEL_OGG_H
 #define LINNET_MODEL_OGG_H
@@ -27,9 +27,9 @@ lx_ogg_head lx_ogg_head_of(const uint8_t *data, size_t bytes);
    bytes are no page, or streams lie side by side. Any thread. */
 size_t lx_ogg_link(const uint8_t *data, size_t bytes);
 
-/* Whether a page's position lies 2^31 samples or more in front of that of a page before it. A page
-   is what has the sum of one, within another, too. True as well for a file in which so many seem to
-   begin that to sum them up would take more than 16 times its bytes. Any thread. */
+/* Whether a page's position lies 2^31 samples or more in front of that of a page before it. Bytes
+   with a right checksum are a page, also within another page. True as well for a file in which so
+   many seem to begin that to sum them up would take more than 16 times its bytes. Any thread. */
 bool lx_ogg_goes_back(const uint8_t *data, size_t bytes);
 
 #endif

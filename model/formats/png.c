@@ -2,10 +2,10 @@
  * PNG through libpng (see png.h). The library leaves a function by longjmp on an error, so whatever
  * must be freed then is in one struct that the function before the jump owns.
  *
- * What a file can cost: its size is known before the library sees it; of its chunks only those that
- * make the pixels are looked into, text and profiles are passed over; and the file is given to the
- * library's reader of streams, which stops at the last row, where the other one expands whatever
- * comes behind it. What comes there is refused without being expanded.
+ * The cost of a file is bounded: its size is known before the library sees it. Only the chunks that
+ * make the pixels are read; text and profiles are passed over. The library's reader of streams
+ * reads the file and stops at the last row; the library's other reader would expand all data after
+ * it. Data there are refused without being expanded.
  */
 #include "model/formats/png.h"
 
@@ -48,7 +48,7 @@ static void ignore(png_structp png, png_const_charp message)
     (void)message;
 }
 
-/* Of what the library only warns: data behind the last row. */
+/* A fault of which the library only warns: data after the last row. */
 static void note_warning(png_structp png, png_const_charp message)
 {
     if (strncmp(message, "Extra compress", 14) == 0)
@@ -252,7 +252,7 @@ static void flush(png_structp png)
     (void)png;
 }
 
-/* Makes rows of the picture one after the other. */
+/* Makes the rows of the picture in turn. */
 typedef struct rows {
     int32_t width, height, n_channels;
     const uint8_t *(*row)(void *context, int32_t y);

@@ -1,6 +1,6 @@
 /*
- * PNG files through libpng, with limits that hold before anything is allocated from what a file
- * says. Images are 8-bit, 1 (grey) or 3 (R, G, B) channels, row-major, channels together.
+ * PNG files through libpng, with limits that hold before a file's claims cause an allocation.
+ * Images are 8-bit, 1 (grey) or 3 (R, G, B) channels, row-major, channels together.
  *
  * Reading converts: palette, 1-, 2-, 4- and 16-bit samples become 8 bits, interlaced files are put
  * in order, gamma and colour profiles are not applied. Colour becomes grey (Rec. 601 luma, rounded)
@@ -22,7 +22,7 @@ typedef struct lx_picture {
 /* Largest picture that is read; a larger one is refused from its header alone. */
 typedef struct lx_picture_limits {
     int32_t width, height;
-    int32_t n_channels; /* what the values are converted to */
+    int32_t n_channels; /* the range that the values are converted to */
 } lx_picture_limits;
 
 /* Decodes a whole file. LX_ERR_INVALID with `param` and a text for a person when it is no PNG, is

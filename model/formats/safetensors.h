@@ -40,7 +40,7 @@ size_t lx_safetensors_bytes(const lx_tensor *t);
 /* Copies the values of a tensor of `f` to `data`. From any thread. */
 lx_status lx_safetensors_read(const lx_safetensors *f, const lx_tensor *t, void *data,
                               lx_error *err) LX_MUST_USE;
-/* The same as f32: rows * cols of them. */
+/* Its numbers as f32: rows * cols of them. */
 lx_status lx_safetensors_numbers(const lx_safetensors *f, const lx_tensor *t, float *data,
                                  lx_error *err) LX_MUST_USE;
 /* Closes the files: names, types and shapes stay, and nothing can be read any more. */

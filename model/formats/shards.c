@@ -16,7 +16,7 @@
 #include "model/formats/json_memory.h"
 
 enum { MAX_INDEX_BYTES = 16 << 20, MAX_FILES = 256, MAX_FILE_NAME = 128, MAX_TENSORS = 65536 };
-enum { MAX_HELPERS = 7 }; /* threads that open files beside the caller's */
+enum { MAX_HELPERS = 7 }; /* threads that open files, in addition to the caller's */
 
 typedef struct shards {
     const char *dir, *path; /* of the index */
@@ -91,8 +91,8 @@ static lx_status open_file(shards *s, int32_t i, lx_error *err)
     return lx_safetensors_open(path, &s->files[i], err);
 }
 
-/* A thread's part: file after file. They are taken in order, so that all before one that cannot be
-   opened are looked at and the first fault is always the same. */
+/* A thread's part: file after file. They are taken in order, so all files before a faulty one are
+ * read, and the first fault does not depend on the threads. */
 static void *open_some(void *context)
 {
     shards *s = context;

@@ -4,7 +4,7 @@
  *
  *     {"metadata": {...}, "weight_map": {"TENSOR": "FILE", ...}}
  *
- * FILE is the name of a .safetensors file of the folder. Index and files must say the same.
+ * FILE is the name of a .safetensors file of the folder. Index and files must agree.
  */
 #ifndef LINNET_MODEL_SHARDS_H
 #define LINNET_MODEL_SHARDS_H

@@ -39,7 +39,7 @@ typedef struct reader {
     SRC_STATE *resampler; /* NULL where the rates are one */
     lx_halver *halvers;   /* [n_halvers] */
     int n_halvers, rate;  /* that comes out of them */
-    float *block;         /* [BLOCK, channels], and room for what a halver keeps */
+    float *block;         /* [BLOCK, channels], and room for the samples that a halver keeps */
     float *samples;       /* [n_samples + 1] */
     int64_t n;
     int64_t weight; /* see lx_sound_weigh */
@@ -85,7 +85,7 @@ static sf_count_t file_tell(void *context)
     return f->at;
 }
 
-/* --- what is let through --- */
+/* --- the files that pass --- */
 
 static const char *kind_of(const uint8_t *p, size_t n)
 {
@@ -103,7 +103,7 @@ static void correct(bytes_of_file *f, int i, size_t at, uint32_t size)
         f->sizes[i].bytes[b] = (uint8_t)(size >> 8 * b);
 }
 
-/* A file that ends before its samples do is refused: the library would take what is there. */
+/* A file that ends before its samples is refused: the library would take the part that is there. */
 static lx_status check_wav(reader *r, lx_error *err)
 {
     lx_wav_sizes s = lx_wav_measure(r->file.data, (size_t)r->file.n);
@@ -130,8 +130,8 @@ static void hide_count(bytes_of_file *f)
     correct(f, 1, LX_FLAC_COUNT_AT + 1, 0);
 }
 
-/* The library is shown no other stream than these two, none whose beginning it would keep, and
-   none that has it make room for what is not there. */
+/* The library is shown no other stream than these two, none whose beginning it would keep, and none
+ * that makes it allocate room for missing data. */
 static lx_status check_ogg(const reader *r, lx_error *err)
 {
     const uint8_t *data = r->file.data;
@@ -179,7 +179,7 @@ static lx_status check_info(const reader *r, const char *kind, lx_error *err)
                        i->channels);
     if (i->samplerate < LX_SOUND_MIN_RATE || i->samplerate > LX_SOUND_MAX_RATE)
         return lx_fail(err, LX_ERR_INVALID, r->param,
-                       "the sound has %d samples a second, not %d to %d", i->samplerate,
+                       "the sound has %d samples per second, not %d to %d", i->samplerate,
                        LX_SOUND_MIN_RATE, LX_SOUND_MAX_RATE);
     /* One that was streamed does not know its length, and is stopped when it has been too long. */
     double claimed = (double)i->frames / i->samplerate * r->limits->rate;
@@ -258,7 +258,7 @@ static lx_status take_as_it_is(reader *r, int64_t frames, lx_error *err)
     return LX_OK;
 }
 
-/* frames 0: the last call, for what the resampler has kept. */
+/* frames 0: the last call, for the samples that the resampler has kept. */
 static lx_status resample(reader *r, int64_t frames, lx_error *err)
 {
     SRC_DATA d = {.data_in = r->block,
@@ -292,7 +292,8 @@ static lx_status convert(reader *r, int i, int64_t frames, lx_error *err)
         if (frames == 0 && !end)
             return LX_OK; /* none is complete yet */
         if (end && frames > 0)
-            st = convert(r, i + 1, frames, err); /* what this one had kept, before the next's end */
+            st = convert(r, i + 1, frames,
+                         err); /* the samples that this one had kept, before the next's end */
         frames = end ? 0 : frames;
     }
     if (st != LX_OK || r->resampler == NULL)

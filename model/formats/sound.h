@@ -1,14 +1,14 @@
 /*
  * Sound files as one channel of samples: WAV, FLAC and Ogg (Vorbis, Opus) through libsndfile,
- * resampled by libsamplerate. What a file is says its content, not its name.
+ * resampled by libsamplerate. A file's content decides its kind, not its name.
  *
- * What a file can cost is bounded by the limits, whatever it claims: it is decoded in blocks, and
+ * The limits bound a file's cost, whatever it claims: it is decoded in blocks, and
  * the first block past the longest sound ends it. A high rate
  * is halved by a cheap filter (halve.h) before it is resampled, so that the highest costs little
- * more than a usual one. An Ogg file may hold up to 32 sounds, one after the other, which are read
- * as one; sizes in a WAV file are judged by its data (wav.h). Two channels become their mean;
- * samples beyond full scale, which only files of floats have, are clipped as a loudspeaker would.
- * Any thread.
+ * more than a usual one. An Ogg file may hold up to 32 consecutive sounds, which are read as one;
+ * sizes in a WAV file are judged by its data (wav.h). Two channels become their mean; samples
+ * beyond full scale, which only files of floats have, are clipped as a loudspeaker would. Any
+ * thread.
  */
 #ifndef LINNET_MODEL_SOUND_H
 #define LINNET_MODEL_SOUND_H
@@ -21,7 +21,7 @@
 enum { LX_SOUND_MIN_RATE = 4000, LX_SOUND_MAX_RATE = 192000, LX_SOUND_MAX_CHANNELS = 2 };
 
 typedef struct lx_sound_limits {
-    int32_t rate;      /* samples a second that come out, LX_SOUND_MIN_RATE .. LX_SOUND_MAX_RATE */
+    int32_t rate; /* samples per second of the output, LX_SOUND_MIN_RATE .. LX_SOUND_MAX_RATE */
     int32_t n_samples; /* at most so many of them, from 1 */
 } lx_sound_limits;
 
@@ -37,9 +37,9 @@ lx_status lx_sound_read(const void *data, size_t bytes, const lx_sound_limits *l
                         const char *param, lx_sound *out, lx_error *err) LX_MUST_USE;
 void lx_sound_fini(lx_sound *s);
 
-/* How many samples of all channels lx_sound_read would decode, at most, by what the file says of
-   itself: nothing is decoded. A file that does not say its length counts as the longest sound. The
-   same errors, as far as they show before decoding. */
+/* The most samples of all channels that lx_sound_read would decode, by the file's own claims:
+   nothing is decoded. A file that does not say its length counts as the longest sound. The same
+   errors, as far as they show before decoding. */
 lx_status lx_sound_weigh(const void *data, size_t bytes, const lx_sound_limits *limits,
                          const char *param, int64_t *samples, lx_error *err) LX_MUST_USE;
 

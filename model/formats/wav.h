@@ -16,7 +16,7 @@ typedef struct lx_wav_sizes {
     bool cut;
     bool followed;       /* by a second sound, or by bytes that are no chunk */
     size_t data_at;      /* where the size of the data chunk stands; 0: there is no such chunk */
-    uint32_t riff, data; /* what the file's size (at byte 4) and the chunk's should be */
+    uint32_t riff, data; /* the right values of the file's size (at byte 4) and of the chunk's */
 } lx_wav_sizes;
 
 /* Of a file that begins with RIFF, a size and WAVE. */

@@ -8,20 +8,14 @@
 
 enum { LATER_TEXTS = 4 };
 
-static lx_status no_memory(lx_error *err)
-{
-    return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the chat");
-}
-
-static json_t *make_messages(const lx_jinja_chat *chat)
+static json_t *make_client(const lx_jinja_chat *chat)
 {
     json_t *all = json_array();
     bool ok = all != NULL;
     for (int32_t i = 0; ok && i < chat->n; i++) {
         const lx_jinja_message *m = &chat->messages[i];
-        json_t *message =
-            json_pack("{s:s, s:o}", "role", m->role, "content", json_stringn(m->text, m->bytes));
-        ok = message != NULL && json_array_append_new(all, message) == 0;
+        json_t *message = json_pack("{s:s, s:s%}", "role", m->role, "content", m->text, m->bytes);
+        ok = json_array_append_new(all, message) == 0;
     }
     json_t *variables = ok ? json_pack("{s:O}", "messages", all) : NULL;
     json_decref(all);
@@ -77,10 +71,10 @@ static lx_status cut(const lx_jinja_chat *chat, lx_jinja_text *out, lx_error *er
 lx_status lx_jinja_render_chat(const lx_jinja *t, const lx_jinja_chat *chat, int64_t now,
                                size_t max_bytes, lx_jinja_text *out, lx_error *err)
 {
-    json_t *own = make_own(chat), *client = make_messages(chat);
+    json_t *own = make_own(chat), *client = make_client(chat);
     lx_status st = own != NULL && client != NULL
                        ? lx_jinja_render(t, own, client, now, max_bytes, out, err)
-                       : no_memory(err);
+                       : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the chat");
     json_decref(own);
     json_decref(client);
     if (st != LX_OK || !chat->continues)

@@ -1,16 +1,16 @@
 /*
  * Chat templates: a bounded interpreter of the part of Jinja in which models publish them
- * (chat_template.jinja, tokenizer_config.json), with the settings of Hugging Face's transformers:
- * trim_blocks, lstrip_blocks, break and continue, `generation` blocks, `raise_exception`,
- * `strftime_now` and its `tojson`.
+ * (chat_template.jinja, tokenizer_config.json). It has the settings and additions of Hugging Face's
+ * transformers: trim_blocks, lstrip_blocks, break and continue, `generation` blocks,
+ * `raise_exception`, `strftime_now` and its `tojson`.
  *
  * The text of a client must never become a special token of the model. So every byte of a string
  * knows whether it is the template's or a client's, through slices, replacements and filters, and
  * the rendered text comes with these marks.
  *
- * What the interpreter does not have is refused by its name (LX_ERR_UNSUPPORTED), while parsing
- * where it stands in the template's own words, else while rendering. Imports, includes,
- * inheritance and changes of lists and dictionaries are among it, as in transformers' sandbox.
+ * A feature that the interpreter lacks is refused by its name (LX_ERR_UNSUPPORTED): while parsing
+ * if the template names it, else while rendering. Imports, includes and inheritance are lacking.
+ * Changes of lists and dictionaries are refused, as in transformers' sandbox.
  */
 #ifndef LINNET_MODEL_JINJA_JINJA_H
 #define LINNET_MODEL_JINJA_JINJA_H

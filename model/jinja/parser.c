@@ -13,9 +13,10 @@ typedef struct parser {
 } parser;
 
 static node *parse_expression(parser *p);
-static node *parse_until(parser *p, const char *const *ends);
+static node *parse_until(parser *p, const char *ends);
 
 #define wrong(p, ...) lx_jinja_fail((p)->arena, LX_ERR_FORMAT, __VA_ARGS__)
+#define missing(p, ...) lx_jinja_fail((p)->arena, LX_ERR_UNSUPPORTED, __VA_ARGS__)
 
 static void advance(parser *p)
 {
@@ -23,49 +24,32 @@ static void advance(parser *p)
     p->arena->line = p->now.line;
 }
 
-static bool at_sign(const parser *p, const char *sign)
+/* Whether a name or a sign is at hand. */
+static bool is_at(const parser *p, const char *word)
 {
-    return p->now.kind == T_SIGN && lx_jinja_is_word(&p->now.text, sign);
+    return (p->now.kind == T_SIGN || p->now.kind == T_NAME) && lx_jinja_is_word(p->now.text, word);
 }
 
-static bool at_name(const parser *p, const char *name)
+static bool take(parser *p, const char *word)
 {
-    return p->now.kind == T_NAME && lx_jinja_is_word(&p->now.text, name);
-}
-
-static bool take_sign(parser *p, const char *sign)
-{
-    bool there = at_sign(p, sign);
+    bool there = is_at(p, word);
     if (there)
         advance(p);
     return there;
 }
 
-static bool take_name(parser *p, const char *name)
+static void expect(parser *p, const char *word)
 {
-    bool there = at_name(p, name);
-    if (there)
-        advance(p);
-    return there;
-}
-
-static void expect_sign(parser *p, const char *sign)
-{
-    if (!take_sign(p, sign))
-        wrong(p, "%s is missing", sign);
-}
-
-static void expect(parser *p, token_kind kind, const char *name)
-{
-    if (p->now.kind != kind)
-        wrong(p, "%s is missing", name);
-    advance(p);
+    if (!take(p, word))
+        wrong(p, "%s is missing", word);
 }
 
 static span expect_name(parser *p, const char *name)
 {
     span t = p->now.text;
-    expect(p, T_NAME, name);
+    if (p->now.kind != T_NAME)
+        wrong(p, "%s is missing", name);
+    advance(p);
     return t;
 }
 
@@ -83,27 +67,16 @@ static node *make(parser *p, node_kind kind)
     return n;
 }
 
-/* The child, which becomes part of the parent. */
-static node *hold(parser *p, node *parent, node *child)
-{
-    if (child != NULL && child->height >= parent->height)
-        parent->height = child->height + 1;
-    if (parent->height > LX_JINJA_MAX_DEPTH)
-        lx_jinja_fail(p->arena, LX_ERR_TOO_LARGE, "over %d levels of nesting", LX_JINJA_MAX_DEPTH);
-    return child;
-}
-
 static node *make_of(parser *p, node_kind kind, node *a, node *b)
 {
     node *n = make(p, kind);
-    n->a = hold(p, n, a);
-    n->b = hold(p, n, b);
+    n->a = a;
+    n->b = b;
     return n;
 }
 
-static void add(parser *p, node *parent, node *child)
+static void add(node *parent, node *child)
 {
-    hold(p, parent, child);
     if (parent->last != NULL)
         parent->last->next = child;
     else
@@ -113,73 +86,63 @@ static void add(parser *p, node *parent, node *child)
 
 /* --- expressions --- */
 
-/* The arguments of a call, after its bracket. */
-static void parse_arguments(parser *p, node *call)
+/* The items of a parent up to `end`, with commas between them. */
+static node *parse_items(parser *p, node *parent, const char *end,
+                         void (*parse)(parser *p, node *parent))
 {
-    while (!take_sign(p, ")")) {
-        if (at_sign(p, "*") || at_sign(p, "**"))
-            lx_jinja_fail(p->arena, LX_ERR_UNSUPPORTED, "arguments by * are not implemented");
-        node *given = parse_expression(p);
-        if (given->kind == N_NAME && take_sign(p, "=")) {
-            node *named = make_of(p, N_NAMED, parse_expression(p), NULL);
-            named->text = given->text;
-            given = named;
-        }
-        add(p, call, given);
-        if (!at_sign(p, ")"))
-            expect_sign(p, ",");
+    while (!take(p, end)) {
+        parse(p, parent);
+        if (!is_at(p, end))
+            expect(p, ",");
     }
+    return parent;
 }
 
-static node *parse_list(parser *p)
+static void parse_item(parser *p, node *list)
 {
-    node *list = make(p, N_LIST);
-    while (!take_sign(p, "]")) {
-        add(p, list, parse_expression(p));
-        if (!at_sign(p, "]"))
-            expect_sign(p, ",");
-    }
-    return list;
+    add(list, parse_expression(p));
 }
 
-static node *parse_map(parser *p)
+static void parse_entry(parser *p, node *map)
 {
-    node *map = make(p, N_MAP);
-    while (!take_sign(p, "}")) {
-        add(p, map, parse_expression(p));
-        expect_sign(p, ":");
-        add(p, map, parse_expression(p));
-        if (!at_sign(p, "}"))
-            expect_sign(p, ",");
-    }
-    return map;
+    parse_item(p, map);
+    expect(p, ":");
+    parse_item(p, map);
+}
+
+static node *make_named(parser *p, span name, node *a)
+{
+    node *n = make_of(p, N_NAMED, a, NULL);
+    n->text = name;
+    return n;
+}
+
+static void parse_argument(parser *p, node *of)
+{
+    if (is_at(p, "*") || is_at(p, "**"))
+        missing(p, "arguments by * are not implemented");
+    node *given = parse_expression(p);
+    bool named = given->kind == N_NAME && take(p, "=");
+    add(of, named ? make_named(p, given->text, parse_expression(p)) : given);
 }
 
 /* After "(": an expression, or a tuple where a comma is. */
 static node *parse_brackets(parser *p)
 {
     node *tuple = make(p, N_TUPLE);
-    if (take_sign(p, ")"))
+    if (take(p, ")"))
         return tuple;
-    add(p, tuple, parse_expression(p));
-    if (take_sign(p, ")"))
+    parse_item(p, tuple);
+    if (take(p, ")"))
         return tuple->list;
-    while (!take_sign(p, ")")) {
-        expect_sign(p, ",");
-        if (!at_sign(p, ")"))
-            add(p, tuple, parse_expression(p));
-    }
-    return tuple;
+    expect(p, ",");
+    return parse_items(p, tuple, ")", parse_item);
 }
 
-static node *parse_literal(parser *p)
+static node *parse_constant(parser *p, value constant)
 {
     node *n = make(p, N_CONSTANT);
-    token t = p->now;
-    if (t.kind == T_WHOLE)
-        n->constant = (value){.kind = WHOLE, .whole = t.whole};
-    else
-        n->constant = (value){.kind = REAL, .real = t.real};
+    n->constant = constant;
     advance(p);
     return n;
 }
@@ -187,59 +150,41 @@ static node *parse_literal(parser *p)
 /* Texts next to each other are one. */
 static node *parse_text(parser *p)
 {
-    node *n = make(p, N_TEXT);
-    while (p->now.kind == T_TEXT) {
-        size_t bytes = n->text.n + p->now.text.n;
-        char *joined = lx_jinja_grow(p->arena, n->text.bytes, n->text.n, bytes + 1, 1);
-        if (p->now.text.n > 0)
-            memcpy(joined + n->text.n, p->now.text.bytes, p->now.text.n);
-        n->text = (span){.bytes = joined, .n = bytes};
-        advance(p);
+    node *n = parse_constant(p, make_text(p->now.text));
+    for (; p->now.kind == T_TEXT; advance(p)) {
+        span *t = &n->constant.text, more = p->now.text;
+        char *joined = lx_jinja_grow(p->arena, t->bytes, t->n, t->n + more.n + 1, 1);
+        memcpy(joined + t->n, more.bytes, more.n);
+        *t = (span){.bytes = joined, .n = t->n + more.n};
     }
     return n;
 }
 
 static node *parse_name(parser *p)
 {
-    static const struct {
-        const char *name;
-        value value;
-    } constants[] = {{"true", {.kind = BOOLEAN, .truth = true}},
-                     {"True", {.kind = BOOLEAN, .truth = true}},
-                     {"false", {.kind = BOOLEAN}},
-                     {"False", {.kind = BOOLEAN}},
-                     {"none", {.kind = NONE}},
-                     {"None", {.kind = NONE}}};
+    int place = lx_jinja_place_of(p->now.text, "none None false False true True");
+    if (place >= 0)
+        return parse_constant(p, place < 2 ? (value){.kind = NONE} : make_bool(place > 3));
     node *n = make(p, N_NAME);
     n->text = expect_name(p, "a name");
-    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++) {
-        if (!lx_jinja_is_word(&n->text, constants[i].name))
-            continue;
-        n->kind = N_CONSTANT;
-        n->constant = constants[i].value;
-    }
     return n;
 }
 
 static node *parse_primary(parser *p)
 {
-    switch (p->now.kind) {
-    case T_NAME:
+    if (p->now.kind == T_NAME)
         return parse_name(p);
-    case T_TEXT:
+    if (p->now.kind == T_TEXT)
         return parse_text(p);
-    case T_WHOLE:
-    case T_REAL:
-        return parse_literal(p);
-    default:
-        if (take_sign(p, "("))
-            return parse_brackets(p);
-        if (take_sign(p, "["))
-            return parse_list(p);
-        if (take_sign(p, "{"))
-            return parse_map(p);
-        wrong(p, "an expression is missing");
-    }
+    if (p->now.kind == T_NUMBER)
+        return parse_constant(p, p->now.number);
+    if (take(p, "("))
+        return parse_brackets(p);
+    if (take(p, "["))
+        return parse_items(p, make(p, N_LIST), "]", parse_item);
+    if (take(p, "{"))
+        return parse_items(p, make(p, N_MAP), "}", parse_entry);
+    wrong(p, "an expression is missing");
 }
 
 /* After "[": a key or a slice. */
@@ -248,474 +193,408 @@ static node *parse_subscript(parser *p, node *of)
     node *parts[3] = {NULL, NULL, NULL};
     int n = 0;
     for (;;) {
-        if (!at_sign(p, ":") && !at_sign(p, "]"))
+        if (!is_at(p, ":") && !is_at(p, "]"))
             parts[n] = parse_expression(p);
-        if (take_sign(p, "]"))
+        if (take(p, "]"))
             break;
-        expect_sign(p, ":");
+        expect(p, ":");
         if (++n == 3)
             wrong(p, "a slice has over three parts");
-        if (take_sign(p, "]"))
-            break;
     }
-    if (n == 0) {
-        if (parts[0] == NULL)
-            wrong(p, "[] has nothing in it");
-        return make_of(p, N_SUBSCRIPT, of, parts[0]);
-    }
-    node *slice = make_of(p, N_SLICE, of, parts[0]);
-    slice->c = hold(p, slice, parts[1]);
-    slice->d = hold(p, slice, parts[2]);
-    return slice;
+    if (n == 0 && parts[0] == NULL)
+        wrong(p, "[] has nothing in it");
+    node *part = make_of(p, n == 0 ? N_SUBSCRIPT : N_SLICE, of, parts[0]);
+    part->c = parts[1];
+    part->d = parts[2];
+    return part;
 }
 
 static node *parse_dot(parser *p, node *of)
 {
+    if (p->now.kind == T_NUMBER && p->now.number.kind == WHOLE)
+        return make_of(p, N_SUBSCRIPT, of, parse_constant(p, p->now.number));
     node *n = make_of(p, N_ATTRIBUTE, of, NULL);
-    if (p->now.kind == T_WHOLE) {
-        n->kind = N_SUBSCRIPT;
-        n->b = hold(p, n, parse_literal(p));
-    } else
-        n->text = expect_name(p, "the name after .");
+    n->text = expect_name(p, "the name after .");
     return n;
-}
-
-static node *parse_call(parser *p, node *of)
-{
-    node *call = make_of(p, N_CALL, of, NULL);
-    parse_arguments(p, call);
-    return call;
 }
 
 static node *parse_postfix(parser *p, node *n)
 {
-    for (;;) {
-        if (take_sign(p, "."))
+    for (int depth = p->depth;; enter(p)) {
+        if (take(p, "."))
             n = parse_dot(p, n);
-        else if (take_sign(p, "["))
+        else if (take(p, "["))
             n = parse_subscript(p, n);
-        else if (take_sign(p, "("))
-            n = parse_call(p, n);
-        else
+        else if (take(p, "("))
+            n = parse_items(p, make_of(p, N_CALL, n, NULL), ")", parse_argument);
+        else {
+            p->depth = depth;
             return n;
+        }
     }
+}
+
+/* A filter or a test, by its name, and the value that it is applied to. */
+static node *parse_application(parser *p, node *of, const char *kind,
+                               const builtin *(*find)(span name))
+{
+    node *n = make_of(p, N_APPLY, of, NULL);
+    if (p->now.kind != T_NAME)
+        wrong(p, "the name of a %s is missing", kind);
+    n->row = find(p->now.text);
+    if (n->row == NULL)
+        missing(p, "the %s %.*s is not implemented", kind, (int)p->now.text.n, p->now.text.bytes);
+    advance(p);
+    return take(p, "(") ? parse_items(p, n, ")", parse_argument) : n;
 }
 
 static node *parse_filter(parser *p, node *of)
 {
-    node *n = make_of(p, N_FILTER, of, NULL);
-    n->text = expect_name(p, "the name of a filter");
-    n->call = lx_jinja_filter(n->text.bytes, n->text.n);
-    if (n->call == NULL)
-        lx_jinja_fail(p->arena, LX_ERR_UNSUPPORTED, "the filter %.*s is not implemented",
-                      (int)n->text.n, n->text.bytes);
-    if (take_sign(p, "("))
-        parse_arguments(p, n);
-    return n;
+    return parse_application(p, of, "filter", lx_jinja_filter);
 }
 
-/* Whether an argument follows a test without brackets: "is divisibleby 3". */
-static bool has_argument(const parser *p)
+static bool is_one_of(const parser *p, const char *words)
 {
-    if (p->now.kind == T_NAME)
-        return !at_name(p, "else") && !at_name(p, "or") && !at_name(p, "and") &&
-               !at_name(p, "is") && !at_name(p, "if") && !at_name(p, "in") && !at_name(p, "not");
-    return p->now.kind == T_TEXT || p->now.kind == T_WHOLE || p->now.kind == T_REAL ||
-           at_sign(p, "[") || at_sign(p, "{");
+    return p->now.kind == T_NAME && lx_jinja_place_of(p->now.text, words) >= 0;
 }
 
 static node *parse_test(parser *p, node *of)
 {
-    bool negated = take_name(p, "not");
-    node *n = make_of(p, N_TEST, of, NULL);
-    n->text = expect_name(p, "the name of a test");
-    n->call = lx_jinja_test(n->text.bytes, n->text.n);
-    if (n->call == NULL)
-        lx_jinja_fail(p->arena, LX_ERR_UNSUPPORTED, "the test %.*s is not implemented",
-                      (int)n->text.n, n->text.bytes);
-    if (take_sign(p, "("))
-        parse_arguments(p, n);
-    else if (has_argument(p))
-        add(p, n, parse_postfix(p, parse_primary(p)));
+    bool negated = take(p, "not");
+    node *n = parse_application(p, of, "test", lx_jinja_test);
+    bool name = p->now.kind == T_NAME && !is_one_of(p, "else or and is if in not");
+    bool literal =
+        p->now.kind == T_TEXT || p->now.kind == T_NUMBER || is_at(p, "[") || is_at(p, "{");
+    if (n->list == NULL && (name || literal))
+        add(n, parse_postfix(p, parse_primary(p))); /* "is divisibleby 3" */
     return negated ? make_of(p, N_NOT, n, NULL) : n;
 }
 
 static node *parse_unary(parser *p, bool filters)
 {
+    int depth = p->depth;
     enter(p);
     node *n;
-    if (take_sign(p, "-"))
-        n = make_of(p, N_NEGATE, parse_unary(p, false), NULL);
-    else if (take_sign(p, "+"))
-        n = make_of(p, N_PLUS, parse_unary(p, false), NULL);
-    else
+    if (is_at(p, "-") || is_at(p, "+")) {
+        node *sign = parse_constant(p, make_whole(is_at(p, "-") ? -1 : 1));
+        n = make_of(p, N_BINARY, sign, parse_unary(p, false));
+        n->op = OP_MULTIPLY;
+    } else
         n = parse_primary(p);
     n = parse_postfix(p, n);
-    while (filters) {
-        if (take_sign(p, "|"))
+    for (; filters; enter(p)) {
+        if (take(p, "|"))
             n = parse_filter(p, n);
-        else if (take_name(p, "is"))
+        else if (take(p, "is"))
             n = parse_test(p, n);
-        else if (take_sign(p, "("))
-            n = parse_call(p, n);
+        else if (take(p, "("))
+            n = parse_items(p, make_of(p, N_CALL, n, NULL), ")", parse_argument);
         else
             break;
     }
-    p->depth--;
+    p->depth = depth;
     return n;
 }
 
-/* Binary operators by their level, the loosest first. */
-static const struct level {
+typedef struct operator
+{
     const char *sign;
     operation op;
-    int level;
-} operators[] = {{"+", OP_ADD, 0},       {"-", OP_SUBTRACT, 0}, {"~", OP_JOIN, 1},
-                 {"*", OP_MULTIPLY, 2},  {"/", OP_DIVIDE, 2},   {"//", OP_FLOOR, 2},
-                 {"%", OP_REMAINDER, 2}, {"**", OP_POWER, 3}};
-enum { LEVELS = 4 };
-
-static node *parse_level(parser *p, int level)
-{
-    if (level == LEVELS)
-        return parse_unary(p, true);
-    node *n = parse_level(p, level + 1);
-    for (size_t i = 0; i < sizeof operators / sizeof *operators;) {
-        if (operators[i].level != level || !take_sign(p, operators[i].sign)) {
-            i++;
-            continue;
-        }
-        node *more = make_of(p, N_BINARY, n, parse_level(p, level + 1));
-        more->op = operators[i].op;
-        n = more;
-        i = 0;
-    }
-    return n;
+    int level; /* the loosest operators have 0 */
 }
+operator;
+enum { NOT = 2, COMPARISON = 3, TIGHTEST = 8 };
 
-static bool take_comparison(parser *p, operation *op)
+static const operator operators[] = {{"or", OP_OR, 0},
+                                     {"and", OP_AND, 1},
+                                     {"==", OP_EQUAL, COMPARISON},
+                                     {"!=", OP_UNEQUAL, COMPARISON},
+                                     {"<=", OP_LESS_EQUAL, COMPARISON},
+                                     {">=", OP_MORE_EQUAL, COMPARISON},
+                                     {"<", OP_LESS, COMPARISON},
+                                     {">", OP_MORE, COMPARISON},
+                                     {"in", OP_IN, COMPARISON},
+                                     {"+", OP_ADD, 4},
+                                     {"-", OP_SUBTRACT, 4},
+                                     {"~", OP_JOIN, 5},
+                                     {"*", OP_MULTIPLY, 6},
+                                     {"/", OP_DIVIDE, 6},
+                                     {"//", OP_FLOOR, 6},
+                                     {"%", OP_REMAINDER, 6},
+                                     {"**", OP_POWER, 7}};
+
+static bool take_operator(parser *p, int level, operation *op)
 {
-    static const struct {
-        const char *sign;
-        operation op;
-    } signs[] = {{"==", OP_EQUAL},      {"!=", OP_UNEQUAL}, {"<=", OP_LESS_EQUAL},
-                 {">=", OP_MORE_EQUAL}, {"<", OP_LESS},     {">", OP_MORE}};
-    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
-        if (take_sign(p, signs[i].sign)) {
-            *op = signs[i].op;
+    for (size_t i = 0; i < COUNT(operators); i++) {
+        if (operators[i].level == level && take(p, operators[i].sign)) {
+            *op = operators[i].op;
             return true;
         }
     }
-    *op = OP_IN;
-    if (take_name(p, "in"))
-        return true;
-    lexer before = p->lexer;
-    token now = p->now;
+    const parser before = *p;
     *op = OP_NOT_IN;
-    if (take_name(p, "not") && take_name(p, "in"))
+    if (level == COMPARISON && take(p, "not") && take(p, "in"))
         return true;
-    p->lexer = before;
-    p->now = now;
+    *p = before;
     return false;
 }
 
-static node *parse_comparison(parser *p)
+static node *parse_level(parser *p, int level)
 {
-    node *n = parse_level(p, 0), *all = NULL;
+    if (level == TIGHTEST)
+        return parse_unary(p, true);
+    int depth = p->depth;
+    node *n = NULL, *all = NULL;
     operation op;
-    while (take_comparison(p, &op)) {
-        if (all == NULL)
-            all = make_of(p, N_COMPARE, n, NULL);
-        node *operand = make_of(p, N_OPERAND, parse_level(p, 0), NULL);
-        operand->op = op;
-        add(p, all, operand);
+    if (level == NOT && take(p, "not")) {
+        enter(p);
+        n = make_of(p, N_NOT, parse_level(p, NOT), NULL);
+    } else
+        n = parse_level(p, level + 1);
+    while (take_operator(p, level, &op)) {
+        enter(p);
+        if (all == NULL || level != COMPARISON)
+            n = all = make_of(p, level == COMPARISON ? N_COMPARE : N_BINARY, n, NULL);
+        node *right = parse_level(p, level + 1);
+        if (level == COMPARISON)
+            add(all, right = make_of(p, N_OPERAND, right, NULL));
+        else
+            n->b = right;
+        (level == COMPARISON ? right : n)->op = op;
     }
-    return all != NULL ? all : n;
-}
-
-static node *parse_not(parser *p)
-{
-    enter(p);
-    node *n = take_name(p, "not") ? make_of(p, N_NOT, parse_not(p), NULL) : parse_comparison(p);
-    p->depth--;
-    return n;
-}
-
-static node *parse_and(parser *p)
-{
-    node *n = parse_not(p);
-    while (take_name(p, "and"))
-        n = make_of(p, N_AND, n, parse_not(p));
+    p->depth = depth;
     return n;
 }
 
 static node *parse_or(parser *p)
 {
-    node *n = parse_and(p);
-    while (take_name(p, "or"))
-        n = make_of(p, N_OR, n, parse_and(p));
-    return n;
+    return parse_level(p, 0);
 }
 
 static node *parse_expression(parser *p)
 {
+    int depth = p->depth;
     enter(p);
     node *n = parse_or(p);
-    while (take_name(p, "if")) {
-        node *choice = make_of(p, N_IF_ELSE, parse_or(p), n);
-        choice->c = hold(p, choice, take_name(p, "else") ? parse_expression(p) : NULL);
-        n = choice;
+    while (take(p, "if")) {
+        enter(p);
+        n = make_of(p, N_IF_ELSE, parse_or(p), n);
+        n->c = take(p, "else") ? parse_expression(p) : NULL;
     }
-    p->depth--;
+    p->depth = depth;
     return n;
 }
 
 /* An expression, or several with commas: a tuple. */
-static node *parse_tuple(parser *p, bool condition)
+static node *parse_tuple(parser *p, node *(*parse)(parser *p))
 {
-    node *first = condition ? parse_expression(p) : parse_or(p);
-    if (!at_sign(p, ","))
+    node *first = parse(p);
+    if (!is_at(p, ","))
         return first;
     node *tuple = make(p, N_TUPLE);
-    add(p, tuple, first);
-    while (take_sign(p, ",")) {
-        if (p->now.kind != T_BLOCK_END && p->now.kind != T_OUTPUT_END && !at_sign(p, "="))
-            add(p, tuple, condition ? parse_expression(p) : parse_or(p));
+    add(tuple, first);
+    while (take(p, ",")) {
+        if (!is_at(p, "%}") && !is_at(p, "}}") && !is_at(p, "="))
+            add(tuple, parse(p));
     }
     return tuple;
 }
 
-/* What a loop or `set` gives values to: names, "a, b", or the attribute of a namespace. */
+/* The names that a loop or `set` gives values to: "a", "a, b", or the attribute of a namespace. */
 static node *parse_target(parser *p, bool attribute)
 {
-    bool brackets = take_sign(p, "(");
+    bool brackets = take(p, "(");
     node *tuple = make(p, N_TUPLE), *first = NULL;
     do {
         if (first != NULL && p->now.kind != T_NAME)
             break; /* "a, = ..." */
         node *name = make(p, N_NAME);
         name->text = expect_name(p, "a name");
-        if (attribute && first == NULL && take_sign(p, "."))
+        if (attribute && first == NULL && take(p, "."))
             return parse_dot(p, name);
         first = first != NULL ? first : name;
-        add(p, tuple, name);
-    } while (take_sign(p, ","));
+        add(tuple, name);
+    } while (take(p, ","));
     if (brackets)
-        expect_sign(p, ")");
+        expect(p, ")");
     return first->next == NULL ? first : tuple;
 }
 
 /* --- statements --- */
 
-static void end_block(parser *p)
+/* The rest of a block, and its body up to a block that begins with one of the words. */
+static node *parse_body(parser *p, const char *ends)
 {
-    expect(p, T_BLOCK_END, "%}");
+    expect(p, "%}");
+    return parse_until(p, ends);
 }
 
-static node *parse_if(parser *p)
+/* A body with one end, which is taken. */
+static node *parse_whole_body(parser *p, const char *end)
 {
-    static const char *const ends[] = {"elif", "else", "endif", NULL};
-    node *n = make_of(p, N_IF, parse_tuple(p, true), NULL);
-    end_block(p);
-    n->b = hold(p, n, parse_until(p, ends));
+    node *body = parse_body(p, end);
+    advance(p);
+    return body;
+}
+
+static void parse_if(parser *p, node *n)
+{
+    n->a = parse_tuple(p, parse_expression);
+    n->b = parse_body(p, "elif else endif");
     enter(p);
-    if (take_name(p, "elif"))
-        n->c = hold(p, n, parse_if(p));
-    else if (take_name(p, "else")) {
-        end_block(p);
-        n->c = hold(p, n, parse_until(p, ends + 2));
-        advance(p);
-    } else
+    if (take(p, "elif")) {
+        n->c = make(p, N_IF);
+        parse_if(p, n->c);
+    } else if (take(p, "else"))
+        n->c = parse_whole_body(p, "endif");
+    else
         advance(p);
     p->depth--;
-    return n;
 }
 
-static node *parse_for(parser *p)
+static void parse_for(parser *p, node *n)
 {
-    static const char *const ends[] = {"else", "endfor", NULL};
-    node *n = make_of(p, N_FOR, parse_target(p, false), NULL);
-    if (!take_name(p, "in"))
-        wrong(p, "in is missing");
-    n->b = hold(p, n, parse_tuple(p, false));
-    n->c = hold(p, n, take_name(p, "if") ? parse_expression(p) : NULL);
-    n->recursive = take_name(p, "recursive");
-    end_block(p);
-    n->d = hold(p, n, parse_until(p, ends));
-    if (take_name(p, "else")) {
-        end_block(p);
-        n->e = hold(p, n, parse_until(p, ends + 1));
-    }
+    n->a = parse_target(p, false);
+    expect(p, "in");
+    n->b = parse_tuple(p, parse_or);
+    n->c = take(p, "if") ? parse_expression(p) : NULL;
+    n->recursive = take(p, "recursive");
+    n->d = parse_body(p, "else endfor");
+    if (take(p, "else"))
+        n->e = parse_body(p, "endfor");
     advance(p);
-    return n;
 }
 
-/* "|a|b" after a block's name: filters of what the block writes. */
-static node *parse_body_filters(parser *p, bool first_named)
+/* "|a|b", and the body whose text the filters are for. */
+static node *parse_filtered(parser *p, bool first_named, const char *end)
 {
-    node *n = make(p, N_BODY_VALUE);
+    node *text = make(p, N_CAPTURE), *n = text;
     if (first_named)
         n = parse_filter(p, n);
-    while (take_sign(p, "|"))
+    while (take(p, "|"))
         n = parse_filter(p, n);
+    text->d = parse_whole_body(p, end);
     return n;
 }
 
-static node *parse_set(parser *p)
+static void parse_set(parser *p, node *n)
 {
-    static const char *const ends[] = {"endset", NULL};
-    node *n = make_of(p, N_SET, parse_target(p, true), NULL);
-    if (take_sign(p, "=")) {
-        n->b = hold(p, n, parse_tuple(p, true));
-        return n;
-    }
-    n->b = hold(p, n, parse_body_filters(p, false));
-    end_block(p);
-    n->d = hold(p, n, parse_until(p, ends));
-    advance(p);
-    return n;
+    n->a = parse_target(p, true);
+    n->b = take(p, "=") ? parse_tuple(p, parse_expression) : parse_filtered(p, false, "endset");
 }
 
-/* The parameters of a macro, after their bracket. */
-static void parse_parameters(parser *p, node *macro)
+static void parse_parameter(parser *p, node *macro)
 {
-    while (!take_sign(p, ")")) {
-        node *parameter = make(p, N_NAMED);
-        parameter->text = expect_name(p, "the name of a parameter");
-        parameter->a = hold(p, parameter, take_sign(p, "=") ? parse_expression(p) : NULL);
-        add(p, macro, parameter);
-        if (!at_sign(p, ")"))
-            expect_sign(p, ",");
-    }
+    span name = expect_name(p, "the name of a parameter");
+    add(macro, make_named(p, name, take(p, "=") ? parse_expression(p) : NULL));
 }
 
-static node *parse_macro(parser *p)
+static void parse_macro(parser *p, node *n)
 {
-    static const char *const ends[] = {"endmacro", NULL};
-    node *n = make(p, N_MACRO);
-    n->text = expect_name(p, "the name of a macro");
-    expect_sign(p, "(");
-    parse_parameters(p, n);
-    end_block(p);
-    n->d = hold(p, n, parse_until(p, ends));
-    advance(p);
-    return n;
+    n->a = make(p, N_NAME);
+    n->b = make(p, N_MACRO);
+    n->a->text = n->b->text = expect_name(p, "the name of a macro");
+    expect(p, "(");
+    parse_items(p, n->b, ")", parse_parameter);
+    n->b->d = parse_whole_body(p, "endmacro");
 }
 
-static node *parse_call_block(parser *p)
+/* The body becomes the argument `caller` of the call. */
+static void parse_call_block(parser *p, node *n)
 {
-    static const char *const ends[] = {"endcall", NULL};
-    node *n = make(p, N_CALL_BLOCK), *caller = make(p, N_MACRO);
-    caller->text = (span){.bytes = "caller", .n = 6};
-    if (take_sign(p, "("))
-        parse_parameters(p, caller);
-    n->a = hold(p, n, parse_unary(p, true));
+    node *caller = make(p, N_MACRO);
+    caller->text = make_span("caller");
+    if (take(p, "("))
+        parse_items(p, caller, ")", parse_parameter);
+    n->a = parse_unary(p, true);
     if (n->a->kind != N_CALL)
         wrong(p, "call needs the call of a macro");
-    end_block(p);
-    caller->d = hold(p, caller, parse_until(p, ends));
-    n->b = hold(p, n, caller);
-    advance(p);
-    return n;
+    caller->d = parse_whole_body(p, "endcall");
+    add(n->a, make_named(p, caller->text, caller));
 }
 
-static node *parse_filter_block(parser *p)
+static void parse_filter_block(parser *p, node *n)
 {
-    static const char *const ends[] = {"endfilter", NULL};
-    node *n = make(p, N_FILTER_BLOCK);
-    n->b = hold(p, n, parse_body_filters(p, true));
-    end_block(p);
-    n->d = hold(p, n, parse_until(p, ends));
-    advance(p);
-    return n;
+    n->a = parse_filtered(p, true, "endfilter");
 }
 
-static node *parse_with(parser *p)
+static void parse_with(parser *p, node *n)
 {
-    static const char *const ends[] = {"endwith", NULL};
-    node *n = make(p, N_WITH);
-    while (p->now.kind != T_BLOCK_END) {
+    while (!is_at(p, "%}")) {
         node *set = make_of(p, N_SET, parse_target(p, false), NULL);
-        expect_sign(p, "=");
-        set->b = hold(p, set, parse_expression(p));
-        add(p, n, set);
-        if (p->now.kind != T_BLOCK_END)
-            expect_sign(p, ",");
+        expect(p, "=");
+        set->b = parse_expression(p);
+        add(n, set);
+        if (!is_at(p, "%}"))
+            expect(p, ",");
     }
-    end_block(p);
-    n->d = hold(p, n, parse_until(p, ends));
-    advance(p);
-    return n;
+    n->d = parse_whole_body(p, "endwith");
 }
 
-/* transformers' mark around what an assistant said: its body is rendered as it is. */
-static node *parse_generation(parser *p)
+/* transformers' mark around an assistant's text: the body is rendered without a change. */
+static void parse_generation(parser *p, node *n)
 {
-    static const char *const ends[] = {"endgeneration", NULL};
-    end_block(p);
-    node *n = parse_until(p, ends);
-    advance(p);
-    return n;
+    *n = *parse_whole_body(p, "endgeneration");
+}
+
+static void parse_nothing(parser *p, node *n)
+{
+    (void)p, (void)n;
 }
 
 static node *parse_statement(parser *p)
 {
     static const struct {
         const char *name;
-        node *(*parse)(parser *p); /* NULL: a node of the kind, without more */
         node_kind kind;
-    } statements[] = {{"if", parse_if, N_BODY},           {"for", parse_for, N_BODY},
-                      {"set", parse_set, N_BODY},         {"macro", parse_macro, N_BODY},
-                      {"call", parse_call_block, N_BODY}, {"filter", parse_filter_block, N_BODY},
-                      {"with", parse_with, N_BODY},       {"generation", parse_generation, N_BODY},
-                      {"break", NULL, N_BREAK},           {"continue", NULL, N_CONTINUE}};
+        void (*parse)(parser *p, node *n);
+    } rows[] = {{"if", N_IF, parse_if},
+                {"for", N_FOR, parse_for},
+                {"set", N_SET, parse_set},
+                {"macro", N_SET, parse_macro},
+                {"call", N_OUTPUT, parse_call_block},
+                {"filter", N_OUTPUT, parse_filter_block},
+                {"with", N_WITH, parse_with},
+                {"generation", N_BODY, parse_generation},
+                {"break", N_BREAK, parse_nothing},
+                {"continue", N_CONTINUE, parse_nothing}};
     span name = expect_name(p, "the name of a statement");
-    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
-        if (!lx_jinja_is_word(&name, statements[i].name))
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        if (!lx_jinja_is_word(name, rows[i].name))
             continue;
-        node *n =
-            statements[i].parse != NULL ? statements[i].parse(p) : make(p, statements[i].kind);
-        end_block(p);
+        node *n = make(p, rows[i].kind);
+        rows[i].parse(p, n);
+        expect(p, "%}");
         return n;
     }
-    lx_jinja_fail(p->arena, LX_ERR_UNSUPPORTED, "the statement %.*s is not implemented",
-                  (int)name.n, name.bytes);
-}
-
-static bool is_end(const parser *p, const char *const *ends)
-{
-    while (*ends != NULL && !at_name(p, *ends))
-        ends++;
-    return *ends != NULL;
+    missing(p, "the statement %.*s is not implemented", (int)name.n, name.bytes);
 }
 
 /* The body up to a block that begins with one of the words, which is the token at hand then. No
    words: up to the end of the text. */
-static node *parse_until(parser *p, const char *const *ends)
+static node *parse_until(parser *p, const char *ends)
 {
     node *body = make(p, N_BODY);
     enter(p);
     while (p->now.kind != T_END) {
         if (p->now.kind == T_DATA) {
-            node *data = make(p, N_DATA);
-            data->text = p->now.text;
-            add(p, body, data);
+            add(body, make_of(p, N_OUTPUT, make(p, N_CONSTANT), NULL));
+            body->last->a->constant = make_text(p->now.text);
             advance(p);
-        } else if (p->now.kind == T_OUTPUT_BEGIN) {
-            advance(p);
-            add(p, body, make_of(p, N_OUTPUT, parse_tuple(p, true), NULL));
-            expect(p, T_OUTPUT_END, "}}");
+        } else if (take(p, "{{")) {
+            add(body, make_of(p, N_OUTPUT, parse_tuple(p, parse_expression), NULL));
+            expect(p, "}}");
         } else {
-            advance(p);
-            if (is_end(p, ends)) {
+            expect(p, "{%");
+            if (is_one_of(p, ends)) {
                 p->depth--;
                 return body;
             }
-            add(p, body, parse_statement(p));
+            add(body, parse_statement(p));
         }
     }
-    if (*ends != NULL)
-        wrong(p, "%s is missing at the end of the text", ends[0]);
+    if (ends[0] != '\0')
+        wrong(p, "%.*s is missing at the end of the text", (int)strcspn(ends, " "), ends);
     p->depth--;
     return body;
 }
@@ -736,21 +615,17 @@ static span normalize(arena *a, const char *bytes, size_t n)
 
 static void parse_template(lx_jinja *t, const char *bytes, size_t n)
 {
-    static const char *const no_end[] = {NULL};
     t->arena.line = 1;
     for (size_t at = 0; at < n;) {
         if (lx_utf8_next(bytes, n, &at) < 0)
             lx_jinja_fail(&t->arena, LX_ERR_FORMAT, "byte %zu is no UTF-8", at);
     }
     span whole = normalize(&t->arena, bytes, n);
-    parser p = {.arena = &t->arena,
-                .lexer = {.arena = &t->arena,
-                          .bytes = whole.bytes,
-                          .n = whole.n,
-                          .line = 1,
-                          .line_starts = true}};
+    parser p = {.arena = &t->arena, .lexer = {.arena = &t->arena, .line = 1, .line_starts = true}};
+    p.lexer.bytes = whole.bytes;
+    p.lexer.n = whole.n;
     advance(&p);
-    t->body = parse_until(&p, no_end);
+    t->body = parse_until(&p, "");
 }
 
 lx_status lx_jinja_parse(const char *text, size_t n, lx_jinja **out, lx_error *err)

@@ -1,450 +1,317 @@
-/* Methods and filters of texts, as Python's str has them; and the rows and arguments of all
- * built-in functions. */
-#include <stdlib.h>
+/* Methods of texts, as Python's str has them. Three of them are filters, too. */
 #include <string.h>
 
 #include "model/characters.h"
-#include "model/jinja/builtins.h"
+#include "model/jinja/internal.h"
 #include "model/utf8.h"
 
-/* --- rows and arguments --- */
-
-const row *lx_jinja_find_row(const row *rows, size_t count, const char *name, size_t n)
+/* Whether the character at bytes[at] is in `among`. NULL: whether it is white space. */
+static bool is_among(span t, size_t at, size_t end, const span *among)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (strlen(rows[i].name) == n && memcmp(rows[i].name, name, n) == 0)
-            return &rows[i];
-    }
-    return NULL;
-}
-
-/* The argument at a position or by its name; `missing` where it is not given. */
-value lx_jinja_argument(run *r, const arguments *given, size_t at, const char *name, value missing)
-{
-    if (at < given->n)
-        return given->values[at];
-    const value *named = given->named != NULL ? lx_jinja_find_name(r, given->named, name) : NULL;
-    return named != NULL ? *named : missing;
-}
-
-value lx_jinja_needed(run *r, const arguments *given, size_t at, const char *name)
-{
-    value v = lx_jinja_argument(r, given, at, name, (value){.kind = UNDEFINED});
-    if (v.kind == UNDEFINED)
-        fail(r, "the argument %s is missing", name);
-    return v;
-}
-
-const span *lx_jinja_needed_text(run *r, const arguments *given, size_t at, const char *name)
-{
-    value v = lx_jinja_needed(r, given, at, name);
-    if (v.kind != TEXT)
-        fail(r, "the argument %s is a %s, not a str", name, lx_jinja_kind_name(v));
-    return v.text;
-}
-
-int64_t lx_jinja_whole_of(run *r, value v, const char *name)
-{
-    if (v.kind != WHOLE && v.kind != BOOLEAN)
-        fail(r, "the argument %s is a %s, not an int", name, lx_jinja_kind_name(v));
-    return v.kind == WHOLE ? v.whole : v.truth;
-}
-
-const span *lx_jinja_text_of(run *r, value v)
-{
-    if (v.kind != TEXT)
-        v = lx_jinja_string(r, v);
-    return v.text;
-}
-
-/* --- texts --- */
-
-/* Whether the character at bytes[at] is among `among`; NULL: whether it is white space. */
-static bool is_among(const span *t, size_t at, size_t end, const span *among)
-{
-    size_t next = at;
     if (among == NULL)
-        return lx_char_is_stripped(lx_utf8_next(t->bytes, end, &next));
-    return memmem(among->bytes, among->n, t->bytes + at, end - at) != NULL;
+        return lx_char_is_stripped(lx_utf8_next(t.bytes, end, &at));
+    return memmem(among->bytes, among->n, t.bytes + at, end - at) != NULL;
 }
 
-static value strip(run *r, const span *t, const span *among, bool left, bool right)
+static span strip(run *r, span t, const span *among, int sides)
 {
-    size_t first = 0, last = t->n;
-    lx_jinja_charge(r, t->n);
-    while (left && first < last) {
-        size_t next = first + 1;
-        while (next < last && ((unsigned char)t->bytes[next] & 0xc0) == 0x80)
-            next++;
+    size_t first = 0, last = t.n;
+    lx_jinja_charge(r, t.n);
+    while ((sides & LEFT) != 0 && first < last) {
+        size_t next = first + lx_jinja_offset(part_of(t, first, last), 1);
         if (!is_among(t, first, next, among))
             break;
         first = next;
     }
-    while (right && first < last) {
+    while ((sides & RIGHT) != 0 && first < last) {
         size_t before = last - 1;
-        while (before > first && ((unsigned char)t->bytes[before] & 0xc0) == 0x80)
+        while (before > first && ((unsigned char)t.bytes[before] & 0xc0) == 0x80)
             before--;
         if (!is_among(t, before, last, among))
             break;
         last = before;
     }
-    return lx_jinja_slice_text(r, t, first, last);
+    return part_of(t, first, last);
 }
 
-static value strip_of(run *r, value self, const arguments *given, bool left, bool right)
+value lx_jinja_do_strip(run *r, const call *c)
 {
-    value among = lx_jinja_argument(r, given, 0, "chars", (value){.kind = NONE});
-    if (among.kind != NONE && among.kind != TEXT)
-        fail(r, "strip takes a str");
-    return strip(r, lx_jinja_text_of(r, self), among.kind == TEXT ? among.text : NULL, left, right);
+    const span *among = c->given[0].kind == TEXT ? &c->given[0].text : NULL;
+    return make_text(strip(r, lx_jinja_string(r, c->self), among, c->row->which));
 }
 
-value lx_jinja_do_strip(run *r, value self, const arguments *given)
+static bool is_between(char c, char first, char last)
 {
-    return strip_of(r, self, given, true, true);
-}
-
-static value do_lstrip(run *r, value self, const arguments *given)
-{
-    return strip_of(r, self, given, true, false);
-}
-
-static value do_rstrip(run *r, value self, const arguments *given)
-{
-    return strip_of(r, self, given, false, true);
+    return c >= first && c <= last;
 }
 
 /* Letters of ASCII; others are refused, not left as they are. */
-static value change_case(run *r, const span *t, int (*change)(const span *t, size_t at, int letter))
+value lx_jinja_do_case(run *r, const call *c)
 {
+    span t = lx_jinja_string(r, c->self);
+    int which = c->row->which;
     builder b = {0};
-    lx_jinja_write(r, &b, t->bytes, t->marks, t->n);
-    for (size_t i = 0; i < t->n; i++) {
-        if ((unsigned char)t->bytes[i] >= 0x80)
+    lx_jinja_write(r, &b, t);
+    for (size_t i = 0; i < t.n; i++) {
+        char letter = t.bytes[i], before = i > 0 ? t.bytes[i - 1] : ' ';
+        if ((unsigned char)letter >= 0x80)
             refuse(r, "upper and lower case of other letters than A to Z is not implemented");
-        b.bytes[i] = (char)change(t, i, t->bytes[i]);
+        /* A letter after a letter is small in titles. The filter of this name goes by blanks and
+           brackets. */
+        bool inside = which == TITLE
+                          ? is_between(before, 'a', 'z') || is_between(before, 'A', 'Z')
+                          : strchr("-({[<", before) == NULL && !lx_char_is_stripped(before);
+        bool upper = which == UPPER || (which == CAPITALIZE ? i == 0 : which != LOWER && !inside);
+        if (upper ? is_between(letter, 'a', 'z') : is_between(letter, 'A', 'Z'))
+            b.bytes[i] = (char)(letter ^ ('a' - 'A'));
     }
-    return lx_jinja_built(r, &b);
+    return lx_jinja_built(&b);
 }
 
-static bool is_upper(int c)
+/* The place of the first `part` from `at` on; the text's end: there is none. */
+static size_t find_part(run *r, span t, size_t at, span part)
 {
-    return c >= 'A' && c <= 'Z';
+    const char *found = memmem(t.bytes + at, t.n - at, part.bytes, part.n);
+    size_t place = found != NULL ? (size_t)(found - t.bytes) : t.n;
+    lx_jinja_charge(r, place - at);
+    return place;
 }
 
-static bool is_lower(int c)
+value lx_jinja_do_replace(run *r, const call *c)
 {
-    return c >= 'a' && c <= 'z';
-}
-
-static int upper(const span *t, size_t at, int c)
-{
-    (void)t, (void)at;
-    return is_lower(c) ? c - 32 : c;
-}
-
-static int lower(const span *t, size_t at, int c)
-{
-    (void)t, (void)at;
-    return is_upper(c) ? c + 32 : c;
-}
-
-static int capital(const span *t, size_t at, int c)
-{
-    return at == 0 ? upper(t, at, c) : lower(t, at, c);
-}
-
-/* str.title(): letters after letters are small. Jinja's filter goes by blanks and brackets. */
-static int title(const span *t, size_t at, int c)
-{
-    bool inside = at > 0 && (is_upper(t->bytes[at - 1]) || is_lower(t->bytes[at - 1]));
-    return inside ? lower(t, at, c) : upper(t, at, c);
-}
-
-static int title_word(const span *t, size_t at, int c)
-{
-    bool inside = at > 0 && strchr("-({[<", t->bytes[at - 1]) == NULL &&
-                  !lx_char_is_stripped(t->bytes[at - 1]);
-    return inside ? lower(t, at, c) : upper(t, at, c);
-}
-
-value lx_jinja_do_upper(run *r, value self, const arguments *given)
-{
-    (void)given;
-    return change_case(r, lx_jinja_text_of(r, self), upper);
-}
-
-value lx_jinja_do_lower(run *r, value self, const arguments *given)
-{
-    (void)given;
-    return change_case(r, lx_jinja_text_of(r, self), lower);
-}
-
-value lx_jinja_do_capitalize(run *r, value self, const arguments *given)
-{
-    (void)given;
-    return change_case(r, lx_jinja_text_of(r, self), capital);
-}
-
-static value do_title(run *r, value self, const arguments *given)
-{
-    (void)given;
-    return change_case(r, lx_jinja_text_of(r, self), title);
-}
-
-value lx_jinja_do_title_filter(run *r, value self, const arguments *given)
-{
-    (void)given;
-    return change_case(r, lx_jinja_text_of(r, self), title_word);
-}
-
-value lx_jinja_do_replace(run *r, value self, const arguments *given)
-{
-    const span *t = lx_jinja_text_of(r, self);
-    const span *old = lx_jinja_text_of(r, lx_jinja_needed(r, given, 0, "old")),
-               *new = lx_jinja_text_of(r, lx_jinja_needed(r, given, 1, "new"));
-    value count = lx_jinja_argument(r, given, 2, "count", (value){.kind = NONE});
-    int64_t left = count.kind == NONE ? -1 : lx_jinja_whole_of(r, count, "count");
+    span t = lx_jinja_string(r, c->self), old = lx_jinja_string(r, c->given[0]);
+    span new = lx_jinja_string(r, c->given[1]);
+    int64_t left = whole_or(c->given[2], -1);
     builder b = {0};
-    if (old->n == 0)
+    if (old.n == 0)
         refuse(r, "replace of an empty str is not implemented");
-    for (size_t at = 0; at < t->n;) {
-        const char *found = left == 0 ? NULL : memmem(t->bytes + at, t->n - at, old->bytes, old->n);
-        size_t end = found != NULL ? (size_t)(found - t->bytes) : t->n;
-        lx_jinja_write(r, &b, t->bytes + at, t->marks != NULL ? t->marks + at : NULL, end - at);
-        if (found != NULL)
-            lx_jinja_write(r, &b, new->bytes, new->marks, new->n);
-        at = end + (found != NULL ? old->n : 0);
+    for (size_t at = 0; at < t.n;) {
+        size_t end = left == 0 ? t.n : find_part(r, t, at, old);
+        lx_jinja_write(r, &b, part_of(t, at, end));
+        if (end < t.n)
+            lx_jinja_write(r, &b, new);
+        at = end + old.n;
         left -= left > 0;
     }
-    return lx_jinja_built(r, &b);
+    return lx_jinja_built(&b);
 }
 
 /* split() without a separator: at white space, of which none is left. */
-static value split_words(run *r, const span *t, int64_t most)
+static value split_words(run *r, span t, int64_t most)
 {
     value all = lx_jinja_make_list(r, LIST, 4);
-    size_t at = 0;
-    for (;;) {
-        value rest = lx_jinja_slice_text(r, t, at, t->n);
-        rest = strip(r, rest.text, NULL, true, false);
-        if (rest.text->n == 0)
-            return all;
-        at = t->n - rest.text->n;
-        if (most >= 0 && (int64_t)all.list->n == most) {
-            lx_jinja_push(r, all, rest);
-            return all;
-        }
-        size_t first = at, before = at;
-        while (at < t->n) {
-            before = at;
-            int32_t c = lx_utf8_next(t->bytes, t->n, &at);
-            at += c < 0; /* a malformed byte is part of its word */
-            if (lx_char_is_stripped(c))
+    for (span rest = strip(r, t, NULL, LEFT); rest.n > 0; rest = strip(r, rest, NULL, LEFT)) {
+        size_t end = 0, next = 0;
+        while (end < rest.n && (int64_t)all.list->n != most) {
+            next = end + lx_jinja_offset(part_of(rest, end, rest.n), 1);
+            if (is_among(rest, end, next, NULL))
                 break;
-            before = at;
+            end = next;
         }
-        lx_jinja_push(r, all, lx_jinja_slice_text(r, t, first, before));
+        end = (int64_t)all.list->n == most ? rest.n : end;
+        lx_jinja_push(r, all, make_text(part_of(rest, 0, end)));
+        rest = part_of(rest, end, rest.n);
     }
+    return all;
 }
 
-static value do_split(run *r, value self, const arguments *given)
+static span separator(run *r, const call *c)
 {
-    value by = lx_jinja_argument(r, given, 0, "sep", (value){.kind = NONE});
-    value most = lx_jinja_argument(r, given, 1, "maxsplit", make_whole(-1));
-    const span *t = self.text;
-    int64_t left = lx_jinja_whole_of(r, most, "maxsplit");
-    if (by.kind == NONE)
+    if (c->given[0].text.n == 0)
+        fail(r, "%s by an empty str", c->row->names);
+    return c->given[0].text;
+}
+
+static value do_split(run *r, const call *c)
+{
+    span t = c->self.text;
+    int64_t left = whole_or(c->given[1], -1);
+    if (c->given[0].kind != TEXT)
         return split_words(r, t, left);
-    const span *sep = lx_jinja_text_of(r, by);
+    span by = separator(r, c);
     value all = lx_jinja_make_list(r, LIST, 4);
-    if (sep->n == 0)
-        fail(r, "split by an empty str");
-    for (size_t at = 0;;) {
-        lx_jinja_charge(r, t->n - at);
-        const char *found = left == 0 ? NULL : memmem(t->bytes + at, t->n - at, sep->bytes, sep->n);
-        size_t end = found != NULL ? (size_t)(found - t->bytes) : t->n;
-        lx_jinja_push(r, all, lx_jinja_slice_text(r, t, at, end));
+    for (size_t at = 0;; left -= left > 0) {
+        const char *found = left == 0 ? NULL : memmem(t.bytes + at, t.n - at, by.bytes, by.n);
+        size_t end = found != NULL ? (size_t)(found - t.bytes) : t.n;
+        lx_jinja_charge(r, t.n - at);
+        lx_jinja_push(r, all, make_text(part_of(t, at, end)));
         if (found == NULL)
             return all;
-        at = end + sep->n;
-        left -= left > 0;
+        at = end + by.n;
     }
 }
 
 /* The last separators first. */
-static value do_rsplit(run *r, value self, const arguments *given)
+static value do_rsplit(run *r, const call *c)
 {
-    const span *t = self.text, *sep = lx_jinja_needed_text(r, given, 0, "sep");
-    int64_t left = lx_jinja_whole_of(r, lx_jinja_argument(r, given, 1, "maxsplit", make_whole(-1)),
-                                     "maxsplit");
-    value back = lx_jinja_make_list(r, LIST, 4), all;
-    size_t end = t->n;
-    if (sep->n == 0)
-        fail(r, "rsplit by an empty str");
-    for (size_t at = t->n; left != 0 && at >= sep->n;) {
+    span t = c->self.text, by = separator(r, c);
+    int64_t left = whole_or(c->given[1], -1);
+    value back = lx_jinja_make_list(r, LIST, 4);
+    size_t end = t.n;
+    for (size_t at = t.n; left != 0 && at >= by.n;) {
         lx_jinja_charge(r, 0);
-        if (memcmp(t->bytes + at - sep->n, sep->bytes, sep->n) != 0) {
+        if (memcmp(t.bytes + at - by.n, by.bytes, by.n) != 0) {
             at--;
             continue;
         }
-        lx_jinja_push(r, back, lx_jinja_slice_text(r, t, at, end));
-        end = at -= sep->n;
+        lx_jinja_push(r, back, make_text(part_of(t, at, end)));
+        end = at -= by.n;
         left--;
     }
-    lx_jinja_push(r, back, lx_jinja_slice_text(r, t, 0, end));
-    all = lx_jinja_make_list(r, LIST, back.list->n);
-    for (size_t i = back.list->n; i > 0; i--)
-        lx_jinja_push(r, all, back.list->items[i - 1]);
-    return all;
+    lx_jinja_push(r, back, make_text(part_of(t, 0, end)));
+    return lx_jinja_reversed(r, LIST, back.list);
 }
 
-static value do_splitlines(run *r, value self, const arguments *given)
+static value do_splitlines(run *r, const call *c)
 {
-    (void)given;
-    const span *t = self.text;
+    span t = c->self.text;
     value all = lx_jinja_make_list(r, LIST, 4);
-    for (size_t at = 0; at < t->n;) {
-        size_t end = at;
-        while (end < t->n && t->bytes[end] != '\n' && t->bytes[end] != '\r')
+    for (size_t at = 0, end = 0; at < t.n; at = ++end) {
+        while (end < t.n && t.bytes[end] != '\n' && t.bytes[end] != '\r')
             end++;
-        lx_jinja_push(r, all, lx_jinja_slice_text(r, t, at, end));
-        at = end + 1 + (end + 1 < t->n && t->bytes[end] == '\r' && t->bytes[end + 1] == '\n');
+        lx_jinja_push(r, all, make_text(part_of(t, at, end)));
+        end += end + 1 < t.n && t.bytes[end] == '\r' && t.bytes[end + 1] == '\n';
     }
     return all;
 }
 
 /* Whether the text begins or ends with one of the argument's texts. */
-static value has_end(run *r, value self, const arguments *given, bool start)
+static value do_has_end(run *r, const call *c)
 {
-    value with = lx_jinja_needed(r, given, 0, "prefix");
-    value one = lx_jinja_make_list(r, TUPLE, 1);
-    lx_jinja_push(r, one, with);
-    const array *all = with.kind == TUPLE ? with.list : one.list;
-    for (size_t i = 0; i < all->n; i++) {
+    const value *with = &c->given[0];
+    const array one = {.items = (value *)with, .n = 1},
+                *all = with->kind == TUPLE ? with->list : &one;
+    bool has = false;
+    for (size_t i = 0; i < all->n && !has; i++) {
         if (all->items[i].kind != TEXT)
             fail(r, "startswith and endswith take a str");
-        const span *part = all->items[i].text, *t = self.text;
-        lx_jinja_charge(r, part->n);
-        if (part->n <= t->n &&
-            memcmp(t->bytes + (start ? 0 : t->n - part->n), part->bytes, part->n) == 0)
-            return make_bool(true);
+        span part = all->items[i].text, t = c->self.text;
+        lx_jinja_charge(r, part.n);
+        has = part.n <= t.n &&
+              memcmp(t.bytes + (c->row->which == LEFT ? 0 : t.n - part.n), part.bytes, part.n) == 0;
     }
-    return make_bool(false);
+    return make_bool(has);
 }
 
-static value do_startswith(run *r, value self, const arguments *given)
+static value do_find(run *r, const call *c)
 {
-    return has_end(r, self, given, true);
-}
-
-static value do_endswith(run *r, value self, const arguments *given)
-{
-    return has_end(r, self, given, false);
-}
-
-static value do_find(run *r, value self, const arguments *given)
-{
-    const span *t = self.text, *part = lx_jinja_needed_text(r, given, 0, "sub");
-    lx_jinja_charge(r, t->n);
-    const char *found = part->n == 0 ? t->bytes : memmem(t->bytes, t->n, part->bytes, part->n);
-    if (found == NULL)
+    span t = c->self.text;
+    lx_jinja_charge(r, t.n);
+    if (!lx_jinja_contains(r, c->self, c->given[0]))
         return make_whole(-1);
-    value before = lx_jinja_slice_text(r, t, 0, (size_t)(found - t->bytes));
-    return make_whole((int64_t)lx_jinja_length(r, before));
+    size_t place = c->given[0].text.n == 0 ? 0 : find_part(r, t, 0, c->given[0].text);
+    return make_whole((int64_t)lx_jinja_length(r, make_text(part_of(t, 0, place))));
 }
 
-static value do_count(run *r, value self, const arguments *given)
+static value do_count(run *r, const call *c)
 {
-    const span *part = lx_jinja_needed_text(r, given, 0, "sub");
-    if (part->n == 0)
-        return make_whole((int64_t)lx_jinja_length(r, self) + 1);
-    value sep = {.kind = TEXT, .text = part};
-    value parts = do_split(r, self, &(arguments){.values = &sep, .n = 1});
-    return make_whole((int64_t)parts.list->n - 1);
+    span t = c->self.text, part = c->given[0].text;
+    int64_t n = 0;
+    if (part.n == 0)
+        return make_whole((int64_t)lx_jinja_length(r, c->self) + 1);
+    for (size_t at = 0; (at = find_part(r, t, at, part)) < t.n; at += part.n)
+        n++;
+    return make_whole(n);
 }
 
-static value do_join_method(run *r, value self, const arguments *given)
+static value do_join(run *r, const call *c)
 {
-    const array *all = lx_jinja_items(r, lx_jinja_needed(r, given, 0, "iterable"));
+    const array *all = lx_jinja_items(r, c->given[0]);
     builder b = {0};
     for (size_t i = 0; i < all->n; i++) {
         if (all->items[i].kind != TEXT)
             fail(r, "join takes texts, not a %s", lx_jinja_kind_name(all->items[i]));
         if (i > 0)
-            lx_jinja_write(r, &b, self.text->bytes, self.text->marks, self.text->n);
-        lx_jinja_write(r, &b, all->items[i].text->bytes, all->items[i].text->marks,
-                       all->items[i].text->n);
+            lx_jinja_write(r, &b, c->self.text);
+        lx_jinja_write(r, &b, all->items[i].text);
     }
-    return lx_jinja_built(r, &b);
+    return lx_jinja_built(&b);
 }
 
-static bool all_are(const span *t, bool (*is)(int c))
+static value do_isdigit(run *r, const call *c)
 {
+    (void)r;
     size_t n = 0;
-    while (n < t->n && is(t->bytes[n]))
+    while (n < c->self.text.n && is_between(c->self.text.bytes[n], '0', '9'))
         n++;
-    return n > 0 && n == t->n;
+    return make_bool(n > 0 && n == c->self.text.n);
 }
 
-static bool is_digit(int c)
+/* The argument that {} (the next one), {0} or {name} of a format stands for. */
+static value find_argument(run *r, const call *c, span name, size_t *next)
 {
-    return c >= '0' && c <= '9';
+    const value *found = NULL;
+    size_t position = 0, digits = 0;
+    for (const char *sign = ":!.["; *sign != '\0'; sign++) {
+        if (memchr(name.bytes, *sign, name.n) != NULL)
+            refuse(r, "formats other than {} and {name} are not implemented");
+    }
+    for (; digits < name.n && digits < 9 && is_between(name.bytes[digits], '0', '9'); digits++)
+        position = 10 * position + (size_t)(name.bytes[digits] - '0');
+    if (name.n == 0)
+        position = (*next)++;
+    if (digits == name.n)
+        found = position < c->more.n ? &c->more.values[position] : NULL;
+    else
+        found = lx_jinja_find_named(r, &c->more, name);
+    if (found == NULL)
+        fail(r, "the argument %.*s of format is missing", (int)name.n, name.bytes);
+    return *found;
 }
 
-static value do_isdigit(run *r, value self, const arguments *given)
+/* str.format(), without conversions and formats. */
+static value do_format(run *r, const call *c)
 {
-    (void)r, (void)given;
-    return make_bool(all_are(self.text, is_digit));
-}
-
-/* str.format() with {}, {0} and {name}: without conversions and formats. */
-static value do_format(run *r, value self, const arguments *given)
-{
-    const span *t = self.text;
+    span t = c->self.text;
     builder b = {0};
     size_t next = 0;
-    for (size_t at = 0; at < t->n; at++) {
-        char c = t->bytes[at];
-        bool twice = at + 1 < t->n && t->bytes[at + 1] == c;
-        if ((c != '{' && c != '}') || twice) {
-            lx_jinja_write(r, &b, t->bytes + at, t->marks != NULL ? t->marks + at : NULL, 1);
-            at += twice && (c == '{' || c == '}');
+    for (size_t at = 0; at < t.n; at++) {
+        char sign = t.bytes[at];
+        bool brace = sign == '{' || sign == '}';
+        if (!brace || (at + 1 < t.n && t.bytes[at + 1] == sign)) {
+            lx_jinja_write(r, &b, part_of(t, at, at + 1));
+            at += brace;
             continue;
         }
-        const char *end = c == '{' ? memchr(t->bytes + at, '}', t->n - at) : NULL;
+        const char *end = sign == '{' ? memchr(t.bytes + at, '}', t.n - at) : NULL;
         if (end == NULL)
-            fail(r, "format has a single %c", c);
-        size_t n = (size_t)(end - t->bytes) - at - 1;
-        const char *name = t->bytes + at + 1;
-        char copy[64];
-        if (memchr(name, ':', n) != NULL || memchr(name, '!', n) != NULL ||
-            memchr(name, '.', n) != NULL || memchr(name, '[', n) != NULL || n >= sizeof copy)
-            refuse(r, "formats other than {} and {name} are not implemented");
-        memcpy(copy, name, n);
-        copy[n] = '\0';
-        size_t position = n == 0              ? next++
-                          : is_digit(copy[0]) ? (size_t)strtoul(copy, NULL, 10)
-                                              : SIZE_MAX;
-        const span *part = lx_jinja_text_of(r, lx_jinja_needed(r, given, position, copy));
-        lx_jinja_write(r, &b, part->bytes, part->marks, part->n);
-        at += n + 1;
+            fail(r, "format has a single %c", sign);
+        span name = part_of(t, at + 1, (size_t)(end - t.bytes));
+        lx_jinja_write(r, &b, lx_jinja_string(r, find_argument(r, c, name, &next)));
+        at += name.n + 1;
     }
-    return lx_jinja_built(r, &b);
+    return lx_jinja_built(&b);
 }
 
-static const row text_methods[] = {
-    {"strip", lx_jinja_do_strip},  {"lstrip", do_lstrip},
-    {"rstrip", do_rstrip},         {"upper", lx_jinja_do_upper},
-    {"lower", lx_jinja_do_lower},  {"capitalize", lx_jinja_do_capitalize},
-    {"title", do_title},           {"replace", lx_jinja_do_replace},
-    {"split", do_split},           {"rsplit", do_rsplit},
-    {"splitlines", do_splitlines}, {"startswith", do_startswith},
-    {"endswith", do_endswith},     {"find", do_find},
-    {"count", do_count},           {"join", do_join_method},
-    {"isdigit", do_isdigit},       {"format", do_format}};
+static const builtin methods[] = {{"strip", lx_jinja_do_strip, LEFT | RIGHT, ANY, "chars:S?"},
+                                  {"lstrip", lx_jinja_do_strip, LEFT, ANY, "chars:S?"},
+                                  {"rstrip", lx_jinja_do_strip, RIGHT, ANY, "chars:S?"},
+                                  {"upper", lx_jinja_do_case, UPPER, ANY, ""},
+                                  {"lower", lx_jinja_do_case, LOWER, ANY, ""},
+                                  {"capitalize", lx_jinja_do_case, CAPITALIZE, ANY, ""},
+                                  {"title", lx_jinja_do_case, TITLE, ANY, ""},
+                                  {"replace", lx_jinja_do_replace, 0, ANY, "old new count:I?"},
+                                  {"split", do_split, 0, ANY, "sep:S? maxsplit:i?"},
+                                  {"rsplit", do_rsplit, 0, ANY, "sep:s maxsplit:i?"},
+                                  {"splitlines", do_splitlines, 0, ANY, ""},
+                                  {"startswith", do_has_end, LEFT, ANY, "prefix:p"},
+                                  {"endswith", do_has_end, RIGHT, ANY, "suffix:p"},
+                                  {"find", do_find, 0, ANY, "sub:s"},
+                                  {"count", do_count, 0, ANY, "sub:s"},
+                                  {"join", do_join, 0, ANY, "iterable"},
+                                  {"isdigit", do_isdigit, 0, ANY, ""},
+                                  {"format", do_format, 0, ANY, "*"}};
 
-const row *lx_jinja_text_method(const char *name, size_t n)
+const builtin *lx_jinja_find_row(const builtin *rows, size_t count, span name)
 {
-    return lx_jinja_find_row(text_methods, COUNT(text_methods), name, n);
+    for (size_t i = 0; i < count; i++) {
+        if (lx_jinja_place_of(name, rows[i].names) >= 0)
+            return &rows[i];
+    }
+    return NULL;
+}
+
+const builtin *lx_jinja_text_method(span name)
+{
+    return lx_jinja_find_row(methods, COUNT(methods), name);
 }

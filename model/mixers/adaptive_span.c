@@ -1,7 +1,7 @@
 /*
  * Attention with a span of its own for every head (Sukhbaatar et al. 2019, "Adaptive attention span
- * in transformers"), the span's length having been learned. x = i - 1 - j >= 0 is how far a token
- * lies before the one beside i; i itself is not seen.
+ * in transformers"), the span's length having been learned. x = i - 1 - j >= 0 is the distance of a
+ * token from token i - 1; i itself is not seen.
  *
  *     m_x = clamp((ramp + span - x) / ramp, 0, 1)     span: the head's
  *     w_x = m_x exp(q_i . (k_j + p_x) / sqrt(D))      x < max_span
@@ -112,10 +112,4 @@ static void queue(const lx_mixer_call *call)
     lx_mixer_product(call, call->residual, attend.y, LX_ROWS_OUT, LX_ACT_NONE, call->residual);
 }
 
-const lx_mixer lx_mixer_adaptive_span = {.name = "adaptive_span",
-                                         .summary = "heads attend to spans of learned lengths",
-                                         .n_params = sizeof params / sizeof *params,
-                                         .params = params,
-                                         .check = check,
-                                         .declare = declare,
-                                         .queue = queue};
+LX_MIXER(adaptive_span, .summary = "heads attend to spans of learned lengths", .check = check);

@@ -51,11 +51,5 @@ static bool is_on(const lx_mixer_config *c, const lx_kernels *ops)
     return ops->lstm_both != NULL;
 }
 
-const lx_mixer lx_mixer_bilstm = {.name = "bilstm",
-                                  .summary = "a long short-term memory both ways",
-                                  .is_whole_layer = true,
-                                  .is_on = is_on,
-                                  .n_params = sizeof params / sizeof *params,
-                                  .params = params,
-                                  .declare = declare,
-                                  .queue = queue};
+LX_MIXER(bilstm, .summary = "a long short-term memory both ways", .is_whole_layer = true,
+         .is_on = is_on);

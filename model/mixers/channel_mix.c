@@ -1,7 +1,7 @@
 /*
  * RWKV's feed-forward net, the channel mix (Peng et al. 2025, "RWKV-7 Goose"; with `receptance`
- * that of RWKV-6, Peng et al. 2024): each token beside the one before it, whose row x_(t-1) is zero
- * for the first.
+ * that of RWKV-6, Peng et al. 2024): each token next to the token before it; the first token's
+ * x_(t-1) is zero.
  *
  *     k = relu(W_key (x_t + x_k (x_(t-1) - x_t)))^2
  *     A(x) = W_value k,  with receptance times sigmoid(W_receptance (x_t + x_r (x_(t-1) - x_t)))
@@ -68,10 +68,5 @@ static void queue(const lx_mixer_call *call)
                                  .weighing = LX_WEIGH_PLUS});
 }
 
-const lx_mixer lx_mixer_channel_mix = {.name = "channel_mix",
-                                       .summary = "RWKV's feed-forward net with token shift",
-                                       .is_feed_forward = true,
-                                       .n_params = sizeof params / sizeof *params,
-                                       .params = params,
-                                       .declare = declare,
-                                       .queue = queue};
+LX_MIXER(channel_mix, .summary = "RWKV's feed-forward net with token shift",
+         .is_feed_forward = true);

@@ -19,9 +19,9 @@
 #include "model/mixers/recurrent.h"
 #include "model/mixers/rotary.h"
 
-/* What a kind is: lx_mixer.variant. */
+/* The constants of a kind: lx_mixer.variant. */
 typedef struct lx_decaying {
-    /* CHANNEL: w = sigmoid(W_f2 W_f1 x + b)^(1/16), K numbers a head of keys, tensors attn.f1 and
+    /* CHANNEL: w = sigmoid(W_f2 W_f1 x + b)^(1/16), K numbers per head of keys, tensors attn.f1 and
        attn.f2, the latter with a bias. FIXED: w = 1 - 2^(-5 - h) for head h. */
     lx_decay decay;
     bool is_rotated; /* q and k by their positions, see model/mixers/rotary.h */
@@ -164,7 +164,7 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
         lx_mixer_add_field_once(p, lx_mixer_conv_fields[i], taps - 1, columns_of(c, i));
 }
 
-/* q, k or v, the convolutions' inputs being kept behind the heads, those of q first. */
+/* q, k or v. The convolutions' inputs are kept after the heads, in this order. */
 static void queue_part(const lx_mixer_call *call, int32_t part)
 {
     const lx_mixer_config *c = call->config;
@@ -242,25 +242,15 @@ static void queue(const lx_mixer_call *call)
 
 /* --- the kinds --- */
 
-#define KIND(NAME, SUMMARY)                                                                        \
-    const lx_mixer lx_mixer_##NAME = {.name = #NAME,                                               \
-                                      .summary = (SUMMARY),                                        \
-                                      .variant = &(NAME),                                          \
-                                      .n_params = sizeof NAME##_params / sizeof *NAME##_params,    \
-                                      .params = NAME##_params,                                     \
-                                      .check = check,                                              \
-                                      .declare = declare,                                          \
-                                      .queue = queue}
-
 /*
  * Gated linear attention (Yang et al. 2024, "Gated Linear Attention Transformers with
- * Hardware-Efficient Training"): key channels that decay by what the token says.
+ * Hardware-Efficient Training"): key channels whose decay depends on the token.
  */
 static const lx_mixer_param gla_params[] =
     LX_DECAYING_PARAMS(.name = "rank", .kind = LX_PARAM_INT, .min = 1, .max = 1 << 16);
 static const lx_decaying gla = {.decay = LX_DECAY_CHANNEL};
 
-KIND(gla, "gated linear attention (Yang et al. 2024)");
+LX_RECURRENT_KIND(gla, "gated linear attention (Yang et al. 2024)");
 
 /*
  * Retention (Sun et al. 2023, "Retentive Network: A Successor to Transformer for Large Language
@@ -271,4 +261,4 @@ static const lx_mixer_param retnet_params[] =
     LX_DECAYING_PARAMS(.name = "base", .kind = LX_PARAM_INT, .min = 2, .max = 1 << 30);
 static const lx_decaying retnet = {.decay = LX_DECAY_FIXED, .is_rotated = true};
 
-KIND(retnet, "retention (Sun et al. 2023)");
+LX_RECURRENT_KIND(retnet, "retention (Sun et al. 2023)");

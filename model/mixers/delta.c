@@ -1,9 +1,9 @@
 /*
- * Kinds of the delta rule: what a state holds under a key is replaced, not added to. There are H
+ * Kinds of the delta rule: a state replaces the value of a key, it does not add to it. There are H
  * heads of K keys, and n_heads heads of V values, so many of them to a head of keys as come out:
  *
  *     q = l2(f(conv(W_q x)))   k = l2(f(conv(W_k x)))   v = f(conv(W_v x))          f: silu
- *     beta = sigmoid(W_b x), a number a head, or twice that
+ *     beta = sigmoid(W_b x), a number per head, or twice that
  *     w: the decay of a kind, see lx_delta
  *     R = diag(w) S       S' = R + k (beta (v - R^T k))^T       y = S'^T q / sqrt(K)
  *     A(x) = W_out (rms_norm(y) gamma g)                        of every head; g: the gate of a
@@ -22,11 +22,12 @@
 
 #include "model/mixers/recurrent.h"
 
-/* What a kind is: lx_mixer.variant. */
+/* The constants of a kind: lx_mixer.variant. */
 typedef struct lx_delta {
-    /* NONE: w = 1. HEAD: w = exp(-exp(A_log) softplus(W_a x + dt_bias)), a number a head of values,
-       tensors attn.a, attn.A_log, attn.dt_bias. CHANNEL: K numbers, with W_f2 W_f1 x in place of
-       W_a x, tensors attn.f1, attn.f2, attn.A_log [heads of values], attn.dt_bias [K of each]. */
+    /* NONE: w = 1. HEAD: w = exp(-exp(A_log) softplus(W_a x + dt_bias)), a number per head of
+       values, tensors attn.a, attn.A_log, attn.dt_bias. CHANNEL: K numbers, with W_f2 W_f1 x in
+       place of W_a x, tensors attn.f1, attn.f2, attn.A_log [heads of values], attn.dt_bias [K of
+       each]. */
     lx_decay decay;
     /* Without: with gate "silu" g = silu(W_g x), tensor attn.g, with "none" g = 1. With: g =
        sigmoid(W_g2 W_g1 x + b), tensors attn.g1, attn.g2, the latter with a bias. */
@@ -59,7 +60,7 @@ enum { W_Q, W_K, W_V, W_B, OUT, NORM, MORE };
 enum { PARTS = 3 }; /* q, k, v: the first tensors, scratch and derived numbers */
 /* Derived, and after them those of the decay; taps only where there are convolutions. */
 enum { GAMMA, TWO, TAPS };
-/* Scratch: q, k, v; what the convolutions take. */
+/* Scratch: q, k, v; the inputs of the convolutions. */
 enum { Q, K, V, Q_IN, K_IN, V_IN, BETA, DECAY, GATE, LOW, Y, N_SCRATCH };
 
 static const lx_delta *kind_of(const lx_mixer_config *c)
@@ -209,7 +210,7 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
         lx_mixer_add_field_once(p, lx_mixer_conv_fields[i], taps - 1, columns_of(c, i));
 }
 
-/* q, k or v, the convolution's inputs being kept behind the heads, those of q first. */
+/* q, k or v. The convolutions' inputs are kept after the heads, in this order. */
 static void queue_part(const lx_mixer_call *call, int32_t part)
 {
     const lx_mixer_config *c = call->config;
@@ -263,7 +264,7 @@ static void queue_recurrence(const lx_mixer_call *call)
                              .scale = 1.0f / sqrtf((float)c->d_key)});
 }
 
-/* What the heads read, normed and gated. */
+/* The heads' values, normed and gated. */
 static void queue_read(const lx_mixer_call *call)
 {
     const lx_mixer_config *c = call->config;
@@ -308,16 +309,6 @@ static void queue(const lx_mixer_call *call)
 
 /* --- the kinds --- */
 
-#define KIND(NAME, SUMMARY)                                                                        \
-    const lx_mixer lx_mixer_##NAME = {.name = #NAME,                                               \
-                                      .summary = (SUMMARY),                                        \
-                                      .variant = &(NAME),                                          \
-                                      .n_params = sizeof NAME##_params / sizeof *NAME##_params,    \
-                                      .params = NAME##_params,                                     \
-                                      .check = check,                                              \
-                                      .declare = declare,                                          \
-                                      .queue = queue}
-
 /*
  * DeltaNet (Yang et al. 2024, "Parallelizing Linear Transformers with the Delta Rule over Sequence
  * Length"): the delta rule on a state that does not decay.
@@ -325,7 +316,7 @@ static void queue(const lx_mixer_call *call)
 static const lx_mixer_param delta_net_params[] = {LX_DELTA_PARAMS(LX_DELTA_GATE_PARAM)};
 static const lx_delta delta_net = {.decay = LX_DECAY_NONE};
 
-KIND(delta_net, "DeltaNet (Yang et al. 2024)");
+LX_RECURRENT_KIND(delta_net, "DeltaNet (Yang et al. 2024)");
 
 /*
  * Gated DeltaNet (Yang et al. 2024, "Gated Delta Networks: Improving Mamba2 with Delta Rule"): the
@@ -336,7 +327,7 @@ static const lx_mixer_param gated_deltanet_params[] = {
     {.name = "joined", .kind = LX_PARAM_FLAG, .optional = true}};
 static const lx_delta gated_deltanet = {.decay = LX_DECAY_HEAD};
 
-KIND(gated_deltanet, "Gated DeltaNet (Yang et al. 2024)");
+LX_RECURRENT_KIND(gated_deltanet, "Gated DeltaNet (Yang et al. 2024)");
 
 /*
  * Kimi Delta Attention (Kimi Team 2025, "Kimi Linear"): the delta rule on a state whose key
@@ -346,4 +337,4 @@ static const lx_mixer_param kda_params[] = {
     LX_DELTA_PARAMS(.name = "rank", .kind = LX_PARAM_INT, .min = 1, .max = 1 << 16)};
 static const lx_delta kda = {.decay = LX_DECAY_CHANNEL, .has_pairs = true};
 
-KIND(kda, "Kimi Delta Attention (Kimi Team 2025)");
+LX_RECURRENT_KIND(kda, "Kimi Delta Attention (Kimi Team 2025)");

@@ -60,7 +60,7 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     lx_mixer_add_field(p, "p", s, e);
 }
 
-/* n columns of `to` from n columns of the projection; gamma with beta behind it, or 0. */
+/* n columns of `to` from n columns of the projection; gamma with beta after it, or 0. */
 static void queue_columns(const lx_mixer_call *call, int32_t to, int32_t width, int32_t first,
                           int32_t from, int32_t n, int32_t gamma)
 {
@@ -130,11 +130,5 @@ static void queue(const lx_mixer_call *call)
     lx_mixer_product(call, call->residual, attended, OUT, LX_ACT_NONE, call->residual);
 }
 
-const lx_mixer lx_mixer_flash = {.name = "flash",
-                                 .summary = "the gated attention unit, linear between chunks",
-                                 .is_whole_layer = true,
-                                 .n_params = sizeof params / sizeof *params,
-                                 .params = params,
-                                 .check = check,
-                                 .declare = declare,
-                                 .queue = queue};
+LX_MIXER(flash, .summary = "the gated attention unit, linear between chunks",
+         .is_whole_layer = true, .check = check);

@@ -33,8 +33,5 @@ static void queue(const lx_mixer_call *call)
     lx_mixer_product(call, call->residual, hidden, DOWN, LX_ACT_NONE, call->residual);
 }
 
-const lx_mixer lx_mixer_gated_mlp = {.name = "gated_mlp",
-                                     .summary = "the gated feed-forward net of a layer (SwiGLU)",
-                                     .is_feed_forward = true,
-                                     .declare = declare,
-                                     .queue = queue};
+LX_MIXER_PLAIN(gated_mlp, .summary = "the gated feed-forward net of a layer (SwiGLU)",
+               .is_feed_forward = true);

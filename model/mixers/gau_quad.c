@@ -14,8 +14,8 @@
  *     const, inside     a_ij = max(q_i . k_j / length, 0)^2         its code's
  *     count, outside    a_ij = max(q_i . k_j, 0)^2 / ((i + 1) s)
  *
- * `length` is a number of the model, that of its training, and not how many tokens there are: what
- * a token gets must not depend on those behind it.
+ * `length` is a number of the model, that of its training, and not the number of tokens, because a
+ * token's output must not depend on later tokens.
  *
  * Tensors: attn.uvz (rows of u, then v, then z), attn.gamma_q, .beta_q, .gamma_k, .beta_k [s],
  * attn.out. State: the rows (k, v) of all tokens, in pages.
@@ -127,12 +127,5 @@ static void queue(const lx_mixer_call *call)
     lx_mixer_product(call, call->residual, attended, OUT, LX_ACT_NONE, call->residual);
 }
 
-const lx_mixer lx_mixer_gau_quad = {.name = "gau_quad",
-                                    .summary =
-                                        "the gated attention unit, in place of both branches",
-                                    .is_whole_layer = true,
-                                    .n_params = sizeof params / sizeof *params,
-                                    .params = params,
-                                    .check = check,
-                                    .declare = declare,
-                                    .queue = queue};
+LX_MIXER(gau_quad, .summary = "the gated attention unit, in place of both branches",
+         .is_whole_layer = true, .check = check);

@@ -193,10 +193,4 @@ static void queue(const lx_mixer_call *call)
     lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
 }
 
-const lx_mixer lx_mixer_grouped_query = {.name = "grouped_query",
-                                         .summary = "grouped-query attention (Ainslie et al. 2023)",
-                                         .n_params = sizeof params / sizeof *params,
-                                         .params = params,
-                                         .check = check,
-                                         .declare = declare,
-                                         .queue = queue};
+LX_MIXER(grouped_query, .summary = "grouped-query attention (Ainslie et al. 2023)", .check = check);

@@ -1,6 +1,6 @@
 /*
- * HGRN2 (Qin et al. 2024, "HGRN2: Gated Linear RNNs with State Expansion"): what a key channel
- * forgets is what it takes in. f is a short convolution where there are taps:
+ * HGRN2 (Qin et al. 2024, "HGRN2: Gated Linear RNNs with State Expansion"): a key channel forgets
+ * as much as it takes in. f is a short convolution where there are taps:
  *
  *     q = silu(f(W_q x))    v = f(W_i x)    w = b + (1 - b) sigmoid(f(W_f x))    k = 1 - w
  *     S = diag(w) S + k v^T                 y = S^T q / sqrt(K)
@@ -49,7 +49,7 @@ static int32_t derived_taps(const lx_mixer_config *c)
     return c->params[BOUNDS].i ? LEFT + 1 : BOUND;
 }
 
-/* b, or with number 1 what is left of 1. */
+/* b, or with number 1 the rest 1 - b. */
 static void fill_bounds(const lx_mixer_config *c, const lx_mixer_parts *p,
                         const lx_mixer_derived *d, const float *from, float *to)
 {
@@ -107,7 +107,7 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
         lx_mixer_add_field_once(p, conv_fields[i], taps - 1, columns_of(c, i));
 }
 
-/* q, f or i as they come out of their convolutions, whose inputs lie behind the heads. */
+/* q, f or i after their convolutions, whose inputs lie after the heads. */
 static void queue_part(const lx_mixer_call *call, int32_t part)
 {
     const lx_mixer_config *c = call->config;
@@ -163,10 +163,4 @@ static void queue(const lx_mixer_call *call)
     lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
 }
 
-const lx_mixer lx_mixer_hgrn2 = {.name = "hgrn2",
-                                 .summary = "HGRN2 (Qin et al. 2024)",
-                                 .n_params = sizeof params / sizeof *params,
-                                 .params = params,
-                                 .check = check,
-                                 .declare = declare,
-                                 .queue = queue};
+LX_MIXER(hgrn2, .summary = "HGRN2 (Qin et al. 2024)", .check = check);

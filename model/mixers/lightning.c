@@ -85,9 +85,4 @@ static void queue(const lx_mixer_call *call)
     lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
 }
 
-const lx_mixer lx_mixer_lightning = {.name = "lightning",
-                                     .summary = "lightning attention (MiniMax 2025)",
-                                     .n_params = sizeof params / sizeof *params,
-                                     .params = params,
-                                     .declare = declare,
-                                     .queue = queue};
+LX_MIXER(lightning, .summary = "lightning attention (MiniMax 2025)");

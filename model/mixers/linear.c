@@ -68,10 +68,4 @@ static bool is_on(const lx_mixer_config *c, const lx_kernels *ops)
     return c->params[DIRECTION].i == LX_FORWARD || ops->attend_both != NULL;
 }
 
-const lx_mixer lx_mixer_linear = {.name = "linear",
-                                  .summary = "linear attention (Katharopoulos et al. 2020)",
-                                  .is_on = is_on,
-                                  .n_params = sizeof params / sizeof *params,
-                                  .params = params,
-                                  .declare = declare,
-                                  .queue = queue};
+LX_MIXER(linear, .summary = "linear attention (Katharopoulos et al. 2020)", .is_on = is_on);

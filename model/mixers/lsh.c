@@ -1,17 +1,17 @@
 /*
- * Attention by buckets of hashes (Kitaev et al. 2020, "Reformer"), in a form that is causal in what
- * it chooses too: see kernels/ops/attend_lsh/op.h. Queries and keys are one projection; the
- * hashes are drawn once, when training begins, and lie in the file. Both ways it is the paper's, in
- * sorted chunks of `cap` tokens: see kernels/ops/attend_whole/op.h.
+ * Attention by buckets of hashes (Kitaev et al. 2020, "Reformer"), in a form whose choice of tokens
+ * is causal, too: see kernels/ops/attend_lsh/op.h. Queries and keys are one projection; the hashes
+ * are drawn once, when training begins, and lie in the file. Both ways it is the paper's, in sorted
+ * chunks of `cap` tokens: see kernels/ops/attend_whole/op.h.
  *
  *     qk, v = W x + b
  *     y_i   = softmax of scale qk_i . qk_j / |qk_j| over the last `cap` tokens before i of each of
- *             its buckets, one a round; v_i where there are none
+ *             its buckets, one per round; v_i where there are none
  *     A(x)  = W_out y + b
  *
  * Tensors: attn.qk_v (rows of qk, then v, head by head), attn.hashes [rounds D, buckets / 2],
  * attn.out. State, but both ways none: the newest token of every bucket of every head, and in pages
- * a row a token.
+ * a row per token.
  */
 #include <math.h>
 
@@ -111,11 +111,5 @@ static bool is_on(const lx_mixer_config *c, const lx_kernels *ops)
     return c->params[DIRECTION].i == LX_BOTH ? ops->attend_whole != NULL : ops->attend_lsh != NULL;
 }
 
-const lx_mixer lx_mixer_lsh = {.name = "lsh",
-                               .summary = "attention to tokens whose hashes fall together",
-                               .is_on = is_on,
-                               .n_params = sizeof params / sizeof *params,
-                               .params = params,
-                               .check = check,
-                               .declare = declare,
-                               .queue = queue};
+LX_MIXER(lsh, .summary = "attention to tokens whose hashes fall together", .is_on = is_on,
+         .check = check);

@@ -4,13 +4,13 @@
  *
  *     z, u, d = W_in x                 H V, H V + 2 G K, and H numbers
  *     v, B, C = silu(conv(u) + b)      H V, G K and G K of them
- *     t = softplus(d + dt_bias)        w = exp(-exp(A_log) t), both a number a head
+ *     t = softplus(d + dt_bias)        w = exp(-exp(A_log) t), both a number per head
  *     S = w S + B (t v)^T              y = S^T C + D v
  *     A(x) = W_out n(y)
  *
  * n: with norm "gate_first" rms_norm(y silu(z)) gamma, of the groups each by itself, "gate_last"
  * rms_norm(y) gamma silu(z), "none" y silu(z). (transformers norms the row at once when it does not
- * train, which is the same for one group; the authors' code and fla do it by groups.)
+ * train, which is equal for one group; the authors' code and fla do it by groups.)
  *
  * Tensors: attn.in, attn.out, with `bias` "products" or "both" a bias each; attn.conv.weight
  * [columns of u, taps], with "conv" or "both" attn.conv.bias; attn.A_log, attn.D, attn.dt_bias [H];
@@ -180,11 +180,4 @@ static void queue(const lx_mixer_call *call)
     lx_mixer_product(call, call->residual, s[Y], W_OUT, LX_ACT_NONE, call->residual);
 }
 
-const lx_mixer lx_mixer_mamba2 = {.name = "mamba2",
-                                  .summary = "Mamba-2 (Dao and Gu 2024)",
-                                  .is_whole_layer = true,
-                                  .n_params = sizeof params / sizeof *params,
-                                  .params = params,
-                                  .check = check,
-                                  .declare = declare,
-                                  .queue = queue};
+LX_MIXER(mamba2, .summary = "Mamba-2 (Dao and Gu 2024)", .is_whole_layer = true, .check = check);

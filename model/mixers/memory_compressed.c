@@ -4,7 +4,7 @@
  * by a convolution that every head has for itself. See kernels/ops/attend_compressed/op.h.
  *
  *     q, k, v = W_qkv x + b
- *     K_c = sum over t < factor of W_t k_(c factor + t) + b, V_c likewise
+ *     K_c = sum over t < factor of W_t k_(c factor + t) + b, and V_c from v
  *     y_i = softmax of q_i . K / sqrt(D) over a first row and the blocks that end before i, with
  *           "inclusive" also over the one that i ends
  *     A(x) = W_out y + b
@@ -13,9 +13,9 @@
  * first row is learned, or token 0's k and v.
  *
  * Tensors: attn.qkv, attn.out as in rows.h; attn.compress_k [H factor D, D], of a head in turn its
- * W_t with the inputs as rows; attn.compress_k_bias [H D]; attn.compress_v, attn.compress_v_bias
- * likewise; with "learned" attn.null [H, D + M]. State: the open block's sums, and token 0's row
- * without "learned"; in pages a row a block.
+ * W_t with the inputs as rows; attn.compress_k_bias [H D]; attn.compress_v, attn.compress_v_bias of
+ * these shapes; with "learned" attn.null [H, D + M]. State: the open block's sums, and token 0's
+ * row without "learned"; in pages a row a block.
  */
 #include <math.h>
 
@@ -96,12 +96,5 @@ static bool is_on(const lx_mixer_config *c, const lx_kernels *ops)
     return ops->attend_compressed != NULL;
 }
 
-const lx_mixer lx_mixer_memory_compressed = {
-    .name = "memory_compressed",
-    .summary = "attention to one compressed row of every few tokens",
-    .is_on = is_on,
-    .n_params = sizeof params / sizeof *params,
-    .params = params,
-    .check = lx_mixer_check_rows,
-    .declare = declare,
-    .queue = queue};
+LX_MIXER(memory_compressed, .summary = "attention to one compressed row of every few tokens",
+         .is_on = is_on, .check = lx_mixer_check_rows);

@@ -1,4 +1,4 @@
-/* The registry of mixers, and what their declarations add up to (see mixer.h). */
+/* The registry of mixers, and the sums of their declarations (see mixer.h). */
 #include "model/mixers/mixer.h"
 
 #include <assert.h>

@@ -1,13 +1,14 @@
 /*
  * A mixer: one residual branch of a layer, x += A(norm(x)). A sequence mixer lets a token see those
  * before it, through a state; a feed-forward net is a mixer without one. A file of this folder is a
- * mixer, top to bottom: its source and equations, what it declares, how it queues its operations.
+ * mixer, top to bottom: its source and equations, its declarations, and the function that queues
+ * its operations.
  *
- * What a mixer declares is all that the rest of the program knows of it. Its parameters (lx_mixer)
- * are what the object that names it in config.json may hold. From the tensors (lx_mixer_parts) come
- * the check of a weights file, their loading and `linnet inspect --kinds`; from the state fields a
- * slot's bytes, the layout of saved states and what GET /v1/states/ID/look shows; from the scratch
- * the activation buffers, which all layers share.
+ * The rest of the program knows only a mixer's declarations. Its parameters (lx_mixer) are the keys
+ * of the object that names it in config.json. From the tensors (lx_mixer_parts) come the check of a
+ * weights file, their loading and `linnet inspect --kinds`; from the state fields a slot's bytes,
+ * the layout of saved states and what GET /v1/states/ID/look shows; from the scratch the activation
+ * buffers, which all layers share.
  *
  * A new mixer touches: its file here, one line in mixers.def, weights/train for its training.
  */
@@ -48,12 +49,12 @@ typedef struct lx_mixer_param {
     const char *name; /* static */
     lx_param_kind kind;
     int32_t min, max;
-    const char *const *words; /* NULL behind the last */
+    const char *const *words; /* NULL after the last */
     bool optional;            /* 0 where it is not there */
     bool is_within_sequence;  /* INT: at most the tokens of the model's longest sequence */
 } lx_mixer_param;
 
-/* The words of an optional key "direction", in the order of lx_direction; NULL behind the last. */
+/* The words of an optional key "direction", in the order of lx_direction; NULL after the last. */
 typedef enum lx_direction { LX_FORWARD, LX_BOTH } lx_direction;
 extern const char *const lx_mixer_directions[];
 
@@ -77,7 +78,7 @@ typedef enum lx_tensor_role {
     LX_TENSOR_NORM   /* NAME.weight [cols], NAME.bias [cols] unless the norms are RMSNorms */
 } lx_tensor_role;
 
-/* Parameters of a mixer: tensors of these names behind "layers.I." in the weights file. */
+/* Parameters of a mixer: tensors of these names after "layers.I." in the weights file. */
 typedef struct lx_mixer_tensor {
     const char *name;   /* "attn.qkv"; static */
     int64_t rows, cols; /* outputs, inputs */
@@ -87,14 +88,14 @@ typedef struct lx_mixer_tensor {
     /* Rows of the file's tensor: `block` of them every `apart`, from `first_row` on; block 0: all.
      */
     int64_t first_row, block, apart;
-    bool joins_next; /* one matrix with the rows of the next tensor behind these */
+    bool joins_next; /* one matrix with the rows of the next tensor after these */
 } lx_mixer_tensor;
 
 typedef struct lx_mixer_parts lx_mixer_parts;
 typedef struct lx_mixer_derived lx_mixer_derived;
 
-/* Makes d->n numbers. c, p: of the mixer that declared them. `from`: the arrays that they are made
-   of, one behind the other; NULL without any. */
+/* Makes d->n numbers. c, p: of the mixer that declared them. `from`: the source arrays,
+ * concatenated; NULL without any. */
 typedef void lx_mixer_fill(const lx_mixer_config *c, const lx_mixer_parts *p,
                            const lx_mixer_derived *d, const float *from, float *to);
 
@@ -106,8 +107,9 @@ struct lx_mixer_derived {
     double number; /* a parameter of `fill` */
 };
 
-/* A part of the state, f32, row-major. Of every head in turn a layer's state holds all fields in
-   the order in which they were declared; behind all heads, likewise, those that it has once. */
+/* A part of the state, f32, row-major. A layer's state holds, for every head in turn, all fields in
+ * the order of their declaration. After all heads it has the fields that exist once, in their
+ * order. */
 typedef struct lx_state_field {
     const char *name; /* "s"; static */
     int32_t rows, cols;
@@ -125,32 +127,32 @@ struct lx_mixer_parts {
        tensor `initial`, an array [n_heads rows, cols]. */
     bool has_initial;
     int32_t initial;
-    /* Rows (k, v) as attend_rows keeps them: `ring` of them in the slot, behind the fields, or all
-       in pages where ring is 0. row_key 0: none. */
+    /* Rows (k, v) as attend_rows keeps them: `ring` of them in the slot, after the fields, or all
+     * in pages where ring is 0. row_key 0: none. */
     int32_t row_key, row_value, ring;
     int64_t in_page;    /* floats of a page that an operation lays out by itself; 0: none */
     int32_t n_patterns; /* of the heads in turn */
     lx_rows_pattern patterns[LX_MAX_MIXER_PATTERNS];
-    int32_t second_ring; /* such rows once more, behind the ring, in a ring of this size; 0: none */
-    lx_rows_pattern second;                /* of all heads there */
-    int64_t scratch[LX_MAX_MIXER_SCRATCH]; /* floats a token row of each activation buffer */
+    int32_t second_ring;    /* a second ring of such rows, after the first, of this size; 0: none */
+    lx_rows_pattern second; /* of all heads there */
+    int64_t scratch[LX_MAX_MIXER_SCRATCH]; /* floats per token row of each activation buffer */
     /* Every row sees all rows of its sequence, which is whole: only models that are given their
        whole input at once may have such layers (model/encoder.h), and they keep no state. Instead
        they have, in `states` from `offset` on, room for so many floats of each sequence, whose
        content is undefined at first and is another layer's afterwards. */
     bool sees_all;
     int64_t room;
-    /* Floats a token row of what layer 0 leaves for all others; 0: nothing. Where any layer has it,
-       layer 0 has as much. */
+    /* Floats per token row that layer 0 leaves for all other layers; 0: nothing. Where any layer
+       has it, layer 0 has as much. */
     int64_t carried;
 };
 
-/* What a mixer's queue function works on. Everything is borrowed for the call. */
+/* The inputs and outputs of a mixer's queue function. Everything is borrowed for the call. */
 typedef struct lx_mixer_call {
     lx_backend *be;
     const lx_mixer_config *config;
     const lx_mixer_parts *parts;
-    lx_matrix *const *weights; /* in the order of `tensors`; NULL for arrays and what was joined */
+    lx_matrix *const *weights; /* in the order of `tensors`; NULL for arrays and joined tensors */
     lx_array *const *arrays;   /* in the order of `tensors`, row-major; NULL for products */
     lx_array *const *derived;  /* in the order of `derived` */
     lx_array *const *scratch;  /* in the order of `scratch`; their content is undefined */
@@ -167,13 +169,14 @@ struct lx_mixer {
     const char *summary; /* one line for `linnet inspect --kinds` */
     const void *variant; /* a parameter of functions that several kinds share; or NULL */
     bool is_feed_forward;
-    bool is_whole_layer; /* its layers have no feed-forward net beside it */
+    bool is_whole_layer; /* its layers have no feed-forward net */
     bool is_recomputed;  /* its state is there during a step only; of all layers or none */
     /* Whether a back end has all operations that `queue` queues; NULL: every one has. */
     bool (*is_on)(const lx_mixer_config *config, const lx_kernels *ops);
     int32_t n_params;
     const lx_mixer_param *params;
-    /* What is wrong with keys that each are right, as "KEY must ..."; NULL: nothing. May be NULL.
+    /* The fault of a combination of keys that each are right, as "KEY must ..."; NULL: no fault.
+     * May be NULL.
      */
     const char *(*check)(const lx_mixer_config *config);
     /* Fills *parts, which is zero but for `layer`, by the functions below. The config has been read
@@ -182,9 +185,17 @@ struct lx_mixer {
     void (*queue)(const lx_mixer_call *call);
 };
 
+/* Defines the mixer of a file that has functions `declare` and `queue`; LX_MIXER also takes the
+   array `params`. Further fields follow, the summary among them. */
+#define LX_MIXER_PLAIN(NAME, ...)                                                                  \
+    const lx_mixer lx_mixer_##NAME = {                                                             \
+        .name = #NAME, .declare = declare, .queue = queue, __VA_ARGS__}
+#define LX_MIXER(NAME, ...)                                                                        \
+    LX_MIXER_PLAIN(NAME, .n_params = sizeof params / sizeof *params, .params = params, __VA_ARGS__)
+
 /* NULL for an unknown name. */
 const lx_mixer *lx_mixer_find(const char *name);
-/* Mixer i in the order of mixers.def; NULL behind the last. */
+/* Mixer i in the order of mixers.def; NULL after the last. */
 const lx_mixer *lx_mixer_at(int32_t i);
 
 /* The value of the parameter of this name, which the mixer has. */
@@ -199,8 +210,8 @@ void lx_mixer_add_map(lx_mixer_parts *p, const char *name, int64_t outputs, int6
 void lx_mixer_add_map_part(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs,
                            int64_t first, int64_t all_inputs);
 void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64_t cols);
-/* n products that follow each other, all with a bias or none, become one in the place of the first:
-   the rows of one behind those of the other. */
+/* n consecutive products, all with a bias or none, become one in the place of the first: their rows
+ * follow each other. */
 void lx_mixer_join(lx_mixer_parts *p, int32_t first, int32_t n);
 /* Of a product's rows `block` every `apart`, from first_row on: it names a tensor with others, too.
  */
@@ -208,21 +219,21 @@ void lx_mixer_take_rows(lx_mixer_parts *p, int32_t tensor, int64_t first_row, in
                         int64_t apart);
 void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int32_t n_from, int64_t n,
                           lx_mixer_fill *fill);
-/* The same from one array, or with from -1 none, with a parameter for the fill. */
+/* As lx_mixer_add_derived, from one array (none with from -1), with a parameter for the fill. */
 void lx_mixer_add_derived_by(lx_mixer_parts *p, int32_t from, int64_t n, lx_mixer_fill *fill,
                              double number);
 /* The same number n times. */
 void lx_mixer_add_constant(lx_mixer_parts *p, int64_t n, double number);
 void lx_mixer_add_field(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols);
 void lx_mixer_add_field_once(lx_mixer_parts *p, const char *name, int32_t rows, int32_t cols);
-/* What the first field of every head is at first: an array of this name. */
+/* The start values of every head's first field: an array of this name. */
 void lx_mixer_add_initial(lx_mixer_parts *p, const char *name);
 void lx_mixer_add_scratch(lx_mixer_parts *p, int64_t floats_per_row);
 void lx_mixer_add_rows(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_t d_value,
                        int32_t ring);
 /* So many floats of every page. */
 void lx_mixer_add_growing(lx_mixer_parts *p, int64_t floats_per_page);
-/* The same with a ring that is large enough for this pattern, which all heads have. */
+/* As lx_mixer_add_rows, with a ring that is large enough for this pattern, which all heads have. */
 void lx_mixer_add_pattern_ring(lx_mixer_parts *p, int32_t n_heads, int32_t d_key, int32_t d_value,
                                const lx_rows_pattern *pattern);
 /* A second ring of such rows, large enough for this pattern. */

@@ -22,8 +22,4 @@ static void queue(const lx_mixer_call *call)
     lx_mixer_product(call, call->residual, hidden, DOWN, LX_ACT_NONE, call->residual);
 }
 
-const lx_mixer lx_mixer_mlp = {.name = "mlp",
-                               .summary = "the feed-forward net of a layer",
-                               .is_feed_forward = true,
-                               .declare = declare,
-                               .queue = queue};
+LX_MIXER_PLAIN(mlp, .summary = "the feed-forward net of a layer", .is_feed_forward = true);

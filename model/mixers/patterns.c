@@ -154,8 +154,8 @@ KIND(fixed, "a block of tokens and the ends of those before", check_fixed, lx_mi
 /*
  * Blockwise attention (Qiu et al. 2020), made causal: a head of shift t sees the whole block of
  * `block` tokens that lies t before that of i; with shift 0 its own up to i. `shifts` is a number
- * for each head in turn; at least one is 0, or no token would see those beside it. Where there is
- * no such block yet, `on_empty` says what is seen: the "own" block, or nothing ("zero").
+ * for each head in turn; at least one is 0, or no token would see its neighbours. Where there is
+ * no such block yet, `on_empty` names the visible block: the "own" block, or nothing ("zero").
  */
 static const char *const on_empty[] = {"own", "zero", NULL};
 static const lx_mixer_param blockwise_params[] = {
@@ -201,7 +201,7 @@ KIND(blockwise, "heads attend to their own block or one before", check_blockwise
  *     A(x) = W_out y + b
  *
  * Tensors: attn.qkv, attn.out as in rows.h, attn.global as attn.qkv.
- * State: as in rows.h a ring of rows (k, v), behind it another one of the first rows (k', v').
+ * State: as in rows.h a ring of rows (k, v), then a second one of the first rows (k', v').
  */
 static const lx_mixer_param global_window_params[] = {
     {.name = "window", .kind = LX_PARAM_INT, .min = 1, .max = 1 << 20},

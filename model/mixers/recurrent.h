@@ -4,12 +4,18 @@
 
 #include "model/mixers/mixer.h"
 
-/* What the taps of the convolutions of q, k and v are called, and what is kept of their inputs. */
+/* Defines a mixer of a file with several kinds: its constants are in NAME, its parameters in
+   NAME_params. The file has functions `check`, `declare` and `queue`. */
+#define LX_RECURRENT_KIND(NAME, SUMMARY)                                                           \
+    LX_MIXER_PLAIN(NAME, .summary = (SUMMARY), .variant = &(NAME), .params = NAME##_params,        \
+                   .n_params = sizeof NAME##_params / sizeof *NAME##_params, .check = check)
+
+/* The names of the convolutions' taps for q, k and v, and of the state fields with their inputs. */
 extern const char *const lx_mixer_conv_tensors[3], *const lx_mixer_conv_fields[3];
 
 /* --- for lx_mixer_add_derived --- */
 
-/* Arrays one behind the other, as they are. */
+/* Arrays, concatenated without a change. */
 void lx_mixer_fill_copy(const lx_mixer_config *c, const lx_mixer_parts *p,
                         const lx_mixer_derived *d, const float *from, float *to);
 /* Row d->number of an array. */
@@ -19,7 +25,7 @@ void lx_mixer_fill_row(const lx_mixer_config *c, const lx_mixer_parts *p, const 
  * channel by channel. */
 void lx_mixer_fill_transposed(const lx_mixer_config *c, const lx_mixer_parts *p,
                               const lx_mixer_derived *d, const float *from, float *to);
-/* A vector again and again: what all heads share. */
+/* A vector that all heads share, repeated. */
 void lx_mixer_fill_repeated(const lx_mixer_config *c, const lx_mixer_parts *p,
                             const lx_mixer_derived *d, const float *from, float *to);
 /* -exp of every number, each as often in a row as there is room: A of A_log. */
@@ -32,7 +38,7 @@ void lx_mixer_fill_decay(const lx_mixer_config *c, const lx_mixer_parts *p,
 void lx_mixer_gate(const lx_mixer_call *call, lx_array *x, int32_t n, lx_gate_args args);
 
 /* y = f of the short convolution of x, n columns of either; its inputs are kept `behind` floats
-   behind the heads' fields. weights [taps * n], transposed. */
+ * after the heads' fields. weights [taps * n], transposed. */
 void lx_mixer_convolve(const lx_mixer_call *call, lx_array *y, const lx_array *x, int32_t n,
                        int32_t taps, const lx_array *weights, int64_t behind, lx_function f);
 

@@ -16,7 +16,7 @@
 
 #include "model/mixers/mixer.h"
 
-/* Tensors and scratch in the order of their declaration; a kind may add some behind them. */
+/* Tensors and scratch in the order of their declaration; a kind may add further ones. */
 enum { LX_ROWS_QKV, LX_ROWS_OUT, LX_ROWS_TENSORS };
 enum { LX_ROWS_PROJECTED, LX_ROWS_ATTENDED };
 

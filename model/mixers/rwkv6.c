@@ -57,7 +57,7 @@ static int32_t values_of(const lx_mixer_config *c)
     return c->n_heads * c->d_value;
 }
 
-/* What token_shift is to mix: x by x_x, and the row before as it is. */
+/* The shares for token_shift: x by x_x, and the row before without a change. */
 static void fill_shifts(const lx_mixer_config *c, const lx_mixer_parts *p,
                         const lx_mixer_derived *d, const float *from, float *to)
 {
@@ -194,9 +194,4 @@ static void queue(const lx_mixer_call *call)
     lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
 }
 
-const lx_mixer lx_mixer_rwkv6 = {.name = "rwkv6",
-                                 .summary = "RWKV-6's time mix (Peng et al. 2024)",
-                                 .n_params = sizeof params / sizeof *params,
-                                 .params = params,
-                                 .declare = declare,
-                                 .queue = queue};
+LX_MIXER(rwkv6, .summary = "RWKV-6's time mix (Peng et al. 2024)");

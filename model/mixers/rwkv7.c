@@ -9,7 +9,7 @@
  *     a = s(W_a2 W_a1 x_a + b)                              the rate of learning
  *     g = W_g2 s(W_g1 x_g)
  *     v += (v_first - v) s(W_v2 W_v1 x_v + b)               v_first: v of layer 0, which stays
- *     e = k_k k / max(|k_k k|, 1e-12) of each head          what is taken out
+ *     e = k_k k / max(|k_k k|, 1e-12) of each head          the removed direction
  *     k = k (1 + (a - 1) k_a)
  *     S = diag(w) S - (a e) (S^T e)^T + k v^T               y = S^T r
  *     y = (group_norm(y) + (sum of r k r_k) v) g
@@ -155,7 +155,7 @@ static void queue_shift(const lx_mixer_call *call)
     call->be->ops->token_shift(call->be, &args);
 }
 
-/* v, which layer 0 leaves for the others. */
+/* v, which layer 0 leaves for the other layers. */
 static lx_array *queue_values(const lx_mixer_call *call)
 {
     lx_array *const *s = call->scratch;
@@ -175,7 +175,7 @@ static lx_array *queue_values(const lx_mixer_call *call)
     return s[V];
 }
 
-/* k, and what is erased and added with the rate a: e and -a e. */
+/* k, and the vectors that are erased and added with the rate a: e and -a e. */
 static void queue_keys(const lx_mixer_call *call)
 {
     const lx_mixer_config *c = call->config;
@@ -217,7 +217,7 @@ static void queue_recurrence(const lx_mixer_call *call, const lx_array *v)
                                               .scale = 1});
 }
 
-/* What the heads read, normed, with the token's own value, gated. */
+/* The heads' values, normed, with the token's own value, gated. */
 static void queue_read(const lx_mixer_call *call, const lx_array *v)
 {
     const lx_mixer_config *c = call->config;
@@ -257,9 +257,4 @@ static void queue(const lx_mixer_call *call)
     lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
 }
 
-const lx_mixer lx_mixer_rwkv7 = {.name = "rwkv7",
-                                 .summary = "RWKV-7's time mix (Peng et al. 2025)",
-                                 .n_params = sizeof params / sizeof *params,
-                                 .params = params,
-                                 .declare = declare,
-                                 .queue = queue};
+LX_MIXER(rwkv7, .summary = "RWKV-7's time mix (Peng et al. 2025)");

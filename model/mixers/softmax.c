@@ -54,14 +54,7 @@ static bool is_on(const lx_mixer_config *c, const lx_kernels *ops)
     return c->params[DIRECTION].i == LX_FORWARD || ops->attend_whole != NULL;
 }
 
-const lx_mixer lx_mixer_softmax = {.name = "softmax",
-                                   .summary = "softmax attention",
-                                   .is_on = is_on,
-                                   .n_params = sizeof params / sizeof *params,
-                                   .params = params,
-                                   .check = lx_mixer_check_rows,
-                                   .declare = declare,
-                                   .queue = queue};
+LX_MIXER(softmax, .summary = "softmax attention", .is_on = is_on, .check = lx_mixer_check_rows);
 
 /*
  * Softmax attention without a cache (Katharopoulos et al. 2020, "Softmax" next to "stateful

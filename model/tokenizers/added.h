@@ -1,7 +1,7 @@
 /*
- * Added tokens: texts that are found before anything else is done, the leftmost first and of those
- * that begin at one place the longest; the rest of the text lies between them. Some are looked for
- * in the text as it came, some in the normalized text, so there are two of these.
+ * Added tokens: texts that are found before all other steps: the leftmost first, and of several at
+ * one place the longest. The rest of the text lies between them. Some are looked for in the text as
+ * it came, some in the normalized text, so there are two of these.
  */
 #ifndef LINNET_MODEL_TOKENIZERS_ADDED_H
 #define LINNET_MODEL_TOKENIZERS_ADDED_H
@@ -16,7 +16,7 @@ typedef struct lx_added_token {
     int32_t id;
     bool special;
     bool single_word;    /* not inside a word */
-    bool lstrip, rstrip; /* takes the white space before, behind it */
+    bool lstrip, rstrip; /* takes the white space before, after it */
 } lx_added_token;
 
 typedef struct lx_added {
@@ -25,7 +25,7 @@ typedef struct lx_added {
     int32_t n;
 } lx_added;
 
-/* What is found: text between tokens (id -1) or a token. */
+/* A find: text between tokens (id -1) or a token. */
 typedef struct lx_added_span {
     int32_t id;
     size_t start, end;
@@ -37,8 +37,8 @@ typedef struct lx_added_walk {
     const char *marks; /* [n]: a special token has no byte with a mark of 1; NULL: no marks */
     size_t n;
     bool plain_specials; /* names of special tokens are text */
-    size_t at, done;     /* where to look on, what was given out */
-    lx_added_span later; /* a token found behind text that is given first */
+    size_t at, done;     /* where the search continues, the end of the returned text */
+    lx_added_span later; /* a token found after text that is returned first */
     bool has_later;
 } lx_added_walk;
 

@@ -112,7 +112,7 @@ static uint64_t pop(lx_word *w)
 
 /* --- joining --- */
 
-/* Adds the pair at `at` and the one behind it to the end of the heap, if a merge joins them. */
+/* Adds the pair at `at` and the next one to the end of the heap, if a merge joins them. */
 static bool add_candidate(const lx_bpe *b, lx_word *w, int32_t at)
 {
     const lx_symbol *s = &w->symbols[at];

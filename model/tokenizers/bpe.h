@@ -56,8 +56,8 @@ static inline void lx_word_add(lx_word *w, int32_t id)
     if (w->status == LX_OK)
         w->symbols[w->n++].id = id;
 }
-/* Joins all that can be joined; what is left are the symbols whose id is not -1. Takes 16 bytes of
-   heap a symbol. */
+/* Joins all pairs that merges join. The symbols that remain have ids other than -1. Takes 16 bytes
+   of heap a symbol. */
 void lx_bpe_apply(const lx_bpe *b, lx_word *w);
 
 #endif

@@ -13,7 +13,7 @@
 typedef struct characters {
     lx_tokenizer base;
     const lx_vocab *vocab;
-    lx_vocab *owned; /* the same, or NULL when it is borrowed */
+    lx_vocab *owned; /* the owned copy, or NULL when it is borrowed */
     int32_t unknown; /* -1 for none */
 } characters;
 

@@ -1,7 +1,6 @@
 /*
  * Ids to bytes, and bytes to whole characters. A detokenizer holds back at most three bytes: the
- * longest beginning of a character. What it puts out does not depend on how the bytes were cut
- * into tokens.
+ * longest beginning of a character. The output does not depend on the cuts between the tokens.
  */
 #include <string.h>
 

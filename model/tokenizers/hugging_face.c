@@ -1,7 +1,7 @@
 /*
- * A tokenizer.json at work (see hugging_face.h): the text is cut at added tokens, normalized, cut
- * at those that are looked for in normalized text, split into words, and every word is joined by
- * BPE. All memory of a run is in one struct on the caller's stack.
+ * A tokenizer.json at work (see hugging_face.h): the text is cut at added tokens, normalized, and
+ * cut at the added tokens of normalized text. Then it is split into words, and BPE joins every
+ * word. All memory of a run is in one struct on the caller's stack.
  */
 #include "model/tokenizers/hugging_face.h"
 
@@ -25,9 +25,9 @@ typedef struct run {
 /* --- byte-level --- */
 
 /*
- * Byte-level BPE: a word's symbols are its bytes. The file writes bytes as letters, those that can
- * be printed as themselves and the others as U+0100 and on; here they stay bytes, and a table leads
- * from a byte to its token.
+ * Byte-level BPE: a word's symbols are its bytes. The file writes bytes as letters: printable bytes
+ * as themselves, all others as U+0100 and on. Here they stay bytes, and a table leads from a byte
+ * to its token.
  *
  * Source: Radford et al. 2019 (GPT-2).
  */

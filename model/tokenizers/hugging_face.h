@@ -1,5 +1,5 @@
 /*
- * A tokenizer.json: what its reader (model/tokenizers/json) fills in and hugging_face.c runs.
+ * A tokenizer.json: its reader (model/tokenizers/json) fills it in, and hugging_face.c runs it.
  *
  *   text -> added tokens | normalizer -> added tokens | splitter -> a word -> BPE -> template
  */
@@ -23,7 +23,7 @@ typedef struct lx_hugging_face {
     lx_tokenizer base;    /* first */
     lx_texts names;       /* by id: the model's vocabulary as the file writes it */
     lx_texts added_names; /* by id: the added tokens, as the file writes them */
-    lx_texts added_texts; /* by id: the same as they are looked for */
+    lx_texts added_texts; /* by id: their texts as the search looks for them */
     lx_added added_raw, added_normalized;
     lx_normalizer normalizer;
     lx_splitter splitter;

@@ -29,8 +29,8 @@ void lx_replace_all(const char *text, size_t n, const lx_normalize_step *s, lx_b
     }
 }
 
-/* Whether every character is one that the form leaves alone beside its neighbours: below U+0300 for
-   NFC, ASCII for the others. */
+/* Whether the form leaves every character alone, whatever its neighbours: below U+0300 for NFC,
+ * ASCII for all other forms. */
 static bool is_plain(const char *text, size_t n, lx_normalize_kind kind)
 {
     unsigned char first = kind == LX_NORMALIZE_NFC ? 0xcc : 0x80;

@@ -1,5 +1,5 @@
 /*
- * Normalizers: what is done to a text before it is cut. Steps in order: text put before it, text
+ * Normalizers: changes of a text before it is cut. Steps in order: text put before it, text
  * replaced by other text, the normal forms of Unicode.
  */
 #ifndef LINNET_MODEL_TOKENIZERS_NORMALIZER_H

@@ -127,7 +127,7 @@ static lx_status set(source *s)
     return LX_OK;
 }
 
-/* At '(': one of the groups that mean the same to both. */
+/* At '(': one of the groups that both dialects read alike. */
 static lx_status group(source *s)
 {
     static const char *const known[] = {"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
@@ -143,7 +143,7 @@ static lx_status group(source *s)
     return LX_OK;
 }
 
-/* At '{' or behind it: {n}, {n,}, {n,m}, and no sign behind it that the dialects read differently.
+/* At '{' or after it: {n}, {n,}, {n,m}, and no sign after it that the dialects read differently.
  */
 static lx_status interval(source *s)
 {

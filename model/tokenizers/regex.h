@@ -1,10 +1,10 @@
 /*
  * Regular expressions of tokenizer.json, found from left to right in a text.
  *
- * They are written for Oniguruma. PCRE2 runs them: what both mean alike is passed on, \s is written
- * as the property it stands for, and what they read differently or only one has (\w, \b, \h, sets
- * in sets, &&, anchors, back references, ...) is refused while loading. A match is never empty: an
- * expression that can match nothing is refused too.
+ * They are written for Oniguruma. PCRE2 runs them: syntax that both read alike is passed on, \s is
+ * written as the property it stands for, and syntax that they read differently or that only one has
+ * (\w, \b, \h, sets in sets, &&, anchors, back references, ...) is refused while loading. A match
+ * is never empty: an expression that can match nothing is refused too.
  *
  * Thread: an lx_regex never changes; an lx_regex_run is one thread's.
  */
@@ -34,8 +34,8 @@ lx_status lx_regex_run_new(size_t n, lx_regex_run **out, lx_error *err) LX_MUST_
 void lx_regex_run_free(lx_regex_run *run); /* NULL is allowed */
 
 /*
- * The first match in text[n], which is UTF-8, at `from` or behind: *start and *end, or both n when
- * there is none. What stands before `from` is seen by look-behind. LX_ERR_TOO_LARGE: the match
+ * The first match in text[n], which is UTF-8, at `from` or after it: *start and *end, or both n
+ * when there is none. Look-behind sees the text before `from`. LX_ERR_TOO_LARGE: the match
  * takes more steps or memory than it may, or the run has had its time.
  */
 lx_status lx_regex_find(const lx_regex *r, lx_regex_run *run, const char *text, size_t n,

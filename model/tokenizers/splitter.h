@@ -1,6 +1,6 @@
 /*
- * Pre-tokenizers: a text is cut into pieces, stage by stage; what the last stage gives is encoded
- * piece by piece, and no token crosses the border of two pieces.
+ * Pre-tokenizers: a text is cut into pieces, stage by stage; the last stage's pieces are encoded
+ * one by one, and no token crosses the border of two pieces.
  */
 #ifndef LINNET_MODEL_TOKENIZERS_SPLITTER_H
 #define LINNET_MODEL_TOKENIZERS_SPLITTER_H
@@ -30,7 +30,7 @@ typedef struct lx_split_stage {
     lx_prepend_scheme prepend;
     lx_regex *regex; /* owned; NULL: the piece stays whole */
     lx_split_behavior behavior;
-    bool invert; /* what is between the matches counts as match */
+    bool invert; /* the text between the matches counts as match */
 } lx_split_stage;
 
 enum { LX_SPLIT_MAX_STAGES = 8 };
@@ -42,7 +42,7 @@ typedef struct lx_splitter {
 
 void lx_splitter_fini(lx_splitter *s);
 
-/* Where pieces go, and what a run needs. One thread. */
+/* The receiver of pieces, and the memory of a run. One thread. */
 typedef struct lx_split_run {
     const lx_splitter *splitter;
     lx_regex_run *regex_run;

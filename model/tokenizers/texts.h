@@ -31,7 +31,7 @@ lx_status lx_texts_set(lx_texts *t, int32_t id, const char *bytes, size_t n,
 /* NULL when not set. */
 const char *lx_texts_get(const lx_texts *t, int32_t id, size_t *n);
 
-/* Builds the index of all that is set; of equal texts the lowest id is found. */
+/* Builds the index of all texts that are set; of equal texts the lowest id is found. */
 lx_status lx_texts_index(lx_texts *t, lx_error *err) LX_MUST_USE;
 /* -1 when absent. */
 int32_t lx_texts_find(const lx_texts *t, const char *bytes, size_t n);

@@ -66,7 +66,7 @@ void lx_tokenizer_free(lx_tokenizer *t)
     free(t);
 }
 
-/* --- what it holds --- */
+/* --- the tokens --- */
 
 const char *lx_tokenizer_family_name(const lx_tokenizer *t)
 {

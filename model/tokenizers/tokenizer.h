@@ -1,5 +1,5 @@
 /*
- * Tokenizers: text to token ids and back, one family a file, behind one interface.
+ * Tokenizers: text to token ids and back, one family per file, with one interface.
  *
  *   bytes        a token is a byte, 256 ids, no file
  *   characters   vocab.txt (model/vocab.h), a token is a character
@@ -9,7 +9,7 @@
  *   fallback     Hugging Face's tokenizer.json, BPE over characters; where it is so written,
  * unknown ones become byte tokens (Llama, Mistral)
  *
- * What a tokenizer.json asks for and is not built in is refused while loading, by the field's name
+ * If a tokenizer.json needs a feature that is not built in, loading fails and names the field
  * (LX_ERR_UNSUPPORTED): models other than BPE, and every normalizer, pre-tokenizer, post-processor
  * and decoder whose result could not be exactly that of the `tokenizers` library.
  *
@@ -57,7 +57,7 @@ void lx_token_list_fini(lx_token_list *list);
    first that is there. LX_ERR_NOT_FOUND when none is; otherwise as lx_tokenizer_load_file. */
 lx_status lx_tokenizer_load(const char *folder, lx_tokenizer **out, lx_error *err) LX_MUST_USE;
 
-/* One file; its family is known by what is in it: '{' begins a tokenizer.json, a line with a number
+/* One file; its content decides the family: '{' begins a tokenizer.json, a line with a number
    and a literal RWKV's vocabulary. LX_ERR_NOT_FOUND, LX_ERR_IO, LX_ERR_FORMAT (the text names file
    and field or line), LX_ERR_UNSUPPORTED, LX_ERR_NO_MEMORY. */
 lx_status lx_tokenizer_load_file(const char *path, lx_tokenizer **out, lx_error *err) LX_MUST_USE;
@@ -72,7 +72,7 @@ lx_status lx_tokenizer_new_characters(const struct lx_vocab *vocab, lx_tokenizer
 
 void lx_tokenizer_free(lx_tokenizer *t); /* NULL is allowed */
 
-/* --- what it holds --- */
+/* --- the tokens --- */
 
 const char *lx_tokenizer_family_name(const lx_tokenizer *t); /* "byte-level" */
 int32_t lx_tokenizer_size(const lx_tokenizer *t);            /* the highest id + 1 */
@@ -95,17 +95,17 @@ enum {
 };
 
 /*
- * Appends the ids of text[n]. Takes O(n log n) time and at most 100 n bytes of memory beside the
- * list. LX_ERR_INVALID (with the byte's position): not UTF-8, except for bytes and world, which
- * take any bytes; a character that the vocabulary has no token for. LX_ERR_TOO_LARGE: over
+ * Appends the ids of text[n]. Takes O(n log n) time and at most 100 n bytes of memory in addition
+ * to the list. LX_ERR_INVALID (with the byte's position): not UTF-8, except for bytes and world,
+ * which take any bytes; a character that the vocabulary has no token for. LX_ERR_TOO_LARGE: over
  * LX_TOKENIZER_MAX_TEXT bytes, over out->max ids, or a regular expression over its match limit.
- * What stands in `out` after an error is of no use.
+ * After an error the content of `out` is of no use.
  */
 lx_status lx_tokenizer_encode(const lx_tokenizer *t, const char *text, size_t n, unsigned flags,
                               lx_token_list *out, lx_error *err) LX_MUST_USE;
 
-/* The same for a text that is a client's where marks[i] is 1, and ours where it is 0: a special
-   token is one only where all its bytes are ours. */
+/* As lx_tokenizer_encode, for a text that is a client's where marks[i] is 1, and ours where it is
+ * 0. A text becomes a special token only where all its bytes are ours. */
 lx_status lx_tokenizer_encode_marked(const lx_tokenizer *t, const char *text, const char *marks,
                                      size_t n, unsigned flags, lx_token_list *out,
                                      lx_error *err) LX_MUST_USE;
@@ -129,8 +129,8 @@ typedef struct lx_detokenizer {
 
 void lx_detokenizer_init(lx_detokenizer *d, const lx_tokenizer *t, unsigned flags);
 
-/* A stream that goes on behind bytes[n], the last ones of what was put out or held back; three
-   decide. */
+/* A stream that continues after bytes[n], the last bytes that were put out or held back; three
+ * decide. */
 void lx_detokenizer_resume(lx_detokenizer *d, const lx_tokenizer *t, unsigned flags,
                            const void *bytes, size_t n);
 

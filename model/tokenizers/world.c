@@ -1,9 +1,8 @@
 /*
- * RWKV World: at every byte the longest token that matches, by a trie. The file has a line a token:
- *     ID LITERAL LENGTH
- * LITERAL is a literal of Python, of text ('\n\n', "it's") or of bytes (b'\xe4\xb8'), LENGTH its
- * bytes. Id 0 is not in the file: it ends a text. Every single byte must be a token, so that any
- * text can be written.
+ * RWKV World: at every byte the longest token that matches, by a trie. The file has a line per
+ * token: ID LITERAL LENGTH. LITERAL is a literal of Python, of text ('\n\n', "it's") or of bytes
+ * (b'\xe4\xb8'), LENGTH its bytes. Id 0 is not in the file: it ends a text. Every single byte must
+ * be a token, so that any text can be written.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +78,8 @@ static int32_t take_hex(line *l, int n)
     return value;
 }
 
-/* Writes what stands behind a backslash; the number of bytes, 0 when it is no escape. */
+/* Writes the character of an escape, after its backslash; returns its bytes, 0 when it is no
+ * escape. */
 static size_t take_escape(line *l, bool of_bytes, char *out)
 {
     static const char letters[] = "ntr\\'\"0abfv", values[] = "\n\t\r\\'\"\0\a\b\f\v";

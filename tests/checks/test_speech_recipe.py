@@ -265,7 +265,7 @@ def test_a_batch_is_the_same_whenever_it_is_made(tmp_path, monkeypatch):
     (lambda d: (d / "1_ann_0.wav").rename(d / "one.wav"), [], "not named DIGIT_SPEAKER_INDEX.wav"),
     (lambda d: (d / "1_ann_0.wav").write_bytes(b"RIFF"), [], "1_ann_0.wav is no WAV file"),
     (lambda d: write_wav(d / "1_ann_0.wav", numpy.zeros(1000), channels=2), [], "is not mono of 16 bits"),
-    (lambda d: write_wav(d / "1_ann_0.wav", numpy.zeros(1000), rate=16000), [], "samples a second"),
+    (lambda d: write_wav(d / "1_ann_0.wav", numpy.zeros(1000), rate=16000), [], "samples per second"),
     (lambda d: [(d / f"7_ann_{i}.wav").unlink() for i in (5, 6, 7)], [], "recordings 5 to 7 of a digit are missing for ann"),
     (lambda d: None, ["--unseen", "eve"], "--unseen eve is none of the speakers ann, bob"),
     (lambda d: None, ["--most", "0"], "--most 0 is not from 1 to 20"),

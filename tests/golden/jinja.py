@@ -40,6 +40,7 @@ def raise_exception(message):
 def make_environment():
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
     environment.filters["tojson"] = to_json
+    environment.filters["from_json"] = json.loads
     environment.globals["raise_exception"] = raise_exception
     environment.globals["strftime_now"] = lambda f: datetime.datetime.fromtimestamp(NOW, datetime.timezone.utc).strftime(f)
     return environment
@@ -92,6 +93,11 @@ TEMPLATES = [
     "{{ strftime_now('%d %b %Y') }}{{ bos_token }}{{ eos_token is defined }}{{ add_generation_prompt }}",
     "{% for m in messages %}{{ loop.cycle('a', 'b') }}{{ loop.changed(m.role) }}{{ loop.depth }}{% endfor %}",
     "{{ {'a': {'b': [1, 2]}}.a.b[1] }}{{ dict(a=1, b=2) }}{{ dict({'x': 1}, y=2).y }}{{ (messages[0].role + 'x')|upper }}{{ [1] + [2] }}{{ 'ab' * 2 }}",
+    """{{ ('{"a": [1, 2.5, null, true, "x"]}'|from_json).a[1:] }}{{ '7'|from_json + 1 }}{{ '"é"'|from_json }}""",
+    """{{ '<b>'|safe + '<i>' + 'x&"' }}{{ '<i>' + '<b>'|safe }}{{ '<i>'|safe ~ '<b>' }}{{ '<&>'|e }}{{ '<'|escape + '>' }}""",
+    "{% set users = messages|selectattr('role', 'eq', 'user') %}{{ users|list|length }}{{ users|list|length }}{{ 'on' if users }}",
+    "{{ ['a', 'A', 'b']|unique|join }}{{ ['a', 'A']|unique(true)|join }}{{ [{'n': 2}, {'n': 1}]|min(attribute='n') }}{{ ['b', 'A']|max }}",
+    "{% macro m(a) %}{{ a }}{% if caller %}{{ caller() }}{% endif %}{% endmacro %}{% call m('x') %}y{% endcall %}{% filter trim %} z {% endfilter %}",
     "{{- bos_token }}\n{%- for message in messages %}\n    {%- if message.role == 'system' %}\n        {{- '<<' + message.content + '>>\\n' }}\n    {%- else %}\n        {{- message.role + ': ' + message.content|trim + '\\n' }}\n    {%- endif %}\n{%- endfor %}\n{%- if add_generation_prompt %}\n    {{- 'assistant:' }}\n{%- endif %}",
     # errors
     "{{ raise_exception('roles must alternate') }}",
@@ -104,6 +110,12 @@ TEMPLATES = [
     "{{ none|length }}",
     "{{ {'a': missing}|tojson }}",
     "{% set data.x = 1 %}",
+    "{{ messages|map(attribute='role')|tojson }}",
+    "{{ '{'|from_json }}",
+    "{{ 'a'|trim(sausage=1) }}",
+    "{{ 'a'.startswith(1) }}",
+    "{{ 'a'|upper(1, 2) }}",
+    "{{ 1|from_json }}",
 ]
 # Parsed by neither.
 BROKEN = ["{{", "{% if %}", "{% if true %}", "{% endif %}", "{{ 1 + }}", "{{ 'a }}", "{% nothing %}", "{{ x|nothing }}", "{{ x is nothing }}",

@@ -119,7 +119,7 @@ def cases():
 # Changes to a case's config that must be refused, and the error of each.
 REFUSED = {
     "gated_deltanet": [
-        ({"model_type": "gated_deltanet2"}, "model_type gated_deltanet2 is not supported: those that are"),
+        ({"model_type": "gated_deltanet2"}, "model_type gated_deltanet2 is not supported; supported types"),
         ({"conv_size": 5}, "conv_size must be a whole number from 2 to 4"),
         ({"conv_bias": True}, "conv_bias must be false"),
         ({"num_v_heads": 3}, "num_v_heads must be a multiple of num_heads"),

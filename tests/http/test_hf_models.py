@@ -193,7 +193,7 @@ def with_loop(folder):
 @pytest.mark.parametrize(("spoil", "words"), [
     (cut_off, ["model-00002-of-00002.safetensors: tensor ", "the file has"]),
     (of_another_shape, ["tensor model.embeddings.weight has shape [16, ", "the config asks for ["]),
-    (with_config(model_type="minimax"), ["config.json: model_type minimax is not supported: those that are"]),
+    (with_config(model_type="minimax"), ["config.json: model_type minimax is not supported; supported types"]),
     (with_config(model_type="qwen3_5_moe"), ["config.json: model_type qwen3_5_moe is not supported"]),
     (with_entry("model.safetensors.index.json"), ["index.json", "tensor lm_head.weight", "is not the name of a .safetensors file"]),
     (with_entry("model-00001-of-00002.safetensors"), ["tensor lm_head.weight", "has no such tensor"]),
@@ -246,6 +246,6 @@ def test_all_that_is_not_supported_is_named(tmp_path):
     assert said.returncode == 1 and "attnres_block_size must be null" in said.stderr and said.stderr.count("\n") == 1, said.stderr
     path.write_text(json.dumps({"model_type": "gpt2"}))
     said = run("inspect", tmp_path / "model")
-    assert said.returncode == 1 and 'gpt2 is not supported: those that are: "rwkv7"' in said.stderr, said.stderr
+    assert said.returncode == 1 and 'gpt2 is not supported; supported types: "rwkv7"' in said.stderr, said.stderr
     said = run("inspect", "--kinds")
     assert said.returncode == 0 and "model_type of folders of Hugging Face: rwkv7, " in said.stdout

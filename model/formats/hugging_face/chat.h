@@ -6,7 +6,7 @@
 
 #include "common/status.h"
 
-/* What a model's folder says of chats; strings are malloc'ed, NULL where nothing says them. */
+/* A folder's information on chats; strings are malloc'ed, NULL where nothing says them. */
 typedef struct lx_hf_chat {
     char *text;        /* the template */
     char *begin, *end; /* bos_token and eos_token of tokenizer_config.json */

@@ -23,7 +23,7 @@ enum { RANK = 16, BASE = 10000 };
     }
 static const lx_tensor_name own_names[2][4] = {OWN_NAMES("attn.g_norm"),
                                                OWN_NAMES("attn.g_norm_swish_gate")};
-/* Of a norm apart, and of one that is fused with the gate. */
+/* For a separate norm, and for a norm that is fused with the gate. */
 static const struct lx_tensor_names names[2] = {LX_HF_FLA_NAMES(own_names[0]),
                                                 LX_HF_FLA_NAMES(own_names[1])};
 

@@ -136,7 +136,7 @@ void lx_hf_read_rwkv(lx_hf_reader *r, lx_config *c, const struct lx_tensor_names
 
 /* --- softmax layers between others --- */
 
-/* The heads of the layer, with what is usual for the rest. */
+/* The heads of the layer, with usual values for the rest. */
 static void read_layer(lx_hf_reader *r, const lx_config *c, lx_mixer_config *m)
 {
     int32_t n_heads = lx_hf_int(r, "num_heads", 1, LX_MAX_HEADS, 0);
@@ -160,7 +160,7 @@ static void read_layer(lx_hf_reader *r, const lx_config *c, lx_mixer_config *m)
 static void place_layers(lx_hf_reader *r, lx_config *c, const lx_mixer_config *m)
 {
     const json_t *layers = json_object_get(r->root, "layers");
-    size_t n = json_array_size(layers); /* 0 for what is no array */
+    size_t n = json_array_size(layers); /* 0 for another type */
     bool ok = n > 0;
     for (size_t i = 0; ok && i < n; i++) {
         const json_t *layer = json_array_get(layers, i);

@@ -1,4 +1,4 @@
-/* Which kind a folder is of, and what all kinds have in common (see folder.h). */
+/* The kind of a folder, and the parts that all kinds have in common (see folder.h). */
 #include "model/formats/hugging_face/folder.h"
 
 #include <stdio.h>
@@ -74,7 +74,7 @@ static void read_ends(lx_hf_reader *r, const lx_config *config, lx_text_config *
     lx_hf_ignore(r, "eos_token_id");
 }
 
-/* A key of our own, which other programs keep and ignore: what the text is. */
+/* A key of our own for the kind of text. Other programs keep and ignore it. */
 static void read_task(lx_hf_reader *r, lx_config *c)
 {
     const json_t *value = json_object_get(r->root, "linnet_task");
@@ -123,7 +123,7 @@ static void refuse_type(lx_hf_reader *r, const char *model_type)
         (void)snprintf(known + n, sizeof known - n, "%s\"%s\"", n > 0 ? ", " : "",
                        lx_hf_model_type(i));
     }
-    (void)snprintf(what, sizeof what, "%s is not supported: those that are: %s",
+    (void)snprintf(what, sizeof what, "%s is not supported; supported types: %s",
                    lx_file_quote(model_type, quoted, sizeof quoted), known);
     lx_hf_wrong(r, "model_type", what);
 }

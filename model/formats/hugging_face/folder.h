@@ -21,7 +21,7 @@ lx_status lx_hf_config_load(const char *path, lx_config *out, bool *is_theirs,
 lx_status lx_hf_config_faults(const char *path, lx_config_report *report, void *context,
                               lx_error *err) LX_MUST_USE;
 
-/* Type i of those that are read; NULL behind the last. */
+/* Type i of the types that are read; NULL after the last. */
 const char *lx_hf_model_type(int32_t i);
 
 #endif

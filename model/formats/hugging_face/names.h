@@ -1,4 +1,4 @@
-/* Names of tensors in folders of others, next to our own. */
+/* Names of tensors in other programs' folders, next to our own. */
 #ifndef LINNET_MODEL_HUGGING_FACE_NAMES_H
 #define LINNET_MODEL_HUGGING_FACE_NAMES_H
 
@@ -30,7 +30,7 @@ struct lx_tensor_names {
 /* The folder's name of the tensor `own`, which is `own` itself where no table has it. */
 void lx_hf_tensor_name(const lx_config *c, const char *own, char out[LX_HF_NAME]);
 
-/* The name of a head that is tied to the table of the inputs and stored all the same; NULL where
+/* The name of a head that is tied to the table of the inputs and nevertheless stored; NULL where
    the config has no such names. */
 const char *lx_hf_stored_head(const lx_config *c);
 

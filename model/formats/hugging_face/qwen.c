@@ -55,7 +55,8 @@ static const char *const unused[] = {"mtp.", "model.visual.", NULL};
 /* Of text alone, and of text with pictures. */
 static const struct lx_tensor_names names[2] = {NAMES("model"), NAMES("model.language_model")};
 
-/* The columns of a head that turn, and the base: of an object, in older files beside the rest. */
+/* The columns of a head that turn, and the base: keys of an object, in older files keys of the
+ * root. */
 static void read_rotation(lx_hf_reader *r, lx_mixer_config *m)
 {
     json_t *own = r->st == LX_OK ? json_object_get(r->root, "rope_parameters") : NULL;

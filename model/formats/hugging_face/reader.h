@@ -43,7 +43,7 @@ void lx_hf_only_word(lx_hf_reader *r, const char *key, const char *value);
 void lx_hf_only_null(lx_hf_reader *r, const char *key);
 /* Keys that cannot change a result, with a space between each two. */
 void lx_hf_ignore(lx_hf_reader *r, const char *keys);
-/* Those that any config may have. */
+/* Keys that any config may have. */
 void lx_hf_ignore_common(lx_hf_reader *r);
 /* Every key that is left is unknown. */
 void lx_hf_refuse_rest(lx_hf_reader *r);
@@ -57,7 +57,8 @@ void lx_hf_read_text(lx_hf_reader *r, lx_config *c, int32_t vocab_size, int32_t 
 lx_mixer_config lx_hf_mixer(const lx_config *c, const char *kind);
 /* Every layer has this mixer, whose heads become the config's. */
 void lx_hf_set_mixer(lx_config *c, const lx_mixer_config *m);
-/* The same, but for layers that the key `attn` makes softmax layers (grouped_query). */
+/* As lx_hf_set_mixer, except for layers that the key `attn` makes softmax layers (grouped_query).
+ */
 void lx_hf_set_mixers(lx_hf_reader *r, lx_config *c, const lx_mixer_config *m);
 /* `size` times the factor of a key, whole columns; 1 after a fault. */
 int32_t lx_hf_columns(lx_hf_reader *r, const char *key, int32_t size, double fallback);

@@ -1,6 +1,6 @@
 /*
- * The field `decoder` (see parts.h). What a token stands for does not depend on its neighbours, so
- * all of it is done here, once a token; only what a text's start loses is left for later.
+ * The field `decoder` (see parts.h). A token's text does not depend on its neighbours, so it is
+ * made here, once per token. Only the cut at a text's start happens later.
  */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "model/tokenizers/json/parts.h"
 #include "model/utf8.h"
 
-/* What the decoder does with a token, in this order. */
+/* The decoder's changes of a token, in this order. */
 typedef struct decoder {
     bool byte_level, byte_fallback, fuse, metaspace;
     lx_normalizer replaces;

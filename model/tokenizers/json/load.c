@@ -1,7 +1,7 @@
 /*
- * tokenizer.json of Hugging Face, read with jansson: the parts in an order in which each finds what
- * it needs of those before (see parts.h). Truncation and padding are what a caller does with ids,
- * and are not read, as `transformers` does not.
+ * tokenizer.json of Hugging Face, read with jansson: each part is read after the parts that it
+ * needs (see parts.h). Truncation and padding are a caller's concern: they are not read here, nor
+ * in `transformers`.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +34,8 @@ static void check_id(lx_json_reader *r, const lx_json_part *p, const lx_hugging_
         lx_json_wrong(r, p, "id", "was given before");
 }
 
-/* What is looked for in a text, and what the token says when it is decoded: its content, normalized
-   where it is looked for in normalized text. */
+/* The text that a search looks for, and the text of the decoded token: its content, normalized
+ * where the search is in normalized text. */
 static void set_text(lx_json_reader *r, lx_hugging_face *h, const lx_added_token *token,
                      bool normalized, const char *text, size_t n)
 {

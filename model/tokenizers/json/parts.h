@@ -1,7 +1,7 @@
 /*
  * Reading tokenizer.json: one function a part of the file. The first
  * fault stays in the reader and makes the rest do nothing; its text names the file and the field.
- * A field that no reader knows is refused, because it may change what the others mean.
+ * A field that no reader knows is refused, because it may change the meaning of other fields.
  */
 #ifndef LINNET_MODEL_TOKENIZERS_JSON_PARTS_H
 #define LINNET_MODEL_TOKENIZERS_JSON_PARTS_H

@@ -10,7 +10,7 @@
 
 /* --- the normalizer --- */
 
-/* A copy of text[n] with a NUL behind it. */
+/* A copy of text[n] with a NUL after it. */
 static char *copy(lx_json_reader *r, const char *text, size_t n)
 {
     char *out = malloc(n + 1);
@@ -103,7 +103,7 @@ void lx_json_normalizer(lx_json_reader *r, const lx_json_part *root, lx_hugging_
 
 /* --- the pre-tokenizer --- */
 
-/* What ByteLevel splits by when it is to split (GPT-2's expression). */
+/* The expression by which ByteLevel splits when it is to split (GPT-2's). */
 #define GPT2_PATTERN                                                                               \
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define DIGITS_PATTERN "\\p{N}"

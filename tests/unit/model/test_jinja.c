@@ -106,6 +106,8 @@ static void what_a_client_wrote_is_marked(void **state)
                  "v\nw", " <[v\n] [w]>");
     expect_marks("{% macro m(a) %}({{ a }}){% endmacro %}{{ m(messages[0].content * 2) }}", "v",
                  "([vv])");
+    expect_marks("{{ '<b>' | safe + messages[0].content }}", "a<", "<b>[a&lt;]");
+    expect_marks("{{ (messages[0].content | from_json)[0] }}", "[\"<s>\"]", "[<s>]");
 }
 
 static void a_chat_goes_on_with_its_last_message(void **state)
@@ -158,6 +160,10 @@ static void everything_is_bounded(void **state)
     expect_error("{{ 'a' * 2000 }}", LX_ERR_TOO_LARGE, "1000 bytes");
     expect_error("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", LX_ERR_TOO_LARGE, "nesting");
     expect_error("{{ 9 ** 99 }}", LX_ERR_INVALID, "too large");
+    expect_error(
+        "{% set ns = namespace(x='1') %}{% for i in range(21) %}{% set ns.x = ns.x + ns.x %}"
+        "{% endfor %}{{ ns.x | from_json }}",
+        LX_ERR_TOO_LARGE, "bytes of JSON");
     const char *const parts[] = {"(", "[", "{% if 1 %}", "-", "not ", "{{ a|", "1 if ", "x.", "x~"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         char *deep = repeated(parts[i], 20000), *text = calloc(1, strlen(deep) + 16);

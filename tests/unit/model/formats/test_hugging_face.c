@@ -212,7 +212,7 @@ static void their_names_give_our_bits(void **state)
 static const struct {
     const char *from, *to, *part;
 } refusals[] = {
-    {"\"rwkv7\"", "\"rwkv9\"", "model_type rwkv9 is not supported: those that are: \"rwkv7\""},
+    {"\"rwkv7\"", "\"rwkv9\"", "model_type rwkv9 is not supported; supported types: \"rwkv7\""},
     {"\"rwkv7\"", "7", "model_type"},
     {"\"attn\": null", "\"attn\": {\"layers\": [1]}", "attn.num_heads must divide"},
     {"\"sqrelu\"", "\"relu\"", "hidden_act must be \"sqrelu\""},

@@ -155,9 +155,9 @@ static void bad_colours_are_refused(void **state)
     (void)state;
     static const change cases[] = {
         {3, 5, "not an idx file"},
-        {19, 0, "images have 0 values a pixel"},
-        {19, 4, "images have 4 values a pixel"},
-        {16, 1, "images have 16777219 values a pixel"},
+        {19, 0, "images have 0 values per pixel"},
+        {19, 4, "images have 4 values per pixel"},
+        {16, 1, "images have 16777219 values per pixel"},
         {4, 64, "not within limits"},
         {7, 3, "ends or is damaged in image 3 of 3"},
         {19, 1, "longer than its 2 images"},

@@ -405,7 +405,7 @@ static void other_channels_and_rates_are_refused(void **state)
         sound_file_make(SF_FORMAT_WAV | SF_FORMAT_PCM_16, RATE, 1, 100, 440);
         for (int b = 0; b < 4; b++)
             sound_file.bytes[WAV_RATE + b] = (uint8_t)(rates[i] >> 8 * b);
-        sound_file_refused("samples a second, not 4000 to 192000");
+        sound_file_refused("samples per second, not 4000 to 192000");
     }
 }
 
