@@ -294,7 +294,7 @@ typedef struct answer_size {
     int32_t n_top;          /* likeliest tokens for each; -1: no log-probabilities at all */
     int64_t prompt_ids;     /* that a choice tells; with the ids of its own tokens: -1 neither */
     int64_t repeated_bytes; /* of the request's text, which the answer has in it again */
-    bool chat, stream;
+    bool chat, stream, thinks;
     bool response; /* whose stream ends with all of its text once more */
 } answer_size;
 
@@ -310,6 +310,7 @@ static answer_size size_of(const lx_completion_params *p, const lx_work_params *
                         .prompt_ids = -1,
                         .repeated_bytes = (int64_t)p->instructions_bytes,
                         .chat = p->chat,
+                        .thinks = p->thinks != LX_THINKS_NOT,
                         .stream = p->stream,
                         .response = p->response};
     for (int32_t i = 0; i < p->n_prompts; i++) {
@@ -359,11 +360,14 @@ static int64_t whole_text(const answer_size *s)
     return frame_text(s) + s->n_choices * choice_text(s);
 }
 
-/* What lx_answer holds of so many tokens: the text and the tokens, both of which grow. */
+/* What lx_answer holds of so many tokens: the text and the tokens, both of which grow. Thoughts are
+   copied out of the text, and the rest of it, too. */
 static int64_t held_bytes(const answer_size *s, int64_t tokens)
 {
+    int64_t texts = s->thinks ? 2 * s->token_bytes : s->token_bytes;
     return (int64_t)(sizeof(lx_choice) + sizeof(lx_json_choice)) + LX_COST_FIRST +
-           tokens * LX_COST_GROWN * (s->token_bytes + (int64_t)sizeof(lx_json_token));
+           (s->thinks ? 2 * LX_COST_FIRST : 0) +
+           tokens * LX_COST_GROWN * (texts + (int64_t)sizeof(lx_json_token));
 }
 
 /* The text, a copy of one choice's text while its JSON is written, and what is not written yet. A
@@ -398,8 +402,12 @@ void lx_completion_begin_answer(const lx_completion *c, int32_t i, int32_t sampl
 /* Choice k of a prompt is its sample k, unless the best of more are wanted. */
 static void begin_answers(lx_completion *c, int32_t i)
 {
-    for (int32_t k = 0; k < c->n; k++)
-        lx_completion_begin_answer(c, i, k, &c->choices[i * c->n + k].answer);
+    const lx_model *model = c->works[i].pending.served->model;
+    for (int32_t k = 0; k < c->n; k++) {
+        lx_choice *choice = &c->choices[i * c->n + k];
+        lx_completion_begin_answer(c, i, k, &choice->answer);
+        lx_thinking_init(&choice->thinking, c->thinks, model, choice->answer.text.max);
+    }
 }
 
 /* Starts all or none; the request counts once. Takes the plans. */
@@ -451,6 +459,7 @@ static lx_completion *new_completion(const lx_completion_params *p, const lx_wor
     c->n = p->n;
     c->n_logprobs = p->n_logprobs;
     c->leading = p->leading;
+    c->thinks = p->thinks;
     const char *kind = p->response ? "resp_" : p->chat ? "chatcmpl-" : "cmpl-";
     (void)snprintf(c->id, sizeof c->id, "%s%016llx", kind, (unsigned long long)lx_random_bits());
     return c;
@@ -557,8 +566,10 @@ void lx_completion_held_cancel(void *context)
 void lx_completion_release(void *context)
 {
     lx_completion *c = context;
-    for (int32_t i = 0; i < c->n_prompts * c->n; i++)
+    for (int32_t i = 0; i < c->n_prompts * c->n; i++) {
         lx_answer_fini(&c->choices[i].answer);
+        lx_thinking_fini(&c->choices[i].thinking);
+    }
     for (int32_t i = 0; i < c->n_prompts; i++)
         lx_work_fini(&c->works[i]);
     free(c->works);

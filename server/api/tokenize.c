@@ -1,12 +1,13 @@
 /*
- * POST /tokenize and /detokenize, as llama.cpp's server has them: text to tokens and back, by the
- * tokenizer of a model. No model computes anything; what an answer takes
- * until the client has it is reserved as that of any other.
+ * POST /tokenize, /detokenize and /apply-template, as llama.cpp's server has them: text to tokens
+ * and back by the tokenizer of a model, and the text of a chat by its template. No model computes
+ * anything; what an answer takes until the client has it is reserved as that of any other.
  */
 #include <stdlib.h>
 
 #include "common/clock.h"
 #include "model/tasks/text.h"
+#include "server/api/chat.h"
 #include "server/api/generation.h"
 #include "server/json/answers.h"
 #include "server/json/requests.h"
@@ -139,6 +140,44 @@ void lx_handle_tokenize(lx_api *api, const lx_request *rq, lx_response *rs)
         st = tokenize(api, served->model, &p, &m, &err);
     respond(st, &err, served, m, rs);
     lx_tokenize_params_fini(&p);
+}
+
+/* --- the text of a chat --- */
+
+static lx_status apply_template(lx_api *api, const lx_model *model, lx_completion_params *p,
+                                made **out, lx_error *err)
+{
+    lx_buffer text;
+    lx_buffer_init(&text, lx_chat_most_bytes(p));
+    lx_status st = lx_chat_text(model, p, &text, err);
+    if (st == LX_OK && text.status != LX_OK)
+        st = lx_fail(err, text.status, "messages", "no memory for the chat");
+    if (st == LX_OK)
+        st = reserve(api, LX_COST_FIRST + (int64_t)text.length * LX_COST_ESCAPED, &p->notes,
+                     "messages", out, err);
+    if (st == LX_OK) {
+        lx_json_write_prompt(&text, &(*out)->body);
+        lx_json_append_notes(&p->notes, &(*out)->body);
+    }
+    lx_buffer_fini(&text);
+    return st;
+}
+
+void lx_handle_apply_template(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    if (!lx_request_begins(api, rq, "application/json", rs))
+        return;
+    made *m = NULL;
+    lx_error err = {0};
+    lx_completion_params p;
+    lx_served_model *served = NULL;
+    lx_status st = lx_json_read_template(rq->body, rq->body_bytes, &p, &err);
+    if (st == LX_OK)
+        st = lx_serving_find_model(api->serving, p.model, LX_TEXT, &served, &err);
+    if (st == LX_OK)
+        st = apply_template(api, served->model, &p, &m, &err);
+    respond(st, &err, served, m, rs);
+    lx_completion_params_fini(&p);
 }
 
 /* --- tokens to text --- */

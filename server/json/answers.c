@@ -8,12 +8,23 @@
 
 /* --- completions --- */
 
-/* "message", or in a chunk "delta", which tells the role once. */
+/* "message", or in a chunk "delta", which tells the role once. Thoughts have a member of their own,
+   where there are any. */
 static json_t *make_message(const lx_json_choice *c, bool chunk)
 {
-    if (chunk && !c->first)
-        return json_pack("{s:s%}", "content", c->text, c->text_bytes);
-    return json_pack("{s:s, s:s%}", "role", "assistant", "content", c->text, c->text_bytes);
+    bool ok = true, thinks = c->thought_bytes > 0;
+    json_t *message = json_object();
+    if (!chunk || c->first)
+        ok = json_object_set_new(message, "role", json_string("assistant")) == 0;
+    if (ok && thinks)
+        ok = json_object_set_new(message, "reasoning_content",
+                                 json_stringn(c->thought, c->thought_bytes)) == 0;
+    if (ok && (!chunk || !thinks || c->text_bytes > 0))
+        ok = json_object_set_new(message, "content", json_stringn(c->text, c->text_bytes)) == 0;
+    if (ok)
+        return message;
+    json_decref(message);
+    return NULL;
 }
 
 static void write_ids(const char *name, const int32_t *ids, int32_t n, lx_buffer *out)
@@ -279,8 +290,18 @@ void lx_json_write_tokens(const lx_tokenizer *t, const lx_token_list *list, bool
     lx_buffer_puts(out, "]}");
 }
 
+static void write_text(const char *name, const lx_buffer *text, lx_buffer *out)
+{
+    lx_json_dump(json_pack("{s:s%}", name, text->data != NULL ? text->data : "", text->length),
+                 out);
+}
+
 void lx_json_write_content(const lx_buffer *text, lx_buffer *out)
 {
-    lx_json_dump(json_pack("{s:s%}", "content", text->data != NULL ? text->data : "", text->length),
-                 out);
+    write_text("content", text, out);
+}
+
+void lx_json_write_prompt(const lx_buffer *text, lx_buffer *out)
+{
+    write_text("prompt", text, out);
 }

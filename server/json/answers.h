@@ -25,6 +25,8 @@ typedef struct lx_json_choice {
     bool first; /* of this choice's chunks */
     const char *text;
     size_t text_bytes;
+    const char *thought; /* of a chat, in front of the text */
+    size_t thought_bytes;
     const char *finish_reason; /* NULL: null */
     bool has_score;
     double mean_logprob;
@@ -224,6 +226,8 @@ void lx_json_write_tokens(const lx_tokenizer *t, const lx_token_list *list, bool
                           lx_buffer *out);
 /* {"content": "..."} */
 void lx_json_write_content(const lx_buffer *text, lx_buffer *out);
+/* {"prompt": "..."} */
+void lx_json_write_prompt(const lx_buffer *text, lx_buffer *out);
 
 /* --- models and the server --- */
 

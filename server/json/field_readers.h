@@ -27,6 +27,10 @@ LX_READER(allowed_token_ids);
 
 LX_READER(messages);
 LX_READER(input);
+LX_READER(tools);
+LX_READER(tool_choice);
+LX_READER(template_variables);
+LX_READER(enable_thinking);
 
 LX_READER(padded_stream);
 LX_READER(response_text);

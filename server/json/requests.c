@@ -75,9 +75,12 @@ void lx_completion_params_fini(lx_completion_params *p)
         free(p->prompts[i].ids);
     }
     free(p->prompts);
-    for (int32_t i = 0; i < p->n_messages; i++)
+    for (int32_t i = 0; i < p->n_messages; i++) {
         free(p->messages[i].text);
+        json_decref(p->messages[i].more);
+    }
     free(p->messages);
+    json_decref(p->variables);
     free(p->instructions);
     free(p->biases);
     free(p->allowed);
@@ -157,6 +160,12 @@ static lx_status check_chat(const json_t *root, lx_completion_params *p, lx_erro
     bool said = lx_json_field(root, "continue_final_message") != NULL;
     if (!said && begins == NULL)
         p->continues = p->messages[p->n_messages - 1].role == LX_CHAT_ASSISTANT;
+    if (p->no_tools)
+        (void)json_object_del(p->variables, "tools");
+    if (json_is_false(lx_json_field(root, "parallel_tool_calls")) &&
+        lx_json_has(p->variables, "tools"))
+        lx_json_note(&p->notes, "parallel_tool_calls", "an answer may have several calls in it",
+                     NULL);
     return check_top(p, "logprobs: true", err);
 }
 
@@ -193,6 +202,18 @@ lx_status lx_json_read_chat(const char *body, size_t bytes, int32_t max_n, lx_co
 {
     lx_json_reading r = {.route = LX_JSON_CHAT};
     lx_status st = read_text_request(body, bytes, max_n, p, &r, err);
+    p->chat = true;
+    if (st == LX_OK)
+        st = check_chat(r.root, p, err);
+    end_reading(&r);
+    return st;
+}
+
+lx_status lx_json_read_template(const char *body, size_t bytes, lx_completion_params *p,
+                                lx_error *err)
+{
+    lx_json_reading r = {.route = LX_JSON_TEMPLATE};
+    lx_status st = read_text_request(body, bytes, 1, p, &r, err);
     p->chat = true;
     if (st == LX_OK)
         st = check_chat(r.root, p, err);

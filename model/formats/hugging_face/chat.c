@@ -14,21 +14,22 @@
 
 enum { MAX_FILE_BYTES = 4 << 20, MAX_PATH = 4096 };
 
-static const char *find_template(const json_t *root)
+/* The template of a list that has the name; NULL: there is none. */
+static const char *find_template(const json_t *list, const char *name)
 {
-    const json_t *value = json_object_get(root, "chat_template");
-    for (size_t i = 0; i < json_array_size(value); i++) {
-        const json_t *one = json_array_get(value, i);
-        const char *name = json_string_value(json_object_get(one, "name"));
-        if (name != NULL && strcmp(name, "default") == 0)
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        const char *its = json_string_value(json_object_get(one, "name"));
+        if (its != NULL && strcmp(its, name) == 0)
             return json_string_value(json_object_get(one, "template"));
     }
-    return json_string_value(value);
+    return NULL;
 }
 
 void lx_hf_chat_fini(lx_hf_chat *chat)
 {
     free(chat->text);
+    free(chat->tool_text);
     free(chat->begin);
     free(chat->end);
     *chat = (lx_hf_chat){0};
@@ -64,7 +65,13 @@ static lx_status copy_texts(const char *bytes, size_t n, const char *folder, lx_
     json_t *root = lx_json_load(bytes, n, 0, &e);
     if (root == NULL)
         return no_json(folder, "tokenizer_config.json", &e, err);
-    bool ok = copy(find_template(root), &out->text) &&
+    const json_t *templates = json_object_get(root, "chat_template");
+    const char *text = json_is_array(templates) ? find_template(templates, "default")
+                                                : json_string_value(templates);
+    bool others = out->text == NULL; /* else chat_template.jinja takes the place of all */
+    out->named = others && json_is_array(templates);
+    bool ok = copy(text, &out->text) &&
+              (!others || copy(find_template(templates, "tool_use"), &out->tool_text)) &&
               copy(find_name(root, "bos_token"), &out->begin) &&
               copy(find_name(root, "eos_token"), &out->end);
     json_decref(root);

@@ -2,6 +2,7 @@
 #ifndef LINNET_MODEL_FORMATS_HUGGING_FACE_CHAT_H
 #define LINNET_MODEL_FORMATS_HUGGING_FACE_CHAT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/status.h"
@@ -9,14 +10,16 @@
 /* What a model's folder says of chats; strings are malloc'ed, NULL where nothing says them. */
 typedef struct lx_hf_chat {
     char *text;        /* the template */
+    char *tool_text;   /* the template for chats with tools; NULL: the one above */
+    bool named;        /* the templates are a list; without a `text` none of them is the default */
     char *begin, *end; /* bos_token and eos_token of tokenizer_config.json */
 } lx_hf_chat;
 
 void lx_hf_chat_fini(lx_hf_chat *chat);
 
 /* The folder's chat_template.jinja, or where there is none chat_template of its
-   tokenizer_config.json, or of a list of them the one called default; and the names of the first
-   and last token. LX_ERR_FORMAT, LX_ERR_IO, LX_ERR_NO_MEMORY. */
+   tokenizer_config.json: a text, or a list of which those called default and tool_use are taken;
+   and the names of the first and last token. LX_ERR_FORMAT, LX_ERR_IO, LX_ERR_NO_MEMORY. */
 lx_status lx_hf_read_chat(const char *folder, lx_hf_chat *out, lx_error *err) LX_MUST_USE;
 
 /* The tokens that generation_config.json says end an answer: at most `most` of them to ids. Without
