@@ -321,16 +321,17 @@ static lx_status use_templates(lx_model *m, const lx_hf_chat *chat, lx_error *er
 }
 
 /* transformers ends an answer at the tokens of generation_config.json. */
-static lx_status add_generation_ends(lx_model *m, lx_error *err)
+static lx_status read_generation(lx_model *m, lx_error *err)
 {
-    int32_t ids[LX_MAX_ENDS], n = 0;
-    lx_status st = lx_hf_read_generation_ends(m->dir, LX_MAX_ENDS, ids, &n, err);
-    for (int32_t i = 0; st == LX_OK && i < n; i++) {
+    lx_hf_generation g;
+    lx_status st = lx_hf_read_generation(m->dir, &g, err);
+    lx_text_own(&m->config)->sampling = g.sampling;
+    for (int32_t i = 0; st == LX_OK && i < g.n_ends; i++) {
         int32_t known = lx_text_of(&m->config)->n_ends;
-        add_end(m, ids[i]);
+        add_end(m, g.ends[i]);
         if (lx_text_of(&m->config)->n_ends >
             known) /* else the model is as it was, and so are its states */
-            m->hash = lx_file_hash(m->hash, &ids[i], sizeof ids[i]);
+            m->hash = lx_file_hash(m->hash, &g.ends[i], sizeof g.ends[i]);
     }
     return st;
 }
@@ -348,7 +349,7 @@ static lx_status load_chat(lx_model *m, lx_error *err)
     chat.begin = chat.end = NULL;
     st = use_templates(m, &chat, err);
     lx_hf_chat_fini(&chat);
-    return st == LX_OK ? add_generation_ends(m, err) : st;
+    return st == LX_OK ? read_generation(m, err) : st;
 }
 
 lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err)

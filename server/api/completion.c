@@ -2,6 +2,7 @@
 #include "server/api/completion.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,6 +128,33 @@ static int32_t wanted_tokens(const lx_api *api, const lx_plan *plan, const lx_co
     return api->max_tokens < USUAL_TOKENS ? api->max_tokens : USUAL_TOKENS;
 }
 
+#define LEAST_TOP_P 1e-6 /* of a request */
+
+/* The request's, or the model's where the request does not say and the model does. */
+static double choose(bool unsaid, double of_model, double of_request)
+{
+    return unsaid && !isnan(of_model) ? of_model : of_request;
+}
+
+static lx_sampling_params choose_sampling(const lx_api *api, const lx_model *model,
+                                          const lx_completion_params *p)
+{
+    lx_sampling_params s = p->sampling;
+    if (!api->model_sampling || model->task->ends == NULL)
+        return s;
+    const lx_text_sampling *m = &lx_text_of(&model->config)->sampling;
+    unsigned unsaid = p->unsaid;
+    s.temperature = choose(unsaid & LX_UNSAID_TEMPERATURE, m->temperature, s.temperature);
+    s.top_p =
+        choose(unsaid & LX_UNSAID_TOP_P, m->top_p < LEAST_TOP_P ? LEAST_TOP_P : m->top_p, s.top_p);
+    s.top_k = (int32_t)choose(unsaid & LX_UNSAID_TOP_K, m->top_k, s.top_k);
+    s.top_k = s.top_k > 0 ? s.top_k : 0;
+    s.min_p = choose(unsaid & LX_UNSAID_MIN_P, m->min_p, s.min_p);
+    s.repetition_penalty =
+        choose(unsaid & LX_UNSAID_REPETITION, m->repetition_penalty, s.repetition_penalty);
+    return s;
+}
+
 /* All prompts are of one model, and their answers of one form. */
 static lx_work_params work_params(const lx_api *api, const lx_plan *plan,
                                   const lx_completion_params *p)
@@ -137,7 +165,7 @@ static lx_work_params work_params(const lx_api *api, const lx_plan *plan,
         .n = p->best_of > p->n ? p->best_of : p->n,
         .max_new = wanted_tokens(api, plan, p),
         .prompt_only = p->no_tokens,
-        .sampling = p->sampling,
+        .sampling = choose_sampling(api, plan->model, p),
         .timeout_ms = p->timeout_ms,
         .biases = p->biases,
         .n_biases = p->n_biases,

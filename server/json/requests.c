@@ -169,6 +169,18 @@ static lx_status check_chat(const json_t *root, lx_completion_params *p, lx_erro
     return check_top(p, "logprobs: true", err);
 }
 
+/* As bits LX_UNSAID_. */
+static unsigned unsaid_fields(const json_t *root)
+{
+    static const char *const names[] = {"temperature", "top_p", "top_k", "min_p",
+                                        "repetition_penalty"};
+    unsigned bits = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (lx_json_field(root, names[i]) == NULL)
+            bits |= 1U << i;
+    return bits;
+}
+
 /* Fields that only make sense together are the caller's to check. */
 static lx_status read_text_request(const char *body, size_t bytes, int32_t max_n,
                                    lx_completion_params *p, lx_json_reading *r, lx_error *err)
@@ -178,6 +190,7 @@ static lx_status read_text_request(const char *body, size_t bytes, int32_t max_n
     r->params = p;
     r->notes = &p->notes;
     lx_status st = read_body(body, bytes, r, err);
+    p->unsaid = unsaid_fields(r->root);
     p->stops.n_kept = p->keeps_stop ? p->stops.n : 0;
     p->sampling.top_k = p->sampling.top_k > 0 ? p->sampling.top_k : 0; /* -1: no limit, too */
     if (st == LX_OK && lx_json_field(r->root, "stream_options") != NULL && !p->stream)

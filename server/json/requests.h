@@ -59,6 +59,15 @@ typedef struct lx_chat_message {
     struct json_t *more;
 } lx_chat_message;
 
+/* Fields that a body does not have. */
+enum {
+    LX_UNSAID_TEMPERATURE = 1,
+    LX_UNSAID_TOP_P = 2,
+    LX_UNSAID_TOP_K = 4,
+    LX_UNSAID_MIN_P = 8,
+    LX_UNSAID_REPETITION = 16
+};
+
 /* Where the thoughts of a chat's answer begin. */
 typedef enum lx_thinking_begin {
     LX_THINKS_NOT,  /* all of the answer is its content */
@@ -86,6 +95,7 @@ typedef struct lx_completion_params {
     bool ignore_eos;      /* the end of an answer that has no fixed one is not drawn */
     lx_poem_request poem; /* its texts are owned */
     lx_sampling_params sampling;
+    unsigned unsaid;     /* LX_UNSAID_ of sampling: the model may say them */
     lx_json_notes notes; /* of the body */
     bool stream, include_usage, rules, normalize;
     bool usage_always;     /* a stream's every event tells the usage so far */

@@ -104,11 +104,13 @@ void lx_hf_read_text(lx_hf_reader *r, lx_config *c, int32_t vocab_size, int32_t 
     find_tokenizer(r, c, text);
 }
 
-static const lx_hf_kind *find_kind(const char *model_type)
+/* The kind of a model_type, of which *known is the lasting copy. */
+static const lx_hf_kind *find_kind(const char *model_type, const char **known)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         for (size_t k = 0; kinds[i]->model_types[k] != NULL; k++) {
-            if (strcmp(kinds[i]->model_types[k], model_type) == 0)
+            *known = kinds[i]->model_types[k];
+            if (strcmp(*known, model_type) == 0)
                 return kinds[i];
         }
     }
@@ -131,12 +133,14 @@ static void refuse_type(lx_hf_reader *r, const char *model_type)
 static void read_config(lx_hf_reader *r, lx_config *out)
 {
     const char *type = json_string_value(json_object_get(r->root, "model_type"));
-    const lx_hf_kind *kind = type != NULL ? find_kind(type) : NULL;
+    const char *family = NULL;
+    const lx_hf_kind *kind = type != NULL ? find_kind(type, &family) : NULL;
     if (kind == NULL) {
         refuse_type(r, type != NULL ? type : "what is no text");
         return;
     }
     kind->read(r, out);
+    out->family = family;
     lx_hf_ignore(r, "model_type");
     lx_hf_ignore_common(r);
     lx_hf_refuse_rest(r);
