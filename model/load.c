@@ -286,9 +286,16 @@ static lx_status parse_template(lx_model *m, const char *text, struct lx_jinja *
 {
     lx_error why = {0};
     lx_status st = lx_jinja_parse(text, strlen(text), out, &why);
+    if (st == LX_OK)
+        st = lx_chat_find_marks(*out, text, m->begin_name, m->end_name, m->tokenizer, &m->marks,
+                                &why);
     if (st == LX_ERR_NO_MEMORY)
         return lx_fail(err, st, NULL, "%s", why.text);
-    return st == LX_OK ? st : refuse_chats(m, why.text, err);
+    if (st == LX_OK)
+        return st;
+    lx_jinja_free(*out);
+    *out = NULL;
+    return refuse_chats(m, why.text, err);
 }
 
 static lx_status use_template(lx_model *m, const char *text, lx_error *err)

@@ -6,6 +6,7 @@
 #ifndef LINNET_MODEL_MODEL_H
 #define LINNET_MODEL_MODEL_H
 
+#include "model/chat_marks.h"
 #include "model/config.h"
 #include "model/formats/safetensors.h"
 #include "model/vocab.h"
@@ -64,6 +65,7 @@ typedef struct lx_model {
     bool has_tool_template;      /* such chats have their own, though it may not be rendered */
     bool thinks;                 /* its templates know thoughts, between <think> and </think> */
     char *begin_name, *end_name; /* bos_token and eos_token of a template; NULL: none */
+    lx_chat_marks marks;         /* of its own templates */
     void *task_data;             /* of the task: its `load` made it, or NULL */
     bool has_template;           /* it has one, known or not */
     uint64_t hash;               /* of every file that is read */

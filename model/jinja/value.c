@@ -122,6 +122,18 @@ static value list_from_json(run *r, const json_t *json, bool client)
     return v;
 }
 
+/* The names of roles come from a list of the server's, though they stand in a client's objects: a
+   template may make a special token of one, <|user|>. */
+static bool is_role(const char *key, const json_t *item)
+{
+    static const char *const roles[] = {"system", "user", "assistant", "tool"};
+    const char *text = strcmp(key, "role") == 0 ? json_string_value(item) : NULL;
+    for (size_t i = 0; text != NULL && i < sizeof roles / sizeof *roles; i++)
+        if (strcmp(text, roles[i]) == 0 && json_string_length(item) == strlen(roles[i]))
+            return true;
+    return false;
+}
+
 /* Keys of a JSON object differ, so none is looked for. */
 static value map_from_json(run *r, const json_t *json, bool client)
 {
@@ -132,7 +144,7 @@ static value map_from_json(run *r, const json_t *json, bool client)
     v.map->entries = lx_jinja_alloc(&r->arena, v.map->room * sizeof(entry));
     json_object_foreach((json_t *)json, key, item) v.map->entries[v.map->n++] =
         (entry){.key = text_from_json(r, key, strlen(key), client),
-                .value = lx_jinja_from_json(r, item, client)};
+                .value = lx_jinja_from_json(r, item, client && !is_role(key, item))};
     return v;
 }
 

@@ -5,8 +5,9 @@
  * tokens, and the client must be able to send the answer back. Its name is then read as plain text.
  * A mark of the template that is no special token has no other reading, so no message may have it.
  *
- * Any other template is the model's own, in Jinja: model/jinja renders it and marks what clients
- * wrote, and the tokenizer finds no special token there.
+ * Any other template is the model's own, in Jinja: model/jinja renders it and marks the text of
+ * clients, and the tokenizer finds no special token there. Marks of the template that are no
+ * special tokens (model/chat_marks.h) are refused.
  */
 #include "server/api/chat.h"
 
@@ -358,6 +359,77 @@ static lx_status encode_jinja(const lx_model *model, const lx_jinja_text *text,
     return st;
 }
 
+/* --- marks of a template of the model's own --- */
+
+/* Whether a client wrote a part of the mark, besides the line feeds that it may begin with. */
+static bool is_written_by_client(const lx_jinja_text *text, size_t at, const char *mark)
+{
+    size_t feeds = strspn(mark, "\n");
+    return memchr(text->marks + at + feeds, 1, strlen(mark) - feeds) != NULL;
+}
+
+/* Whether the rendered text has the mark from a client. */
+static bool has_mark(const lx_jinja_text *text, const char *mark)
+{
+    const char *at = text->bytes, *end = text->bytes + text->n;
+    while ((at = memmem(at, (size_t)(end - at), mark, strlen(mark))) != NULL) {
+        if (is_written_by_client(text, (size_t)(at - text->bytes), mark))
+            return true;
+        at++;
+    }
+    return false;
+}
+
+/* An assistant's message may have a mark that an answer may have. */
+static lx_status refuse_mark(const lx_model *model, const lx_completion_params *p,
+                             const lx_chat_mark *mark, lx_error *err)
+{
+    char where[64] = "a field of the chat";
+    size_t feeds = strspn(mark->text, "\n");
+    bool said = false;
+    for (int32_t i = p->n_messages; i-- > 0;) {
+        const lx_chat_message *m = &p->messages[i];
+        if (memmem(m->text, m->bytes, mark->text, strlen(mark->text)) == NULL)
+            continue;
+        if (m->role == LX_CHAT_ASSISTANT && !mark->ends)
+            said = true;
+        else
+            name_message(p, i, ".content", where, sizeof where);
+    }
+    if (said && strchr(where, '.') == NULL)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, field_of(p, 1),
+                   "%s has %s%s in it, which separates the messages of a chat of model %s", where,
+                   feeds > 0 ? "a line that begins with " : "", mark->text + feeds, model->name);
+}
+
+static lx_status check_marks(const lx_model *model, const lx_completion_params *p,
+                             const lx_jinja_text *text, lx_error *err)
+{
+    for (int32_t i = 0; i < model->marks.n; i++) {
+        const lx_chat_mark *mark = &model->marks.mark[i];
+        lx_status st = has_mark(text, mark->text) ? refuse_mark(model, p, mark, err) : LX_OK;
+        if (st != LX_OK)
+            return st;
+    }
+    return LX_OK;
+}
+
+static void add_stop(const char *text, lx_stops *stops)
+{
+    struct lx_stop *stop = &stops->stop[stops->n++];
+    stop->bytes = strlen(text);
+    memcpy(stop->text, text, stop->bytes + 1);
+}
+
+/* An answer ends where the model begins to speak for another role, as far as there is room. */
+static void add_marks(const lx_model *model, lx_stops *stops)
+{
+    for (int32_t i = 0; i < model->marks.n && stops->n < LX_MAX_ALL_STOPS; i++)
+        if (model->marks.mark[i].ends)
+            add_stop(model->marks.mark[i].text, stops);
+}
+
 static lx_status set_jinja_prompt(const lx_model *model, size_t bytes, lx_completion_params *p,
                                   lx_buffer *whole, lx_error *err)
 {
@@ -367,20 +439,15 @@ static lx_status set_jinja_prompt(const lx_model *model, size_t bytes, lx_comple
         return st;
     p->leading = "";
     p->thinks = find_thoughts(model, p, text.bytes, text.n);
-    if (whole != NULL)
+    add_marks(model, &p->stops);
+    st = check_marks(model, p, &text, err);
+    if (st == LX_OK && whole != NULL)
         lx_buffer_append(whole, text.bytes, text.n);
-    else
+    else if (st == LX_OK)
         st = encode_jinja(model, &text, p, err);
     free(text.bytes);
     free(text.marks);
     return st;
-}
-
-static void add_stop(const char *text, lx_stops *stops)
-{
-    struct lx_stop *stop = &stops->stop[stops->n++];
-    stop->bytes = strlen(text);
-    memcpy(stop->text, text, stop->bytes);
 }
 
 /* An answer ends where the model writes what separates messages, and does not have it in it: sent
