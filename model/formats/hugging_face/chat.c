@@ -63,7 +63,7 @@ static lx_status copy_texts(const char *bytes, size_t n, const char *folder, lx_
                             lx_error *err)
 {
     json_error_t e;
-    json_t *root = lx_json_load(bytes, n, 0, &e);
+    json_t *root = lx_json_load_file(bytes, n, 0, &e);
     if (root == NULL)
         return no_json(folder, "tokenizer_config.json", &e, err);
     const json_t *templates = json_object_get(root, "chat_template");
@@ -185,7 +185,7 @@ lx_status lx_hf_read_generation(const char *folder, lx_hf_generation *out, lx_er
     lx_status st = read_part(folder, "generation_config.json", &bytes, &length, err);
     if (st != LX_OK || bytes == NULL)
         return st == LX_OK ? read_sampling(NULL, folder, &out->sampling, err) : st;
-    json_t *root = lx_json_load(bytes, length, 0, &e);
+    json_t *root = lx_json_load_file(bytes, length, 0, &e);
     free(bytes);
     if (root == NULL)
         return no_json(folder, "generation_config.json", &e, err);
