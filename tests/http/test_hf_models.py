@@ -268,6 +268,7 @@ TWICE = "rope_parameters.partial_rotary_factor differs from partial_rotary_facto
     ("gated_deltanet", None, {"output_gate_activation": "silu", "hidden_act": "silu", "quantization_config": None}, None),
     ("gated_deltanet", None, {"output_gate_activation": "sigmoid"}, 'output_gate_activation must be "swish"'),
     ("gated_deltanet", None, {"quantization_config": {"bits": 4}}, "quantization_config is not a known key"),
+    ("retnet", None, {"use_short_conv": True, "conv_size": 3}, None),
     ("mamba2", None, {"layer_types": ["linear_attention", "mamba"]}, None),
     ("mamba2", None, {"layer_types": ["linear_attention", "attention"]}, "layer_types must be"),
     ("qwen", None, {"output_gate_type": "swish"}, None),
