@@ -16,7 +16,8 @@ typedef enum lx_chat_role {
     LX_CHAT_SYSTEM,
     LX_CHAT_USER,
     LX_CHAT_ASSISTANT,
-    LX_CHAT_ROLES
+    LX_CHAT_ROLES,
+    LX_CHAT_TOOL = LX_CHAT_ROLES /* which the known templates do not have */
 } lx_chat_role;
 
 enum { LX_CHAT_TEXTS = 4, LX_CHAT_MARKS = 4 };

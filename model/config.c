@@ -22,7 +22,7 @@ static lx_status parse(const char *label, const char *text, size_t n_bytes, json
 {
     json_error_t e;
     char what[JSON_ERROR_TEXT_LENGTH];
-    json_t *root = lx_json_load(text, n_bytes, JSON_REJECT_DUPLICATES, &e);
+    json_t *root = lx_json_load_file(text, n_bytes, JSON_REJECT_DUPLICATES, &e);
     if (root == NULL && e.text[0] == '\0') /* the parser has a text for every other fault */
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", label);
     if (root == NULL)

@@ -64,6 +64,8 @@ typedef struct lx_config {
        and tokenizer it shares; "": none. */
     char base[LX_MAX_BASE];
     char task[LX_MAX_NAME];
+    const char
+        *family; /* static: model_type of a folder of others; NULL: a folder of Linnet's own */
     int32_t n_layers, n_heads, d_model, d_ff;
     int32_t d_key, d_value; /* d_model / n_heads unless said otherwise */
     lx_wiring wiring;

@@ -274,37 +274,72 @@ static void add_end(lx_model *m, int32_t id)
 
 /* A template that cannot be rendered does not end the loading: completions need none. Chats are
    then refused with the reason. */
-static lx_status use_template(lx_model *m, const char *text, lx_error *err)
+static lx_status refuse_chats(lx_model *m, const char *why, lx_error *err)
+{
+    if (m->no_jinja == NULL)
+        m->no_jinja = strdup(why);
+    return m->no_jinja != NULL
+               ? LX_OK
+               : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a chat template");
+}
+
+static lx_status parse_template(lx_model *m, const char *text, struct lx_jinja **out, lx_error *err)
 {
     lx_error why = {0};
-    m->has_template = true;
-    m->hash = lx_file_hash(m->hash, text, strlen(text));
-    m->chat = lx_chat_find(text);
-    if (m->chat != NULL) { /* the end of a message of its chats ends an answer, too */
-        if (m->chat->end != NULL)
-            add_end(m, lx_tokenizer_find(m->tokenizer, m->chat->end));
-        return LX_OK;
-    }
-    lx_status st = lx_jinja_parse(text, strlen(text), &m->jinja, &why);
+    lx_status st = lx_jinja_parse(text, strlen(text), out, &why);
+    if (st == LX_OK)
+        st = lx_chat_find_marks(*out, text, m->begin_name, m->end_name, m->tokenizer, &m->marks,
+                                &why);
+    if (st == LX_ERR_NO_MEMORY)
+        return lx_fail(err, st, NULL, "%s", why.text);
     if (st == LX_OK)
         return st;
-    m->no_jinja = strdup(why.text);
-    return st == LX_ERR_NO_MEMORY || m->no_jinja == NULL
-               ? lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a chat template")
-               : LX_OK;
+    lx_jinja_free(*out);
+    *out = NULL;
+    return refuse_chats(m, why.text, err);
+}
+
+static lx_status use_template(lx_model *m, const char *text, lx_error *err)
+{
+    m->chat = lx_chat_find(text);
+    if (m->chat == NULL)
+        return parse_template(m, text, &m->jinja, err);
+    if (m->chat->end != NULL) /* the end of a message of its chats ends an answer, too */
+        add_end(m, lx_tokenizer_find(m->tokenizer, m->chat->end));
+    return LX_OK;
+}
+
+static lx_status use_templates(lx_model *m, const lx_hf_chat *chat, lx_error *err)
+{
+    const char *const texts[] = {chat->text, chat->tool_text};
+    m->has_template = chat->text != NULL || chat->named;
+    m->has_tool_template = chat->tool_text != NULL;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (texts[i] == NULL)
+            continue;
+        m->hash = lx_file_hash(m->hash, texts[i], strlen(texts[i]));
+        m->thinks |= strstr(texts[i], "<think>") != NULL || strstr(texts[i], "</think>") != NULL;
+    }
+    lx_status st = chat->text != NULL ? use_template(m, chat->text, err) : LX_OK;
+    if (st == LX_OK && chat->tool_text != NULL)
+        st = parse_template(m, chat->tool_text, &m->tool_jinja, err);
+    if (st == LX_OK && chat->named && chat->text == NULL)
+        st = refuse_chats(m, "none of its templates has the name default", err);
+    return st;
 }
 
 /* transformers ends an answer at the tokens of generation_config.json. */
-static lx_status add_generation_ends(lx_model *m, lx_error *err)
+static lx_status read_generation(lx_model *m, lx_error *err)
 {
-    int32_t ids[LX_MAX_ENDS], n = 0;
-    lx_status st = lx_hf_read_generation_ends(m->dir, LX_MAX_ENDS, ids, &n, err);
-    for (int32_t i = 0; st == LX_OK && i < n; i++) {
+    lx_hf_generation g;
+    lx_status st = lx_hf_read_generation(m->dir, &g, err);
+    lx_text_own(&m->config)->sampling = g.sampling;
+    for (int32_t i = 0; st == LX_OK && i < g.n_ends; i++) {
         int32_t known = lx_text_of(&m->config)->n_ends;
-        add_end(m, ids[i]);
+        add_end(m, g.ends[i]);
         if (lx_text_of(&m->config)->n_ends >
             known) /* else the model is as it was, and so are its states */
-            m->hash = lx_file_hash(m->hash, &ids[i], sizeof ids[i]);
+            m->hash = lx_file_hash(m->hash, &g.ends[i], sizeof g.ends[i]);
     }
     return st;
 }
@@ -320,10 +355,9 @@ static lx_status load_chat(lx_model *m, lx_error *err)
     m->begin_name = chat.begin;
     m->end_name = chat.end;
     chat.begin = chat.end = NULL;
-    if (chat.text != NULL)
-        st = use_template(m, chat.text, err);
+    st = use_templates(m, &chat, err);
     lx_hf_chat_fini(&chat);
-    return st == LX_OK ? add_generation_ends(m, err) : st;
+    return st == LX_OK ? read_generation(m, err) : st;
 }
 
 lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err)
@@ -364,6 +398,7 @@ void lx_model_free(lx_model *m)
     lx_tokenizer_free(m->tokenizer); /* it may borrow the vocabulary */
     lx_vocab_free(m->vocab);
     lx_jinja_free(m->jinja);
+    lx_jinja_free(m->tool_jinja);
     free(m->no_jinja);
     free(m->begin_name);
     free(m->end_name);

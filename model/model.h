@@ -6,6 +6,7 @@
 #ifndef LINNET_MODEL_MODEL_H
 #define LINNET_MODEL_MODEL_H
 
+#include "model/chat_marks.h"
 #include "model/config.h"
 #include "model/formats/safetensors.h"
 #include "model/vocab.h"
@@ -60,7 +61,11 @@ typedef struct lx_model {
     const struct lx_chat_template *chat; /* of text, where it is a known one; else NULL */
     struct lx_jinja *jinja;      /* of text: any other template; NULL: none that can be rendered */
     char *no_jinja;              /* then why not, a line; else NULL */
+    struct lx_jinja *tool_jinja; /* the template for chats with tools; NULL: see the next */
+    bool has_tool_template;      /* such chats have their own, though it may not be rendered */
+    bool thinks;                 /* its templates know thoughts, between <think> and </think> */
     char *begin_name, *end_name; /* bos_token and eos_token of a template; NULL: none */
+    lx_chat_marks marks;         /* of its own templates */
     void *task_data;             /* of the task: its `load` made it, or NULL */
     bool has_template;           /* it has one, known or not */
     uint64_t hash;               /* of every file that is read */

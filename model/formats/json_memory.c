@@ -81,6 +81,13 @@ json_t *lx_json_load(const char *text, size_t bytes, size_t flags, json_error_t 
     return root;
 }
 
+json_t *lx_json_load_file(const char *text, size_t bytes, size_t flags, json_error_t *e)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    size_t n = bytes >= strlen(mark) && memcmp(text, mark, strlen(mark)) == 0 ? strlen(mark) : 0;
+    return lx_json_load(text + n, bytes - n, flags, e);
+}
+
 bool lx_json_starved(void)
 {
     bool starved = own.starved;

@@ -171,7 +171,7 @@ static lx_status read_index(shards *s, lx_safetensors **out, lx_error *err)
     lx_status st = lx_file_read(s->path, MAX_INDEX_BYTES, &text, &n, err);
     if (st != LX_OK)
         return st;
-    json_t *root = lx_json_load(text, n, JSON_REJECT_DUPLICATES, &e);
+    json_t *root = lx_json_load_file(text, n, JSON_REJECT_DUPLICATES, &e);
     free(text);
     if (root != NULL)
         st = open_index(s, root, out, err);

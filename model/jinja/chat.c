@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/characters.h"
+#include "model/jinja/internal.h"
 
 enum { LATER_TEXTS = 4 };
 
@@ -15,11 +16,37 @@ static json_t *make_client(const lx_jinja_chat *chat)
     for (int32_t i = 0; ok && i < chat->n; i++) {
         const lx_jinja_message *m = &chat->messages[i];
         json_t *message = json_pack("{s:s, s:s%}", "role", m->role, "content", m->text, m->bytes);
-        ok = json_array_append_new(all, message) == 0;
+        ok = (m->more == NULL ||
+              json_object_update_missing(message, (json_t *)(uintptr_t)m->more) == 0) &&
+             json_array_append_new(all, message) == 0;
     }
-    json_t *variables = ok ? json_pack("{s:O}", "messages", all) : NULL;
+    /* In transformers the variables tools and documents are none where a chat has none. */
+    json_t *variables =
+        ok ? json_pack("{s:O, s:n, s:n}", "messages", all, "tools", "documents") : NULL;
     json_decref(all);
-    return variables;
+    if (variables == NULL || chat->variables == NULL ||
+        json_object_update(variables, (json_t *)(uintptr_t)chat->variables) == 0)
+        return variables;
+    json_decref(variables);
+    return NULL;
+}
+
+static bool has_word(const node *n, const char *word)
+{
+    for (; n != NULL; n = n->next) {
+        bool here = (n->text.bytes != NULL && lx_jinja_is_word(n->text, word)) ||
+                    (n->kind == N_CONSTANT && n->constant.kind == TEXT &&
+                     lx_jinja_is_word(n->constant.text, word));
+        if (here || has_word(n->a, word) || has_word(n->b, word) || has_word(n->c, word) ||
+            has_word(n->d, word) || has_word(n->e, word) || has_word(n->list, word))
+            return true;
+    }
+    return false;
+}
+
+bool lx_jinja_has_word(const lx_jinja *t, const char *word)
+{
+    return has_word(t->body, word);
 }
 
 static json_t *make_own(const lx_jinja_chat *chat)

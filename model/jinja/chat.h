@@ -7,9 +7,10 @@
 #include "model/jinja/jinja.h"
 
 typedef struct lx_jinja_message {
-    const char *role; /* "system", "user", "assistant" */
+    const char *role; /* "system", "user", "assistant", "tool" */
     const char *text; /* UTF-8 of a client */
     size_t bytes;
+    const json_t *more; /* an object: further members of the message; NULL: none */
 } lx_jinja_message;
 
 typedef struct lx_jinja_chat {
@@ -18,7 +19,12 @@ typedef struct lx_jinja_chat {
     const char *begin, *end; /* bos_token and eos_token; NULL: the template finds none */
     bool answers;            /* add_generation_prompt */
     bool continues; /* the text ends with the last message, for an answer to go on with it */
+    const json_t *variables; /* an object of the client's, such as tools; NULL: none */
 } lx_jinja_chat;
+
+/* Whether the template has the word as a name, as an attribute or as a whole text: if not, no
+   variable and no member of that name changes what it writes. */
+bool lx_jinja_has_word(const lx_jinja *t, const char *word);
 
 /* As lx_jinja_render. LX_ERR_INVALID, too, where the chat continues and the template does not write
    the last message. The caller frees out->bytes and out->marks. */

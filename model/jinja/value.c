@@ -171,6 +171,18 @@ static value text_from_json(run *r, const char *bytes, size_t n, bool client)
     return make_text(t);
 }
 
+/* The names of roles come from a list of the server's, though they stand in a client's objects: a
+   template may make a special token from one, <|user|>. */
+static bool is_role(const char *key, const json_t *item)
+{
+    static const char *const roles[] = {"system", "user", "assistant", "tool"};
+    const char *text = strcmp(key, "role") == 0 ? json_string_value(item) : NULL;
+    for (size_t i = 0; text != NULL && i < sizeof roles / sizeof *roles; i++)
+        if (strcmp(text, roles[i]) == 0 && json_string_length(item) == strlen(roles[i]))
+            return true;
+    return false;
+}
+
 value lx_jinja_from_json(run *r, const json_t *json, bool client)
 {
     value v = {.kind = NONE};
@@ -182,7 +194,7 @@ value lx_jinja_from_json(run *r, const json_t *json, bool client)
         json_object_foreach((json_t *)json, key, item)
         {
             lx_jinja_push(r, v, text_from_json(r, key, strlen(key), client));
-            lx_jinja_push(r, v, lx_jinja_from_json(r, item, client));
+            lx_jinja_push(r, v, lx_jinja_from_json(r, item, client && !is_role(key, item)));
         }
     } else if (json_is_array(json)) {
         v = lx_jinja_make_list(r, LIST, json_array_size(json));

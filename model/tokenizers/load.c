@@ -43,7 +43,8 @@ lx_status lx_tokenizer_load_file(const char *path, lx_tokenizer **out, lx_error 
     lx_status st = read_head(path, head, err);
     if (st != LX_OK)
         return st;
-    if (head[0] == '{')
+    size_t mark = strncmp(head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* of the byte order */
+    if (head[mark] == '{')
         return lx_hugging_face_load(path, out, err);
     return (is_world(head) ? lx_world_load : lx_characters_load)(path, out, err);
 }

@@ -101,29 +101,62 @@ static lx_status escape(source *s)
     return LX_OK;
 }
 
-/* At '[': a set without sets in it. */
+static lx_status set(source *s);
+
+/* At "&&[": the set that begins at `start` in the output is cut with one more, [A&&[B]], which ends
+   it. PCRE2 looks ahead for it: (?:(?=[B])[A]). */
+static lx_status intersection(source *s, size_t start)
+{
+    static const char open[] = "(?:(?=";
+    lx_buffer first;
+    s->at += 2;
+    if (s->out.status != LX_OK || s->out.data[start + 1] == '^' || s->at == s->end || *s->at != '[')
+        return refuse(s, "a set within a set");
+    lx_buffer_init(&first, s->out.max);
+    lx_buffer_append(&first, s->out.data + start, s->out.length - start);
+    s->out.length = start;
+    lx_buffer_puts(&s->out, open);
+    lx_status st = set(s);
+    bool ends = st == LX_OK && s->at < s->end && *s->at == ']';
+    lx_buffer_puts(&s->out, ")");
+    lx_buffer_append(&s->out, first.data, first.length);
+    if (first.status != LX_OK)
+        st = lx_fail(s->err, first.status, NULL, "no memory for an expression");
+    lx_buffer_fini(&first);
+    if (st != LX_OK || ends)
+        return st;
+    return refuse(s, "a set within a set");
+}
+
+/* At '[': a set, in which another one may come after &&. */
 static lx_status set(source *s)
 {
-    bool first = true;
+    bool first = true, cut = false;
+    size_t start = s->out.length;
     pass(s, 1);
     if (s->at < s->end && *s->at == '^')
         pass(s, 1);
     for (; s->at < s->end && (*s->at != ']' || first); first = false) {
-        if (*s->at == '[' || begins(s, "&&"))
-            return refuse(s, "a set within a set");
+        lx_status st = LX_OK;
         if (*s->at == ']')
             return refuse(s, "an empty set");
-        if (*s->at == '\\') {
-            lx_status st = escape(s);
-            if (st != LX_OK)
-                return st;
-            continue;
+        if (begins(s, "&&") && !first) {
+            st = intersection(s, start);
+            cut = true;
+        } else if (*s->at == '[' || begins(s, "&&")) {
+            return refuse(s, "a set within a set");
+        } else if (*s->at == '\\') {
+            st = escape(s);
+        } else {
+            pass(s, 1);
         }
-        pass(s, 1);
+        if (st != LX_OK)
+            return st;
     }
     if (s->at == s->end)
         return refuse(s, "a set without its end");
     pass(s, 1);
+    lx_buffer_puts(&s->out, cut ? ")" : "");
     return LX_OK;
 }
 

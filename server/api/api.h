@@ -16,6 +16,7 @@ typedef struct lx_api {
     int32_t max_n;                  /* of a completion */
     int32_t max_prompt, max_tokens; /* of a completion without a fixed end: tokens */
     int32_t max_images;             /* n of an images request */
+    bool model_sampling;            /* fields that a request leaves out are the model's own */
     int64_t timeout_ns;             /* of a request */
     /* from its submission to its first slot, and to its first token; 0: no limit but timeout_ns */
     int64_t queue_timeout_ns, first_token_timeout_ns;
@@ -37,6 +38,7 @@ void lx_handle_images_edits(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_transcriptions(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_tokenize(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_detokenize(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_apply_template(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_score(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_states_create(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_state_get(lx_api *api, const lx_request *rq, lx_response *rs);

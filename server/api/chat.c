@@ -5,8 +5,9 @@
  * tokens, and the client must be able to send the answer back. Its name is then read as plain text.
  * A mark of the template that is no special token has no other reading, so no message may have it.
  *
- * Any other template is the model's own, in Jinja: model/jinja renders it and marks what clients
- * wrote, and the tokenizer finds no special token there.
+ * Any other template is the model's own, in Jinja: model/jinja renders it and marks the text of
+ * clients, and the tokenizer finds no special token there. Marks of the template that are no
+ * special tokens (model/chat_marks.h) are refused.
  */
 #include "server/api/chat.h"
 
@@ -21,9 +22,26 @@
 
 enum { AROUND = 256, MORE_TOKENS = 64, LONGER = 4, MORE_TEXT = 256 << 10 };
 
+static bool has_tools(const lx_completion_params *p)
+{
+    return lx_json_has(p->variables, "tools");
+}
+
+/* The model's own template for this chat; NULL: the chat has a known one, or none. */
+static const lx_jinja *find_jinja(const lx_model *model, const lx_completion_params *p)
+{
+    return has_tools(p) && model->has_tool_template ? model->tool_jinja : model->jinja;
+}
+
+/* The known template of this chat; NULL: it is of the model's own. */
+static const lx_chat_template *find_known(const lx_model *model, const lx_completion_params *p)
+{
+    return has_tools(p) && model->has_tool_template ? NULL : model->chat;
+}
+
 static lx_status check_template(const lx_model *model, const lx_completion_params *p, lx_error *err)
 {
-    if (model->chat != NULL || model->jinja != NULL)
+    if (find_known(model, p) != NULL || find_jinja(model, p) != NULL)
         return LX_OK;
     if (!model->has_template && p->response)
         return lx_fail(err, LX_ERR_INVALID, p->instructions != NULL ? "instructions" : "input",
@@ -37,6 +55,62 @@ static lx_status check_template(const lx_model *model, const lx_completion_param
                    "model %s has a chat template that cannot be rendered (%s): use /v1/completions",
                    model->name, model->no_jinja);
 }
+
+/* --- fields that a template may not read --- */
+
+/* Whether a variable, or a member of a message, changes what the template writes. */
+static bool reads(const lx_model *model, const lx_completion_params *p, const char *name)
+{
+    const lx_jinja *t = find_jinja(model, p);
+    return find_known(model, p) == NULL && t != NULL && lx_jinja_has_word(t, name);
+}
+
+static void note_unread(lx_completion_params *p, const char *field)
+{
+    lx_json_note(&p->notes, field, "the model's chat template does not read it", NULL);
+}
+
+static void note_variables(const lx_model *model, lx_completion_params *p)
+{
+    const char *name;
+    for (int32_t i = 0; (name = lx_json_name_at(p->variables, i)) != NULL; i++) {
+        bool own = strcmp(name, "tools") == 0 || strcmp(name, "enable_thinking") == 0;
+        char field[LX_NOTED_BYTES];
+        (void)snprintf(field, sizeof field, "%s%s", own ? "" : "chat_template_kwargs.", name);
+        if (!reads(model, p, name))
+            note_unread(p, field);
+    }
+}
+
+/* A part of messages is warned of once. */
+static void note_members(const lx_model *model, lx_completion_params *p)
+{
+    static const char *const names[] = {"tool_calls", "reasoning_content"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        for (int32_t i = 0; i < p->n_messages && !reads(model, p, names[k]); i++) {
+            char field[64];
+            if (!lx_json_has(p->messages[i].more, names[k]))
+                continue;
+            (void)snprintf(field, sizeof field, "messages[%d].%s", i, names[k]);
+            note_unread(p, field);
+            break;
+        }
+    }
+}
+
+/* The known templates have no tools, so a tool's answer would have no place. */
+static lx_status check_roles(const lx_model *model, const lx_completion_params *p, lx_error *err)
+{
+    for (int32_t i = 0; i < p->n_messages; i++)
+        if (p->messages[i].role == LX_CHAT_TOOL &&
+            (model->task->ends == NULL || find_known(model, p) != NULL))
+            return lx_fail(err, LX_ERR_INVALID, "messages",
+                           "messages[%d] has the role tool, which model %s does not know", i,
+                           model->name);
+    return LX_OK;
+}
+
+/* --- messages --- */
 
 /* As the request names it. */
 static const char *field_of(const lx_completion_params *p, int32_t i)
@@ -115,6 +189,7 @@ typedef struct rendered {
     const char *field;
     lx_buffer text;
     lx_token_list list;
+    lx_buffer *whole; /* gets all of the text; NULL: the tokens are wanted */
 } rendered;
 
 static lx_status encode(rendered *r, unsigned flags, lx_error *err)
@@ -122,6 +197,8 @@ static lx_status encode(rendered *r, unsigned flags, lx_error *err)
     lx_status st = r->text.status;
     if (st != LX_OK)
         return lx_fail(err, st, NULL, "no memory for the chat");
+    if (r->whole != NULL)
+        lx_buffer_append(r->whole, r->text.data, r->text.length);
     st = r->text.length > 0 ? lx_text_encode(r->model, r->text.data, r->text.length, flags,
                                              r->field, &r->list, err)
                             : LX_OK;
@@ -147,6 +224,14 @@ static int32_t first_token(const lx_model *model)
     int32_t id =
         model->chat->begin != NULL ? lx_tokenizer_find(model->tokenizer, model->chat->begin) : -1;
     return id >= 0 || model->chat->begin == NULL ? id : lx_text_of(&model->config)->begin;
+}
+
+static void write_token(const lx_model *model, int32_t id, lx_buffer *out)
+{
+    size_t n = 0;
+    const char *name = id >= 0 ? lx_tokenizer_token(model->tokenizer, id, &n) : NULL;
+    if (name != NULL)
+        lx_buffer_append(out, name, n);
 }
 
 /* An answer that has not begun: the template has nothing of it yet. */
@@ -175,31 +260,38 @@ static lx_status render(rendered *r, lx_completion_params *p, lx_error *err)
     return st == LX_OK ? encode(r, 0, err) : st;
 }
 
-/* The tokens of the rendered messages become the one prompt. */
-static lx_status set_prompt(const lx_model *model, size_t bytes, lx_completion_params *p,
-                            lx_error *err)
+/* The tokens of the prompt, which replace the request's text. */
+static void take_tokens(lx_completion_params *p, const lx_token_list *list)
 {
-    rendered r = {.model = model, .field = p->response ? "input" : "messages"};
+    free(p->prompts[0].text);
+    p->prompts[0] = (lx_prompt){.ids = list->ids, .n_ids = (int32_t)list->n};
+}
+
+/* The rendered messages become the one prompt, or text in *whole. */
+static lx_status set_prompt(const lx_model *model, size_t bytes, lx_completion_params *p,
+                            lx_buffer *whole, lx_error *err)
+{
+    rendered r = {.model = model, .field = p->response ? "input" : "messages", .whole = whole};
     lx_buffer_init(&r.text, bytes);
     lx_token_list_init(&r.list, bytes * LONGER + MORE_TOKENS);
     if (first_token(model) >= 0)
         lx_token_list_add(&r.list, first_token(model));
+    if (whole != NULL)
+        write_token(model, first_token(model), whole);
     lx_status st = render(&r, p, err);
     if (st == LX_OK && r.list.status != LX_OK)
         st = lx_fail(err, r.list.status, NULL, "no memory for the chat");
     lx_buffer_fini(&r.text);
-    if (st != LX_OK) {
+    if (st == LX_OK && whole == NULL)
+        take_tokens(p, &r.list);
+    else
         lx_token_list_fini(&r.list);
-        return st;
-    }
-    free(p->prompts[0].text);
-    p->prompts[0] = (lx_prompt){.ids = r.list.ids, .n_ids = (int32_t)r.list.n};
-    return LX_OK;
+    return st;
 }
 
 static const char *role_name(lx_chat_role role)
 {
-    static const char *const names[LX_CHAT_ROLES] = {"system", "user", "assistant"};
+    static const char *const names[] = {"system", "user", "assistant", "tool"};
     return names[role];
 }
 
@@ -214,15 +306,16 @@ static lx_status render_jinja(const lx_model *model, const lx_completion_params 
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the chat");
     for (int32_t i = 0; i < n; i++)
         messages[i] = (lx_jinja_message){role_name(p->messages[i].role), p->messages[i].text,
-                                         p->messages[i].bytes};
+                                         p->messages[i].bytes, p->messages[i].more};
     lx_jinja_chat chat = {.messages = messages,
                           .n = n,
                           .begin = model->begin_name,
                           .end = model->end_name,
                           .answers = is_unbegun(p) || (p->begins_answer && !p->continues),
-                          .continues = p->continues && !is_unbegun(p)};
-    lx_status st = lx_jinja_render_chat(model->jinja, &chat, (int64_t)time(NULL), bytes + MORE_TEXT,
-                                        out, &why);
+                          .continues = p->continues && !is_unbegun(p),
+                          .variables = p->variables};
+    lx_status st = lx_jinja_render_chat(find_jinja(model, p), &chat, (int64_t)time(NULL),
+                                        bytes + MORE_TEXT, out, &why);
     free(messages);
     if (st == LX_OK)
         return st;
@@ -232,25 +325,93 @@ static lx_status render_jinja(const lx_model *model, const lx_completion_params 
                    why.text);
 }
 
-static lx_status set_jinja_prompt(const lx_model *model, size_t bytes, lx_completion_params *p,
-                                  lx_error *err)
+/* Where thoughts begin in the answer to a chat that was rendered to text[n]. */
+static lx_thinking_begin find_thoughts(const lx_model *model, const lx_completion_params *p,
+                                       const char *text, size_t n)
 {
-    lx_jinja_text text;
+    static const char mark[] = "<think>", end[] = "</think>";
+    const lx_chat_message *last = &p->messages[p->n_messages - 1];
+    if (!model->thinks || p->response)
+        return LX_THINKS_NOT;
+    if (p->continues && !is_unbegun(p)) /* within the message's thoughts, or after them */
+        return memmem(last->text, last->bytes, mark, sizeof mark - 1) != NULL &&
+                       memmem(last->text, last->bytes, end, sizeof end - 1) == NULL
+                   ? LX_THINKS_AT_ONCE
+                   : LX_THINKS_NOT;
+    while (n > 0 && strchr(" \n", text[n - 1]) != NULL)
+        n--;
+    bool begun =
+        n >= sizeof mark - 1 && memcmp(text + n - (sizeof mark - 1), mark, sizeof mark - 1) == 0;
+    return begun ? LX_THINKS_AT_ONCE : LX_THINKS_MARK;
+}
+
+static lx_status encode_jinja(const lx_model *model, const lx_jinja_text *text,
+                              lx_completion_params *p, lx_error *err)
+{
     lx_token_list list;
-    lx_status st = render_jinja(model, p, bytes, &text, err);
-    if (st != LX_OK)
-        return st;
-    lx_token_list_init(&list, text.n * LONGER + MORE_TOKENS);
-    st = lx_text_encode_marked(model, text.bytes, text.marks, text.n, field_of(p, 1), &list, err);
-    free(text.bytes);
-    free(text.marks);
-    if (st != LX_OK) {
+    lx_token_list_init(&list, text->n * LONGER + MORE_TOKENS);
+    lx_status st =
+        lx_text_encode_marked(model, text->bytes, text->marks, text->n, field_of(p, 1), &list, err);
+    if (st == LX_OK)
+        take_tokens(p, &list);
+    else
         lx_token_list_fini(&list);
-        return st;
+    return st;
+}
+
+/* --- marks of a template of the model's own --- */
+
+/* Whether a client wrote a part of the mark, besides the line feeds that it may begin with. */
+static bool is_written_by_client(const lx_jinja_text *text, size_t at, const char *mark)
+{
+    size_t feeds = strspn(mark, "\n");
+    return memchr(text->marks + at + feeds, 1, strlen(mark) - feeds) != NULL;
+}
+
+/* Whether the rendered text has the mark from a client. */
+static bool has_mark(const lx_jinja_text *text, const char *mark)
+{
+    const char *at = text->bytes, *end = text->bytes + text->n;
+    while ((at = memmem(at, (size_t)(end - at), mark, strlen(mark))) != NULL) {
+        if (is_written_by_client(text, (size_t)(at - text->bytes), mark))
+            return true;
+        at++;
     }
-    p->leading = "";
-    free(p->prompts[0].text);
-    p->prompts[0] = (lx_prompt){.ids = list.ids, .n_ids = (int32_t)list.n};
+    return false;
+}
+
+/* An assistant's message may have a mark that an answer may have. */
+static lx_status refuse_mark(const lx_model *model, const lx_completion_params *p,
+                             const lx_chat_mark *mark, lx_error *err)
+{
+    char where[64] = "a field of the chat";
+    size_t feeds = strspn(mark->text, "\n");
+    bool said = false;
+    for (int32_t i = p->n_messages; i-- > 0;) {
+        const lx_chat_message *m = &p->messages[i];
+        if (memmem(m->text, m->bytes, mark->text, strlen(mark->text)) == NULL)
+            continue;
+        if (m->role == LX_CHAT_ASSISTANT && !mark->ends)
+            said = true;
+        else
+            name_message(p, i, ".content", where, sizeof where);
+    }
+    if (said && strchr(where, '.') == NULL)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, field_of(p, 1),
+                   "%s has %s%s in it, which separates the messages of a chat of model %s", where,
+                   feeds > 0 ? "a line that begins with " : "", mark->text + feeds, model->name);
+}
+
+static lx_status check_marks(const lx_model *model, const lx_completion_params *p,
+                             const lx_jinja_text *text, lx_error *err)
+{
+    for (int32_t i = 0; i < model->marks.n; i++) {
+        const lx_chat_mark *mark = &model->marks.mark[i];
+        lx_status st = has_mark(text, mark->text) ? refuse_mark(model, p, mark, err) : LX_OK;
+        if (st != LX_OK)
+            return st;
+    }
     return LX_OK;
 }
 
@@ -258,7 +419,35 @@ static void add_stop(const char *text, lx_stops *stops)
 {
     struct lx_stop *stop = &stops->stop[stops->n++];
     stop->bytes = strlen(text);
-    memcpy(stop->text, text, stop->bytes);
+    memcpy(stop->text, text, stop->bytes + 1);
+}
+
+/* An answer ends where the model begins to speak for another role, as far as there is room. */
+static void add_marks(const lx_model *model, lx_stops *stops)
+{
+    for (int32_t i = 0; i < model->marks.n && stops->n < LX_MAX_ALL_STOPS; i++)
+        if (model->marks.mark[i].ends)
+            add_stop(model->marks.mark[i].text, stops);
+}
+
+static lx_status set_jinja_prompt(const lx_model *model, size_t bytes, lx_completion_params *p,
+                                  lx_buffer *whole, lx_error *err)
+{
+    lx_jinja_text text;
+    lx_status st = render_jinja(model, p, bytes, &text, err);
+    if (st != LX_OK)
+        return st;
+    p->leading = "";
+    p->thinks = find_thoughts(model, p, text.bytes, text.n);
+    add_marks(model, &p->stops);
+    st = check_marks(model, p, &text, err);
+    if (st == LX_OK && whole != NULL)
+        lx_buffer_append(whole, text.bytes, text.n);
+    else if (st == LX_OK)
+        st = encode_jinja(model, &text, p, err);
+    free(text.bytes);
+    free(text.marks);
+    return st;
 }
 
 /* An answer ends where the model writes what separates messages, and does not have it in it: sent
@@ -295,8 +484,9 @@ static lx_status check_last(const lx_model *model, const lx_completion_params *p
     return LX_OK;
 }
 
-static void note_others(lx_completion_params *p)
+static void note_others(const lx_model *model, lx_completion_params *p)
 {
+    note_variables(model, p);
     for (int32_t i = 0; i + 1 < p->n_messages; i++) {
         char name[64];
         name_message(p, i, "", name, sizeof name);
@@ -307,21 +497,62 @@ static void note_others(lx_completion_params *p)
                      NULL);
 }
 
-lx_status lx_chat_prompt(const lx_model *model, lx_completion_params *p, lx_error *err)
+/* Of the chat's text without that of tools and variables. */
+static size_t most_message_bytes(const lx_completion_params *p)
 {
-    if (model->task->ends == NULL || is_plain(model, p)) {
-        note_others(p);
-        return check_last(model, p, err);
-    }
     size_t bytes = AROUND;
-    lx_status st = check_template(model, p, err);
     for (int32_t i = 0; i < p->n_messages; i++)
         bytes += p->messages[i].bytes + AROUND;
-    if (st == LX_OK && model->chat == NULL)
-        return set_jinja_prompt(model, bytes, p, err);
+    return bytes;
+}
+
+/* Templates write tools and calls as JSON, some of them with an indent and some of them twice. */
+static size_t most_bytes(const lx_completion_params *p)
+{
+    size_t bytes = lx_json_indented_bytes(p->variables);
+    for (int32_t i = 0; i < p->n_messages; i++)
+        bytes += lx_json_indented_bytes(p->messages[i].more);
+    return most_message_bytes(p) + 2 * bytes;
+}
+
+size_t lx_chat_most_bytes(const lx_completion_params *p)
+{
+    return most_bytes(p) + MORE_TEXT;
+}
+
+/* The prompt, or its text in *whole. */
+static lx_status make_prompt(const lx_model *model, lx_completion_params *p, lx_buffer *whole,
+                             lx_error *err)
+{
+    lx_status st = check_template(model, p, err);
     if (st == LX_OK)
-        st = set_prompt(model, bytes, p, err);
+        st = check_roles(model, p, err);
+    if (st != LX_OK)
+        return st;
+    note_variables(model, p);
+    note_members(model, p);
+    if (find_known(model, p) == NULL)
+        return set_jinja_prompt(model, most_bytes(p), p, whole, err);
+    st = set_prompt(model, most_message_bytes(p), p, whole, err);
     if (st == LX_OK)
         add_stops(model, &p->stops);
     return st;
+}
+
+lx_status lx_chat_prompt(const lx_model *model, lx_completion_params *p, lx_error *err)
+{
+    if (model->task->ends != NULL && !is_plain(model, p))
+        return make_prompt(model, p, NULL, err);
+    note_others(model, p);
+    return check_last(model, p, err);
+}
+
+lx_status lx_chat_text(const lx_model *model, lx_completion_params *p, lx_buffer *out,
+                       lx_error *err)
+{
+    if (model->task->ends != NULL)
+        return make_prompt(model, p, out, err);
+    note_others(model, p);
+    lx_buffer_append(out, p->prompts[0].text, p->prompts[0].bytes);
+    return check_last(model, p, err);
 }

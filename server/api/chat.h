@@ -10,4 +10,10 @@
    nothing is done for them. LX_ERR_INVALID with the field's name. */
 lx_status lx_chat_prompt(const lx_model *model, lx_completion_params *p, lx_error *err) LX_MUST_USE;
 
+/* Appends the text that lx_chat_prompt reads as tokens. */
+lx_status lx_chat_text(const lx_model *model, lx_completion_params *p, lx_buffer *out,
+                       lx_error *err) LX_MUST_USE;
+/* The most bytes that such a text has. */
+size_t lx_chat_most_bytes(const lx_completion_params *p);
+
 #endif

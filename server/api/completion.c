@@ -2,6 +2,7 @@
 #include "server/api/completion.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,6 +130,33 @@ static int32_t wanted_tokens(const lx_api *api, const lx_plan *plan, const lx_co
     return api->max_tokens < USUAL_TOKENS ? api->max_tokens : USUAL_TOKENS;
 }
 
+#define LEAST_TOP_P 1e-6 /* of a request */
+
+/* The request's, or the model's where the request does not say and the model does. */
+static double choose(bool unsaid, double of_model, double of_request)
+{
+    return unsaid && !isnan(of_model) ? of_model : of_request;
+}
+
+static lx_sampling_params choose_sampling(const lx_api *api, const lx_model *model,
+                                          const lx_completion_params *p)
+{
+    lx_sampling_params s = p->sampling;
+    if (!api->model_sampling || model->task->ends == NULL)
+        return s;
+    const lx_text_sampling *m = &lx_text_of(&model->config)->sampling;
+    unsigned unsaid = p->unsaid;
+    s.temperature = choose(unsaid & LX_UNSAID_TEMPERATURE, m->temperature, s.temperature);
+    s.top_p =
+        choose(unsaid & LX_UNSAID_TOP_P, m->top_p < LEAST_TOP_P ? LEAST_TOP_P : m->top_p, s.top_p);
+    s.top_k = (int32_t)choose(unsaid & LX_UNSAID_TOP_K, m->top_k, s.top_k);
+    s.top_k = s.top_k > 0 ? s.top_k : 0;
+    s.min_p = choose(unsaid & LX_UNSAID_MIN_P, m->min_p, s.min_p);
+    s.repetition_penalty =
+        choose(unsaid & LX_UNSAID_REPETITION, m->repetition_penalty, s.repetition_penalty);
+    return s;
+}
+
 /* All prompts are of one model, and their answers of one form. */
 static lx_work_params work_params(const lx_api *api, const lx_plan *plan,
                                   const lx_completion_params *p)
@@ -139,7 +167,7 @@ static lx_work_params work_params(const lx_api *api, const lx_plan *plan,
         .n = p->best_of > p->n ? p->best_of : p->n,
         .max_new = wanted_tokens(api, plan, p),
         .prompt_only = p->no_tokens,
-        .sampling = p->sampling,
+        .sampling = choose_sampling(api, plan->model, p),
         .timeout_ms = p->timeout_ms,
         .biases = p->biases,
         .n_biases = p->n_biases,
@@ -302,7 +330,7 @@ typedef struct answer_size {
     int32_t n_top;          /* likeliest tokens for each; -1: no log-probabilities at all */
     int64_t prompt_ids;     /* that a choice tells; with the ids of its own tokens: -1 neither */
     int64_t repeated_bytes; /* of the request's text, which the answer has in it again */
-    bool chat, stream;
+    bool chat, stream, thinks;
     bool response; /* whose stream ends with all of its text once more */
     bool tones;    /* a couplet's choices and prompts have them */
 } answer_size;
@@ -325,6 +353,7 @@ static answer_size size_of(const lx_completion_params *p, const lx_work_params *
                         .prompt_ids = -1,
                         .repeated_bytes = (int64_t)p->instructions_bytes,
                         .chat = p->chat,
+                        .thinks = p->thinks != LX_THINKS_NOT,
                         .stream = p->stream,
                         .response = p->response,
                         .tones = has_tones(p, plans[0])};
@@ -376,11 +405,14 @@ static int64_t whole_text(const answer_size *s)
     return frame_text(s) + s->n_choices * choice_text(s);
 }
 
-/* What lx_answer holds of so many tokens: the text and the tokens, both of which grow. */
+/* What lx_answer holds of so many tokens: the text and the tokens, both of which grow. Thoughts are
+   copied out of the text, and the rest of it, too. */
 static int64_t held_bytes(const answer_size *s, int64_t tokens)
 {
+    int64_t texts = s->thinks ? 2 * s->token_bytes : s->token_bytes;
     return (int64_t)(sizeof(lx_choice) + sizeof(lx_json_choice)) + LX_COST_FIRST +
-           tokens * LX_COST_GROWN * (s->token_bytes + (int64_t)sizeof(lx_json_token));
+           (s->thinks ? 2 * LX_COST_FIRST : 0) +
+           tokens * LX_COST_GROWN * (texts + (int64_t)sizeof(lx_json_token));
 }
 
 /* The text, a copy of one choice's text while its JSON is written, and what is not written yet. A
@@ -415,8 +447,12 @@ void lx_completion_begin_answer(const lx_completion *c, int32_t i, int32_t sampl
 /* Choice k of a prompt is its sample k, unless the best of more are wanted. */
 static void begin_answers(lx_completion *c, int32_t i)
 {
-    for (int32_t k = 0; k < c->n; k++)
-        lx_completion_begin_answer(c, i, k, &c->choices[i * c->n + k].answer);
+    const lx_model *model = c->works[i].pending.served->model;
+    for (int32_t k = 0; k < c->n; k++) {
+        lx_choice *choice = &c->choices[i * c->n + k];
+        lx_completion_begin_answer(c, i, k, &choice->answer);
+        lx_thinking_init(&choice->thinking, c->thinks, model, choice->answer.text.max);
+    }
 }
 
 /* Starts all or none; the request counts once. Takes the plans. */
@@ -469,6 +505,7 @@ static lx_completion *new_completion(const lx_completion_params *p, const lx_wor
     c->n = p->n;
     c->n_logprobs = p->n_logprobs;
     c->leading = p->leading;
+    c->thinks = p->thinks;
     const char *kind = p->response ? "resp_" : p->chat ? "chatcmpl-" : "cmpl-";
     (void)snprintf(c->id, sizeof c->id, "%s%016llx", kind, (unsigned long long)lx_random_bits());
     return c;
@@ -592,8 +629,10 @@ void lx_completion_held_cancel(void *context)
 void lx_completion_release(void *context)
 {
     lx_completion *c = context;
-    for (int32_t i = 0; i < c->n_prompts * c->n; i++)
+    for (int32_t i = 0; i < c->n_prompts * c->n; i++) {
         lx_answer_fini(&c->choices[i].answer);
+        lx_thinking_fini(&c->choices[i].thinking);
+    }
     for (int32_t i = 0; i < c->n_prompts; i++)
         lx_work_fini(&c->works[i]);
     free(c->works);

@@ -8,9 +8,11 @@
 #define LINNET_SERVER_API_COMPLETION_H
 
 #include "server/api/answer.h"
+#include "server/api/chat_thinking.h"
 
 typedef struct lx_choice {
     lx_answer answer;
+    lx_thinking thinking;
     bool begun, ended; /* of a stream: its first event, its last one is written */
 } lx_choice;
 
@@ -20,6 +22,7 @@ typedef struct lx_completion {
     int32_t n;          /* choices a prompt; its samples are the job's n */
     int32_t n_logprobs; /* see lx_completion_params, as are the next */
     const char *leading;
+    lx_thinking_begin thinks;
     int32_t n_prompts;
     lx_json_notes notes;
     bool pooled;         /* the task chooses the answers among the samples */

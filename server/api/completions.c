@@ -22,6 +22,7 @@ static lx_status read_choices(lx_completion *c, lx_json_choice *json, lx_error *
     for (int32_t k = 0; st == LX_OK && k < c->n_prompts * c->n; k++) {
         lx_answer *a = &c->choices[k].answer;
         lx_answer_take(a, a->n_ready, &json[k]);
+        st = lx_thinking_split(&c->choices[k].thinking, true, &json[k], err);
         lx_choice_end(c, k, &json[k]);
         lx_choice_add_prompt_ids(c, k, &json[k]);
         json[k].tones = lx_job_plan(a->work->job)->model->task == &lx_couplet_task && !c->chat;
@@ -133,16 +134,20 @@ static lx_status write_prompt(lx_completion *c, int32_t index, lx_buffer *out, l
     return st;
 }
 
-static void write_token(lx_completion *c, int32_t index, lx_buffer *out)
+static lx_status write_token(lx_completion *c, int32_t index, lx_buffer *out, lx_error *err)
 {
     lx_choice *choice = &c->choices[index];
     lx_answer *a = &choice->answer;
     lx_json_choice json;
     lx_answer_take(a, a->n_ready > 0, &json);
     choice->ended = a->ended && a->n_ready == 0;
+    lx_status st = lx_thinking_split(&choice->thinking, choice->ended, &json, err);
+    if (st != LX_OK)
+        return st;
     if (choice->ended)
         lx_choice_end(c, index, &json);
     write_event(c, index, &json, out);
+    return LX_OK;
 }
 
 /* Events for what was read of a choice; *more when there was no room for all of it. */
@@ -158,7 +163,7 @@ static lx_status write_ready(lx_completion *c, int32_t index, lx_buffer *out, bo
         *more = out->length >= PULL_BYTES;
         if (*more)
             break;
-        write_token(c, index, out);
+        st = write_token(c, index, out, err);
     }
     return st;
 }

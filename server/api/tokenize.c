@@ -1,12 +1,13 @@
 /*
- * POST /tokenize and /detokenize, as llama.cpp's server has them: text to tokens and back, by the
- * tokenizer of a model. No model computes anything. The memory of an answer is reserved until the
- * client has it, as for other routes.
+ * POST /tokenize, /detokenize and /apply-template, as in llama.cpp's server: text to tokens and back
+ * by the tokenizer of a model, and the text of a chat by its template. No model computes anything.
+ * The memory of an answer is reserved until the client has it, as for other routes.
  */
 #include <stdlib.h>
 
 #include "common/clock.h"
 #include "model/tasks/text.h"
+#include "server/api/chat.h"
 #include "server/api/generation.h"
 #include "server/json/answers.h"
 #include "server/json/requests.h"
@@ -144,6 +145,39 @@ void lx_handle_tokenize(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_status st = lx_json_read_tokenize(rq->body, rq->body_bytes, &p, &err);
     answer(api, p.model, &p, st, &err, tokenize, rs);
     free(p.content);
+}
+
+/* --- the text of a chat --- */
+
+static lx_status apply_template(lx_api *api, const lx_model *model, const void *params,
+                                made **out, lx_error *err)
+{
+    lx_completion_params *p = (lx_completion_params *)(uintptr_t)params; /* notes are added */
+    lx_buffer text;
+    lx_buffer_init(&text, lx_chat_most_bytes(p));
+    lx_status st = lx_chat_text(model, p, &text, err);
+    if (st == LX_OK && text.status != LX_OK)
+        st = lx_fail(err, text.status, "messages", "no memory for the chat");
+    if (st == LX_OK)
+        st = reserve(api, LX_COST_FIRST + (int64_t)text.length * LX_COST_ESCAPED, &p->notes,
+                     "messages", out, err);
+    if (st == LX_OK) {
+        lx_json_write_prompt(&text, &(*out)->body);
+        lx_json_append_notes(&p->notes, &(*out)->body);
+    }
+    lx_buffer_fini(&text);
+    return st;
+}
+
+void lx_handle_apply_template(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    if (!lx_request_begins(api, rq, "application/json", rs))
+        return;
+    lx_error err = {0};
+    lx_completion_params p;
+    lx_status st = lx_json_read_template(rq->body, rq->body_bytes, &p, &err);
+    answer(api, p.model, &p, st, &err, apply_template, rs);
+    lx_completion_params_fini(&p);
 }
 
 /* --- tokens to text --- */

@@ -4,6 +4,7 @@
 
 #include "common/visible.h"
 #include "model/drafts/draft.h"
+#include "model/facts.h"
 #include "model/model.h"
 #include "model/tasks/image.h"
 #include "model/tasks/speech.h"
@@ -125,6 +126,10 @@ static void print_text(const lx_model *m, bool tensors)
     (void)printf("layers       %d, %d heads, d_model %d, d_key %d, d_value %d, d_ff %d\n",
                  c->n_layers, c->n_heads, c->d_model, c->d_key, c->d_value, c->d_ff);
     print_mixers(c);
+    lx_fact facts[LX_MAX_FACTS];
+    int32_t n_facts = lx_model_facts(m, facts);
+    for (int32_t i = 0; i < n_facts; i++)
+        lx_visible_line(stdout, "%-12s %s", facts[i].name, facts[i].text);
     (void)printf("norm         %s%s, eps %g\n", wirings[c->wiring],
                  c->norm_plus_one ? ", rms of 1 + weight"
                  : c->rms_norm    ? ", rms"
@@ -186,6 +191,16 @@ static void print_json_tensors(const lx_model *m)
     (void)printf("]");
 }
 
+static void print_json_facts(const lx_model *m)
+{
+    lx_fact facts[LX_MAX_FACTS];
+    int32_t n = lx_model_facts(m, facts);
+    for (int32_t i = 0; i < n; i++) {
+        (void)printf(", \"%s\": ", facts[i].name);
+        lx_cli_print_json_string(facts[i].text);
+    }
+}
+
 static void print_json(const lx_model *m, bool tensors)
 {
     const lx_config *c = &m->config;
@@ -200,6 +215,7 @@ static void print_json(const lx_model *m, bool tensors)
     if (m->sees_all)
         (void)printf(", \"sample_rate\": %d, \"longest_sound\": %.3f", lx_speech_of(c)->rate,
                      longest_sound(c));
+    print_json_facts(m);
     if (tensors)
         print_json_tensors(m);
     (void)printf("}\n");

@@ -391,6 +391,7 @@ static void init_api(const lx_serve_options *o, const lx_memory *memory, lx_api 
                     .max_prompt = (int32_t)o->max_prompt,
                     .max_tokens = (int32_t)o->max_tokens,
                     .max_images = (int32_t)o->max_images,
+                    .model_sampling = o->model_sampling,
                     .timeout_ns = (int64_t)(o->timeout * 1e9),
                     .queue_timeout_ns = (int64_t)(o->queue_timeout * 1e9),
                     .first_token_timeout_ns = (int64_t)(o->first_token_timeout * 1e9),

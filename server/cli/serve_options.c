@@ -70,6 +70,9 @@ static const lx_option options[] = {
            "A prompt has at most N tokens, for models whose answers have no fixed end."),
     LX_INT("max-tokens", max_tokens, "4096", 1, 1 << 18, "N",
            "An answer has at most N tokens, for models whose answers have no fixed end."),
+    LX_FLAG("model-sampling", model_sampling, "off",
+            "Requests for text that leave out temperature, top_p, top_k, min_p or "
+            "repetition_penalty take its value from the model's generation_config.json."),
     LX_INT("max-images", max_images, "1000", 1, 100000, "N",
            "A request asks for at most N images."),
     LX_REAL("timeout", timeout, "60", 0.001, 86400, "S",

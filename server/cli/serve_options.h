@@ -21,7 +21,7 @@ typedef struct lx_serve_options {
     const char *api_key, *api_key_file, *public_paths, *cors_origins, *allowed_hosts, *tls_cert,
         *tls_key;
     const char *log_format, *config, *font;
-    bool log_prompts, share_prefixes;
+    bool log_prompts, share_prefixes, model_sampling;
     double timeout, state_store_timeout, probe_interval, queue_timeout, first_token_timeout,
         drain_delay;
 } lx_serve_options;

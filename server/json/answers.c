@@ -9,17 +9,26 @@
 
 enum { MARK_BYTES = 3 }; /* of a tone's mark, for a character of at least one byte */
 
-/* A chat's "message", or in a chunk "delta", which names the role once. */
+/* A chat's "message", or in a chunk "delta", which names the role once. Thoughts have a member of
+   their own, where there are any. */
 static void write_text(const lx_json_completion *f, const lx_json_choice *c, lx_buffer *out)
 {
     int bytes = (int)c->text_bytes;
-    if (!f->chat)
+    if (!f->chat) {
         lx_json_put(out, ",'text':%.*s", bytes, c->text);
-    else if (f->chunk && !c->first)
-        lx_json_put(out, ",'delta':{'content':%.*s}", bytes, c->text);
-    else
-        lx_json_put(out, ",%s:{'role':'assistant','content':%.*s}", f->chunk ? "delta" : "message",
-                    bytes, c->text);
+        return;
+    }
+    bool thinks = c->thought_bytes > 0, speaks = !f->chunk || !thinks || bytes > 0;
+    bool named = !f->chunk || c->first;
+    lx_json_put(out, f->chunk ? ",'delta':{" : ",'message':{");
+    if (named)
+        lx_json_put(out, "'role':'assistant'");
+    if (thinks)
+        lx_json_put(out, named ? ",'reasoning_content':%.*s" : "'reasoning_content':%.*s",
+                    (int)c->thought_bytes, c->thought);
+    if (speaks)
+        lx_json_put(out, named || thinks ? ",'content':%.*s" : "'content':%.*s", bytes, c->text);
+    lx_buffer_puts(out, "}");
 }
 
 static void write_prompt_ids(const lx_json_choice *c, lx_buffer *out)
@@ -180,4 +189,9 @@ void lx_json_write_tokens(const lx_tokenizer *t, const lx_token_list *list, bool
         write_piece(t, list->ids[i], out);
     }
     lx_buffer_puts(out, with_pieces ? "]}" : "}");
+}
+
+void lx_json_write_prompt(const lx_buffer *text, lx_buffer *out)
+{
+    lx_json_put(out, "{'prompt':%.*s}", (int)text->length, text->data != NULL ? text->data : "");
 }

@@ -26,6 +26,8 @@ typedef struct lx_json_choice {
     bool first; /* of this choice's chunks */
     const char *text;
     size_t text_bytes;
+    const char *thought; /* of a chat, in front of the text */
+    size_t thought_bytes;
     const char *finish_reason; /* NULL: null */
     bool has_score;
     double mean_logprob;
@@ -143,6 +145,8 @@ void lx_json_append_kept(const lx_json_kept *k, lx_buffer *out);
    is not UTF-8, its bytes. */
 void lx_json_write_tokens(const lx_tokenizer *t, const lx_token_list *list, bool with_pieces,
                           lx_buffer *out);
+/* {"prompt": "..."} */
+void lx_json_write_prompt(const lx_buffer *text, lx_buffer *out);
 
 /* --- transcriptions, in each of the forms that OpenAI's route has --- */
 

@@ -21,6 +21,8 @@ enum {
     FORK = 1 << LX_JSON_FORK,
     TOKENIZE = 1 << LX_JSON_TOKENIZE,
     DETOKENIZE = 1 << LX_JSON_DETOKENIZE,
+    TEMPLATE = 1 << LX_JSON_TEMPLATE,
+    CHATS = CHAT | TEMPLATE,
     SPEECH = 1 << LX_JSON_TRANSCRIPTIONS,
     RELOAD = 1 << LX_JSON_RELOAD,
     CHOICES = COMPLETIONS | CHAT,
@@ -139,11 +141,15 @@ static const lx_field rows[] = {
 
     /* The text that is answered. */
     OWN("prompt", COMPLETIONS, text, prompts, prompt),
-    OWN("messages", CHAT, text, messages, messages),
+    OWN("messages", CHATS, text, messages, messages),
     STRING("instructions", RESPONSES, text, instructions, instructions_bytes, 0),
     OWN("input", RESPONSES, text, messages, input),
-    BOOL("continue_final_message", CHAT, text, continues),
-    BOOL("add_generation_prompt", CHAT, text, begins_answer),
+    BOOL("continue_final_message", CHATS, text, continues),
+    BOOL("add_generation_prompt", CHATS, text, begins_answer),
+    OWN("tools", CHATS, text, variables, tools),
+    OWN("tool_choice", CHATS, text, no_tools, tool_choice),
+    OWN("chat_template_kwargs", CHATS, text, variables, template_variables),
+    OWN("enable_thinking", CHATS, text, variables, enable_thinking),
 
     /* How many answers of how many tokens, and how these are drawn. */
     INT32("n", CHOICES, text, n, 1, LX_FIELD_MAX_N),
@@ -234,8 +240,8 @@ static const lx_field rows[] = {
     IGNORED("add_special_tokens", CHAT | RESPONSES, FALSE, NULL),
     IGNORED("stop_token_ids", TEXT, EMPTY, "use stop"),
     IGNORED("bad_words", TEXT, EMPTY, "use logit_bias"),
-    IGNORED("tools", TEXT, EMPTY, "no tool is called"),
-    IGNORED("tool_choice", TEXT, AUTO | NONE, NULL),
+    IGNORED("tools", COMPLETIONS | RESPONSES, EMPTY, "no tool is called"),
+    IGNORED("tool_choice", COMPLETIONS | RESPONSES, AUTO | NONE, NULL),
     IGNORED("functions", TEXT, EMPTY, "no function is called"),
     IGNORED("function_call", TEXT, AUTO | NONE, NULL),
     IGNORED("parallel_tool_calls", TEXT, FALSE | TRUE, NULL), /* where there are no tools */

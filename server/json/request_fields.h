@@ -29,6 +29,7 @@ typedef enum lx_json_route {
     LX_JSON_FORK,
     LX_JSON_TOKENIZE,
     LX_JSON_DETOKENIZE,
+    LX_JSON_TEMPLATE,
     LX_JSON_TRANSCRIPTIONS,
     LX_JSON_RELOAD,
     LX_JSON_ROUTES
@@ -121,6 +122,10 @@ LX_READER(allowed_token_ids);
 
 LX_READER(messages);
 LX_READER(input);
+LX_READER(tools);
+LX_READER(tool_choice);
+LX_READER(template_variables);
+LX_READER(enable_thinking);
 
 LX_READER(padded_stream);
 LX_READER(response_text);

@@ -77,9 +77,12 @@ void lx_completion_params_fini(lx_completion_params *p)
         free(p->prompts[i].ids);
     }
     free(p->prompts);
-    for (int32_t i = 0; i < p->n_messages; i++)
+    for (int32_t i = 0; i < p->n_messages; i++) {
         free(p->messages[i].text);
+        json_decref(p->messages[i].more);
+    }
     free(p->messages);
+    json_decref(p->variables);
     free(p->instructions);
     free(p->biases);
     free(p->allowed);
@@ -196,7 +199,25 @@ static lx_status check_chat(const json_t *root, lx_completion_params *p, lx_erro
     bool said = lx_json_field(root, "continue_final_message") != NULL;
     if (!said && begins == NULL)
         p->continues = p->messages[p->n_messages - 1].role == LX_CHAT_ASSISTANT;
+    if (p->no_tools)
+        (void)json_object_del(p->variables, "tools");
+    if (json_is_false(lx_json_field(root, "parallel_tool_calls")) &&
+        lx_json_has(p->variables, "tools"))
+        lx_json_note(&p->notes, "parallel_tool_calls", "an answer may have several calls in it",
+                     NULL);
     return check_top(p, "logprobs: true", err);
+}
+
+/* As bits LX_UNSAID_. */
+static unsigned unsaid_fields(const json_t *root)
+{
+    static const char *const names[] = {"temperature", "top_p", "top_k", "min_p",
+                                        "repetition_penalty"};
+    unsigned bits = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (lx_json_field(root, names[i]) == NULL)
+            bits |= 1U << i;
+    return bits;
 }
 
 /* Fields that only make sense together are the caller's to check. */
@@ -208,6 +229,7 @@ static lx_status read_text_request(const char *body, size_t bytes, int32_t max_n
     r->params = p;
     r->notes = &p->notes;
     lx_status st = read_body(body, bytes, r, err);
+    p->unsaid = unsaid_fields(r->root);
     p->stops.n_kept = p->keeps_stop ? p->stops.n : 0;
     p->sampling.top_k = p->sampling.top_k > 0 ? p->sampling.top_k : 0; /* -1: no limit, too */
     if (st == LX_OK && lx_json_field(r->root, "stream_options") != NULL && !p->stream)
@@ -234,6 +256,18 @@ lx_status lx_json_read_chat(const char *body, size_t bytes, int32_t max_n, lx_co
 {
     lx_json_reading r = {.route = LX_JSON_CHAT};
     lx_status st = read_text_request(body, bytes, max_n, p, &r, err);
+    p->chat = true;
+    if (st == LX_OK)
+        st = check_chat(r.root, p, err);
+    end_reading(&r);
+    return st;
+}
+
+lx_status lx_json_read_template(const char *body, size_t bytes, lx_completion_params *p,
+                                lx_error *err)
+{
+    lx_json_reading r = {.route = LX_JSON_TEMPLATE};
+    lx_status st = read_text_request(body, bytes, 1, p, &r, err);
     p->chat = true;
     if (st == LX_OK)
         st = check_chat(r.root, p, err);

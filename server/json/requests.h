@@ -33,8 +33,14 @@ enum {
     LX_MAX_IMAGE_PROMPT = 32 << 10,
     LX_MAX_PARTIAL_IMAGES = 3,
     LX_MAX_JOB_VALUES = 1 << 24,
-    LX_MAX_LANGUAGE = 35
+    LX_MAX_LANGUAGE = 35,
+    LX_MAX_TOOLS = 128,
+    LX_MAX_TOOLS_BYTES = 256 << 10,
+    LX_MAX_VARIABLES = 64, /* of a chat's template */
+    LX_MAX_VARIABLES_BYTES = 64 << 10
 };
+
+struct json_t;
 
 /* --- completions, chats, responses --- */
 
@@ -50,7 +56,26 @@ typedef struct lx_chat_message {
     lx_chat_role role;
     char *text; /* owned */
     size_t bytes;
+    /* Owned: an object with what else the template reads of the message, tool_calls,
+       reasoning_content, tool_call_id and name. NULL: nothing. */
+    struct json_t *more;
 } lx_chat_message;
+
+/* Fields that a body does not have. */
+enum {
+    LX_UNSAID_TEMPERATURE = 1,
+    LX_UNSAID_TOP_P = 2,
+    LX_UNSAID_TOP_K = 4,
+    LX_UNSAID_MIN_P = 8,
+    LX_UNSAID_REPETITION = 16
+};
+
+/* Where the thoughts of a chat's answer begin. */
+typedef enum lx_thinking_begin {
+    LX_THINKS_NOT,  /* all of the answer is its content */
+    LX_THINKS_MARK, /* with a mark that the model may write first */
+    LX_THINKS_AT_ONCE
+} lx_thinking_begin;
 
 typedef struct lx_completion_params {
     char model[LX_MAX_MODEL_NAME];
@@ -72,6 +97,7 @@ typedef struct lx_completion_params {
     bool ignore_eos;      /* the end of an answer that has no fixed one is not drawn */
     lx_poem_request poem; /* its texts are owned */
     lx_sampling_params sampling;
+    unsigned unsaid;     /* LX_UNSAID_ of sampling: the model may say them */
     lx_json_notes notes; /* of the body */
     bool stream, include_usage, rules, normalize;
     bool pooled;           /* it has a pool's samples and temperatures: by lx_completion_start */
@@ -92,7 +118,11 @@ typedef struct lx_completion_params {
     size_t instructions_bytes;
     lx_chat_message *messages; /* [n_messages], owned; of a chat, the last one is the prompt, too */
     int32_t n_messages;
-    char *state; /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
+    struct json_t *variables; /* owned: those of the model's template, with tools; NULL: none */
+    bool no_tools;            /* tool_choice is none: the variables have no tools */
+    int64_t call_bytes;       /* what the arguments of the messages' calls took to parse */
+    lx_thinking_begin thinks; /* whether the answer may begin with thoughts; see lx_chat_prompt */
+    char *state;              /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
     bool return_state;
     const char *suspend; /* the field that asked for it: "suspend" or "park"; NULL: no */
     const struct lx_saved_state *from; /* what `state` stands for, filled in by the handler */
@@ -110,6 +140,17 @@ lx_status lx_json_read_completion(const char *body, size_t bytes, int32_t max_n,
 /* POST /v1/chat/completions: the prompt is the text of the last message. */
 lx_status lx_json_read_chat(const char *body, size_t bytes, int32_t max_n, lx_completion_params *p,
                             lx_error *err) LX_MUST_USE;
+
+/* POST /apply-template, which reads the fields that make a chat's prompt. */
+lx_status lx_json_read_template(const char *body, size_t bytes, lx_completion_params *p,
+                                lx_error *err) LX_MUST_USE;
+
+/* Of objects of lx_completion_params and lx_chat_message: whether a member is there and not null,
+   the name of member i (NULL after the last), and the bytes of the text with an indent of 4. NULL
+   is an object without members. */
+bool lx_json_has(const struct json_t *object, const char *name);
+const char *lx_json_name_at(struct json_t *object, int32_t i);
+size_t lx_json_indented_bytes(const struct json_t *value);
 
 /* POST /v1/responses: messages[0] are the instructions, if there are any; the prompt is the text of
    the last message. */

@@ -14,6 +14,7 @@
 
 #include "common/log.h"
 #include "common/version.h"
+#include "model/facts.h"
 #include "model/forward.h"
 #include "server/registry/room.h"
 #include "server/registry/serving_internal.h"
@@ -293,6 +294,14 @@ static lx_status start_speech(const lx_serving *s, lx_served_model *m, lx_error 
     return st;
 }
 
+static void log_facts(const lx_model *m)
+{
+    lx_fact facts[LX_MAX_FACTS];
+    int32_t n = lx_model_facts(m, facts);
+    for (int32_t i = 0; i < n; i++)
+        lx_log(LX_LOG_INFO, "model %s: %s %s", m->name, facts[i].name, facts[i].text);
+}
+
 static lx_status start_engine(lx_serving *s, lx_served_model *m, int32_t n_models,
                               const lx_served_model *old, lx_error *err)
 {
@@ -338,6 +347,8 @@ static lx_status start_engine(lx_serving *s, lx_served_model *m, int32_t n_model
                m->model->name, m->model->config.task, (long long)m->model->n_parameters,
                m->model->config.n_layers, (long long)lx_serving_state_bytes(m), m->n_slots,
                m->fingerprint);
+    if (st == LX_OK)
+        log_facts(m->model);
     return st;
 }
 

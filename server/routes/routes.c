@@ -30,8 +30,10 @@ static const struct route {
     {"POST", "/v1/images/edits", lx_handle_images_edits, UPLOADS},
     {"POST", "/v1/audio/transcriptions", lx_handle_transcriptions, UPLOADS},
     {"POST", "/v1/score", lx_handle_score, UPLOADS},
-    {"POST", "/tokenize", lx_handle_tokenize, 0}, /* these two as llama.cpp's server names them */
+    /* these three as llama.cpp's server names them */
+    {"POST", "/tokenize", lx_handle_tokenize, 0},
     {"POST", "/detokenize", lx_handle_detokenize, 0},
+    {"POST", "/apply-template", lx_handle_apply_template, 0},
     {"POST", "/v1/states", lx_handle_states_create, 0},
     {"GET", "/v1/states/*", lx_handle_state_get, 0},
     {"PUT", "/v1/states/*", lx_handle_state_put, 0},

@@ -18,7 +18,9 @@ static void check(const lx_jinja_text *t)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static const lx_jinja_message messages[] = {
-        {"system", "Be kind.", 8}, {"user", " a\xc3\xa9<s>\n", 8}, {"assistant", "b", 1}};
+        {.role = "system", .text = "Be kind.", .bytes = 8},
+        {.role = "user", .text = " a\xc3\xa9<s>\n", .bytes = 8},
+        {.role = "assistant", .text = "b", .bytes = 1}};
     lx_error err = {0};
     lx_jinja *t = NULL;
     lx_status st = lx_jinja_parse((const char *)data, n, &t, &err);

@@ -187,7 +187,7 @@ def gla_tensors(c, **other):
     out |= {f"{norm_name}.weight": norm(values // heads), "o_proj.weight": tensor([d, values])}
     if c["use_output_gate"]:
         out["g_proj.weight"] = tensor([values, d])
-    if c["use_short_conv"]:
+    if c["use_short_conv"] and c["model_type"] != "retnet":  # whose model builds none
         out |= {f"{part}_conv1d.weight": tensor([n, 1, c["conv_size"]], 0.2, 0.5)
                 for part, n in (("q", keys), ("k", keys // shared), ("v", values // shared))}
     return fla_tensors(c, out | other)

@@ -165,7 +165,7 @@ REFUSED = {
         ({"num_heads": 16}, "num_heads gives heads of an odd number of keys"),
         ({"hidden_ratio": None, "intermediate_size": None}, "mlp.gate_proj.weight has shape [24, 16], the config asks for [256, 16]"),
         ({"use_output_gate": False}, "attn.g_norm.weight is missing"),
-        ({"clamp_min": None}, "clamp_min is not a known key"),
+        ({"clamp_min": 1}, "clamp_min is not a known key"),
     ],
     "hgrn2": [
         ({"expand_ratio": 5}, "expand_ratio must divide hidden_size"),
@@ -219,7 +219,7 @@ REFUSED = {
     "qwen3_5": [
         ({"text_config": None}, "text_config must be an object"),
         ({"text_config": {"model_type": "qwen3_5_moe_text"}}, 'text_config.model_type must be "qwen3_5_text"'),
-        ({"eos_token_id": 3}, "eos_token_id"),
+        ({"eos_token_id": -3}, "eos_token_id must be a token"),
     ],
     "mamba2": [
         ({"time_step_limit": [0.0, 0.1]}, "time_step_limit must be [0, Infinity]"),
@@ -230,7 +230,7 @@ REFUSED = {
         ({"n_groups": 3}, "n_groups must divide num_heads"),
         ({"conv_kernel": 5}, "conv_kernel must be a whole number from 2 to 4"),
         ({"hidden_act": "gelu"}, 'hidden_act must be "silu"'),
-        ({"layer_types": ["mamba", "attention"]}, 'layer_types must be "mamba" for every layer'),
+        ({"layer_types": ["mamba", "attention"]}, 'layer_types must be "mamba" or "linear_attention" for every layer'),
         ({"rmsnorm": True}, "rmsnorm is not a known key"),
         ({"use_bias": True}, "in_proj.bias is missing"),
         ({"use_conv_bias": False}, "conv1d.bias is not one that the config asks for"),

@@ -147,11 +147,7 @@ def rotated(x, position, base=10000.0):
 def retnet(w, c, memory, x):
     heads = c["num_heads"]
     shared = heads // (c.get("num_kv_heads") or heads)
-    parts = {}
-    for part in "qkv":
-        parts[part] = w[f"{part}_proj.weight"] @ x
-        if c.get("use_short_conv"):
-            parts[part] = silu(convolved(memory.append(part, parts[part]), w[f"{part}_conv1d.weight"]))
+    parts = {part: w[f"{part}_proj.weight"] @ x for part in "qkv"}  # use_short_conv builds nothing
     q = rotated(parts["q"].reshape(heads, -1), memory.position)
     k = numpy.repeat(rotated(parts["k"].reshape(heads // shared, -1), memory.position), shared, 0)
     v = numpy.repeat(parts["v"].reshape(heads // shared, -1), shared, 0)

@@ -80,6 +80,7 @@ def bodies(port):
         "/v1/score": {"model": "rwkv", "prompt": "a", "completion": "b"},
         "/tokenize": {"model": "rwkv", "content": "a"},
         "/detokenize": {"model": "rwkv", "tokens": [97]},
+        "/apply-template": {"model": "rwkv", "messages": HELLO},
         "/v1/states": {"model": "rwkv", "prompt": "a"},
         f"/v1/states/{state}/fork": {"n": 2},
     }
@@ -108,7 +109,7 @@ def test_image_routes_warn(image_port):
     ("max_output_tokens", 2), ("echo", True), ("best_of", 2), ("suffix", "a"), ("instructions", "a"), ("input", "a"), ("prompt", "a"),
     ("format", "json"), ("skip_special_tokens", False), ("regex", "a"), ("ebnf", "a"), ("top_n_sigma", 1.5), ("t_max_predict_ms", 5),
     ("lora", [1]), ("do_sample", False), ("num_beams", 4), ("no_repeat_ngram_size", 2), ("max_length", 9), ("options", {"a": 1}),
-    ("num_predict", 4), ("chat_template_kwargs", {"a": 1}), ("add_special_tokens", True), ("stop_token_ids", [1]), ("n_predict", 3)])
+    ("num_predict", 4), ("add_special_tokens", True), ("stop_token_ids", [1]), ("n_predict", 3)])
 def test_a_chat_warns_of_fields_of_others(port, field, value):
     assert params(chat_ok(port, **{field: value})) == [field]
 

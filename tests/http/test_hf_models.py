@@ -210,7 +210,7 @@ def test_a_folder_that_is_broken(tmp_path, spoil, words):
         assert said.returncode == 1 and all(part in line for part in words), line
 
 
-UNUSED = ["_attn_implementation_autoset", "_name_or_path", "architectures", "auto_map", "bos_token_id", "chunk_size_feed_forward",
+UNUSED = ["_attn_implementation", "model_name", "unsloth_fixed", "unsloth_version", "_attn_implementation_autoset", "_name_or_path", "architectures", "auto_map", "bos_token_id", "chunk_size_feed_forward",
           "dtype", "fuse_cross_entropy", "fuse_linear_cross_entropy", "fuse_swiglu", "id2label", "initializer_range", "is_decoder",
           "is_encoder_decoder", "label2id", "output_attentions", "output_hidden_states", "pad_token_id", "problem_type",
           "return_dict", "sep_token_id", "tokenizer_class", "torch_dtype", "torchscript", "transformers_version", "use_cache",
@@ -249,3 +249,73 @@ def test_all_that_is_not_supported_is_named(tmp_path):
     assert said.returncode == 1 and 'gpt2 is not supported; supported types: "rwkv7"' in said.stderr, said.stderr
     said = run("inspect", "--kinds")
     assert said.returncode == 0 and "model_type of folders of Hugging Face: rwkv7, " in said.stdout
+
+
+def change_config(folder, change, at=None):
+    """`at`: of the object of that name."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    (config[at] if at is not None else config).update(change)
+    path.write_text(json.dumps(config))
+
+
+ROPE = {"rope_type": "default", "rope_theta": 10000, "partial_rotary_factor": 0.5}
+TWICE = "rope_parameters.partial_rotary_factor differs from partial_rotary_factor"
+
+
+@pytest.mark.parametrize("kind, at, change, fault", [
+    ("gated_deltanet", None, {"output_gate_activation": "swish"}, None),
+    ("gated_deltanet", None, {"output_gate_activation": "silu", "hidden_act": "silu", "quantization_config": None}, None),
+    ("gated_deltanet", None, {"output_gate_activation": "sigmoid"}, 'output_gate_activation must be "swish"'),
+    ("gated_deltanet", None, {"quantization_config": {"bits": 4}}, "quantization_config is not a known key"),
+    ("retnet", None, {"use_short_conv": True, "conv_size": 3}, None),
+    ("mamba2", None, {"layer_types": ["linear_attention", "mamba"]}, None),
+    ("mamba2", None, {"layer_types": ["linear_attention", "attention"]}, "layer_types must be"),
+    ("qwen", None, {"output_gate_type": "swish"}, None),
+    ("qwen", None, {"output_gate_type": "sigmoid"}, 'output_gate_type must be "swish"'),
+    ("whole_qwen", None, {"language_model_only": True, "eos_token_id": 3, "unsloth_fixed": True, "model_name": "a"}, None),
+    ("whole_qwen", None, {"eos_token_id": "a"}, "eos_token_id must be a token"),
+    ("whole_qwen", "text_config", {"output_gate_type": "silu", "rope_scaling": None}, None)])
+def test_keys_of_newer_programs(models, server, tmp_path, kind, at, change, fault):
+    """Served with the same result, or refused by name."""
+    folder = shutil.copytree(models[0] / kind, tmp_path / kind)
+    change_config(folder, change, at)
+    if fault is not None:
+        said = run("inspect", folder)
+        assert said.returncode == 1 and fault in said.stderr, said.stderr
+        return
+    fields = {"model": kind, "max_tokens": 12, "logprobs": 3, **FIELDS}
+    with Server("--models", tmp_path) as other:
+        assert complete_ok(other.port, **fields)["choices"] == complete_ok(server.port, **fields)["choices"]
+
+
+def test_the_share_of_a_head_that_turns(models, tmp_path):
+    """It may stand in the config next to rope_parameters, and must not differ from theirs."""
+    for name, config, rope in (("inner", {}, ROPE), ("both", {"partial_rotary_factor": 0.5}, ROPE),
+                               ("outer", {"partial_rotary_factor": 0.5}, {k: v for k, v in ROPE.items() if k != "partial_rotary_factor"})):
+        change_config(shutil.copytree(models[0] / "qwen", tmp_path / name), {**config, "rope_parameters": rope})
+    with Server("--models", tmp_path) as server:
+        answers = [complete_ok(server.port, model=name, max_tokens=12, logprobs=3, **FIELDS)["choices"] for name in ("inner", "both", "outer")]
+    assert answers[0] == answers[1] == answers[2]
+    change_config(tmp_path / "both", {"partial_rotary_factor": 0.25})
+    said = run("inspect", tmp_path / "both")
+    assert said.returncode == 1 and TWICE in said.stderr, said.stderr
+
+
+def test_ends_of_the_whole_and_of_its_text(models, tmp_path):
+    """All of them end an answer."""
+    folder = shutil.copytree(models[0] / "whole_qwen", tmp_path / "model")
+    change_config(folder, {"eos_token_id": [5, 3]})
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7]}))
+    ends = json.loads(run("inspect", folder, "--json").stdout)["ends"]
+    assert [int(end.split()[0]) for end in ends.split(", ")] == [3, 5, 7]
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "generation_config.json"])
+def test_a_byte_order_mark_is_no_fault(models, tmp_path, name):
+    folder = shutil.copytree(models[0] / "qwen", tmp_path / "model")
+    (folder / name).write_bytes(b"\xef\xbb\xbf" + (folder / name).read_bytes())
+    said = run("inspect", folder)
+    assert said.returncode == 0, said.stderr
+    (folder / name).write_bytes(b"\xef\xbb\xbf{")
+    assert run("inspect", folder).returncode == 1

@@ -11,6 +11,10 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
           r"\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+NO_HAN = [r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]", r"\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]"]
+KIMI = (rf"[\p{{Han}}]+|[^\r\n\p{{L}}\p{{N}}]?[{NO_HAN[0]}]*[{NO_HAN[1]}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+        rf"[^\r\n\p{{L}}\p{{N}}]?[{NO_HAN[0]}]+[{NO_HAN[1]}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+        r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 ALPHABETS = ["abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJ", "абвгдежзи", "αβγδεζ", "春風花月山水人天地一", "のはをがたで", "אבגד",
              "àéîõüçñ", "กขคงจ", "हिन्दी", "0123456789", "٠١٢٣٤", "😀🎉👩‍👩‍👧", "é̂ ä̧"]
 BETWEEN = [" ", " ", " ", " ", "  ", "   ", "\n", "\n\n", "\r\n", " \n ", "\t", ", ", ". ", "!", "?! ", " (", ") ", "'s ", "'LL ",
@@ -120,6 +124,8 @@ def stages():
     yield "digits", [pre_tokenizers.Digits(False)]
     yield "digit", [pre_tokenizers.Digits(True)]
     yield "punctuation", [pre_tokenizers.Punctuation("isolated")]
+    yield "whitespace", [pre_tokenizers.Whitespace()]
+    yield "whitespace-split", [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation("isolated")]
     yield "punctuation-contiguous", [pre_tokenizers.Digits(True), pre_tokenizers.Punctuation("contiguous")]
 
 
@@ -129,6 +135,7 @@ MAKERS = {
     "gpt-neox": lambda: byte_level(normalizer=normalizers.NFC()),
     "llama3": lambda: byte_level(LLAMA3, ignore_merges=True, template=True),
     "qwen2": lambda: byte_level(QWEN2, normalizer=normalizers.NFC()),
+    "kimi": lambda: byte_level(KIMI),
     "nfkc": lambda: byte_level(QWEN2, normalizer=normalizers.NFKC()),
     "nfd": lambda: byte_level(normalizer=normalizers.Sequence([normalizers.NFD(), normalizers.Replace("a", "bb")])),
     "nfkd": lambda: byte_level(normalizer=normalizers.NFKD()),

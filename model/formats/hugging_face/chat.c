@@ -5,6 +5,7 @@
 #include "model/formats/hugging_face/chat.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,21 +15,22 @@
 
 enum { MAX_FILE_BYTES = 4 << 20, MAX_PATH = 4096 };
 
-static const char *find_template(const json_t *root)
+/* The template of a list that has the name; NULL: there is none. */
+static const char *find_template(const json_t *list, const char *name)
 {
-    const json_t *value = json_object_get(root, "chat_template");
-    for (size_t i = 0; i < json_array_size(value); i++) {
-        const json_t *one = json_array_get(value, i);
-        const char *name = json_string_value(json_object_get(one, "name"));
-        if (name != NULL && strcmp(name, "default") == 0)
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        const char *its = json_string_value(json_object_get(one, "name"));
+        if (its != NULL && strcmp(its, name) == 0)
             return json_string_value(json_object_get(one, "template"));
     }
-    return json_string_value(value);
+    return NULL;
 }
 
 void lx_hf_chat_fini(lx_hf_chat *chat)
 {
     free(chat->text);
+    free(chat->tool_text);
     free(chat->begin);
     free(chat->end);
     *chat = (lx_hf_chat){0};
@@ -61,10 +63,16 @@ static lx_status copy_texts(const char *bytes, size_t n, const char *folder, lx_
                             lx_error *err)
 {
     json_error_t e;
-    json_t *root = lx_json_load(bytes, n, 0, &e);
+    json_t *root = lx_json_load_file(bytes, n, 0, &e);
     if (root == NULL)
         return no_json(folder, "tokenizer_config.json", &e, err);
-    bool ok = copy(find_template(root), &out->text) &&
+    const json_t *templates = json_object_get(root, "chat_template");
+    const char *text = json_is_array(templates) ? find_template(templates, "default")
+                                                : json_string_value(templates);
+    bool others = out->text == NULL; /* else chat_template.jinja takes the place of all */
+    out->named = others && json_is_array(templates);
+    bool ok = copy(text, &out->text) &&
+              (!others || copy(find_template(templates, "tool_use"), &out->tool_text)) &&
               copy(find_name(root, "bos_token"), &out->begin) &&
               copy(find_name(root, "eos_token"), &out->end);
     json_decref(root);
@@ -121,34 +129,69 @@ lx_status lx_hf_read_chat(const char *folder, lx_hf_chat *out, lx_error *err)
     return st;
 }
 
-lx_status lx_hf_read_generation_ends(const char *folder, int32_t most, int32_t *ids, int32_t *n,
-                                     lx_error *err)
+static lx_status read_ends(const json_t *root, const char *folder, lx_hf_generation *out,
+                           lx_error *err)
 {
-    char *bytes = NULL;
-    size_t length = 0;
-    json_error_t e;
-    *n = 0;
-    lx_status st = read_part(folder, "generation_config.json", &bytes, &length, err);
-    if (st != LX_OK || bytes == NULL)
-        return st;
-    json_t *root = lx_json_load(bytes, length, 0, &e);
-    free(bytes);
-    if (root == NULL)
-        return no_json(folder, "generation_config.json", &e, err);
     const json_t *value = json_object_get(root, "eos_token_id");
     size_t count = json_is_integer(value) ? 1 : json_array_size(value);
     bool ok = value == NULL || json_is_null(value) || count > 0;
     for (size_t i = 0; ok && i < count; i++) {
         const json_t *id = json_is_integer(value) ? value : json_array_get(value, i);
-        ok = *n < most && json_is_integer(id) && json_integer_value(id) >= 0 &&
+        ok = out->n_ends < LX_MAX_ENDS && json_is_integer(id) && json_integer_value(id) >= 0 &&
              json_integer_value(id) <= INT32_MAX;
         if (ok)
-            ids[(*n)++] = (int32_t)json_integer_value(id);
+            out->ends[out->n_ends++] = (int32_t)json_integer_value(id);
     }
-    json_decref(root);
     return ok ? LX_OK
               : lx_fail(err, LX_ERR_FORMAT, "eos_token_id",
                         "%s/generation_config.json: eos_token_id must be a token or a list of at "
                         "most %d of them",
-                        lx_file_label(folder), most);
+                        lx_file_label(folder), LX_MAX_ENDS);
+}
+
+static lx_status read_sampling(const json_t *root, const char *folder, lx_text_sampling *s,
+                               lx_error *err)
+{
+    const struct {
+        const char *name;
+        double least, most;
+        double *to;
+    } values[] = {{"temperature", 0, 10, &s->temperature},
+                  {"top_p", 0, 1, &s->top_p},
+                  {"top_k", -1, 1e6, &s->top_k},
+                  {"min_p", 0, 1, &s->min_p},
+                  {"repetition_penalty", 0.01, 10, &s->repetition_penalty}};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        const json_t *value = json_object_get(root, values[i].name);
+        double x = json_number_value(value);
+        *values[i].to = (double)NAN;
+        if (value == NULL || json_is_null(value))
+            continue;
+        if (!json_is_number(value) || !(x >= values[i].least && x <= values[i].most))
+            return lx_fail(err, LX_ERR_FORMAT, values[i].name,
+                           "%s/generation_config.json: %s must be a number from %g to %g",
+                           lx_file_label(folder), values[i].name, values[i].least, values[i].most);
+        *values[i].to = x;
+    }
+    return LX_OK;
+}
+
+lx_status lx_hf_read_generation(const char *folder, lx_hf_generation *out, lx_error *err)
+{
+    char *bytes = NULL;
+    size_t length = 0;
+    json_error_t e;
+    *out = (lx_hf_generation){.n_ends = 0};
+    lx_status st = read_part(folder, "generation_config.json", &bytes, &length, err);
+    if (st != LX_OK || bytes == NULL)
+        return st == LX_OK ? read_sampling(NULL, folder, &out->sampling, err) : st;
+    json_t *root = lx_json_load_file(bytes, length, 0, &e);
+    free(bytes);
+    if (root == NULL)
+        return no_json(folder, "generation_config.json", &e, err);
+    st = read_ends(root, folder, out, err);
+    if (st == LX_OK)
+        st = read_sampling(root, folder, &out->sampling, err);
+    json_decref(root);
+    return st;
 }

@@ -77,6 +77,7 @@ static void read_retnet(lx_hf_reader *r, lx_config *c)
     if (m.d_key % 2 != 0)
         lx_hf_wrong(r, "num_heads", "gives heads of an odd number of keys");
     lx_mixer_value(&m, "base")->i = BASE;
+    lx_hf_ignore(r, "use_short_conv conv_size"); /* fla's model builds no convolution */
     read_common(r, c, &m);
 }
 

@@ -65,6 +65,7 @@ static void read_gated(lx_hf_reader *r, lx_config *c)
     lx_mixer_config m = lx_hf_mixer(c, "gated_deltanet");
     read_heads(r, &m, 6, 256, 2);
     lx_mixer_set_word(&m, "gate", lx_hf_flag(r, "use_gate", true) ? "silu" : "none");
+    lx_hf_only_word(r, "output_gate_activation", "swish");
     read_common(r, c, &m);
 }
 

@@ -22,7 +22,8 @@ static const lx_hf_kind *const kinds[] = {
 /* Keys of training, of other programs, and of ways to compute the same result. */
 void lx_hf_ignore_common(lx_hf_reader *r)
 {
-    lx_hf_ignore(r, "_attn_implementation_autoset _name_or_path architectures auto_map "
+    lx_hf_ignore(r, "_attn_implementation _attn_implementation_autoset _name_or_path architectures "
+                    "auto_map model_name unsloth_fixed unsloth_version "
                     "bos_token_id chunk_size_feed_forward dtype fuse_cross_entropy "
                     "fuse_linear_cross_entropy fuse_norm fuse_swiglu id2label initializer_range "
                     "is_decoder is_encoder_decoder label2id output_attentions "
@@ -57,17 +58,20 @@ static void find_tokenizer(lx_hf_reader *r, const lx_config *config, lx_text_con
                     "rwkv_vocab_v20230424.txt");
 }
 
-/* A token or a list of them. */
-static void read_ends(lx_hf_reader *r, const lx_config *config, lx_text_config *c)
+void lx_hf_read_ends(lx_hf_reader *r, const lx_config *config, lx_text_config *c)
 {
-    const json_t *value = json_object_get(r->root, "eos_token_id");
+    const json_t *value = r->st == LX_OK ? json_object_get(r->root, "eos_token_id") : NULL;
     size_t n = json_is_integer(value) ? 1 : json_array_size(value);
-    bool ok = value == NULL || json_is_null(value) || (n > 0 && n <= LX_MAX_ENDS);
+    bool ok = value == NULL || json_is_null(value) || n > 0;
     for (size_t i = 0; ok && i < n; i++) {
         const json_t *id = json_is_integer(value) ? value : json_array_get(value, i);
-        ok = json_is_integer(id) && json_integer_value(id) >= 0 &&
-             json_integer_value(id) < config->head_size;
-        c->ends[c->n_ends++] = ok ? (int32_t)json_integer_value(id) : 0;
+        json_int_t end = json_integer_value(id);
+        int32_t k = 0;
+        while (k < c->n_ends && c->ends[k] != end)
+            k++;
+        ok = json_is_integer(id) && end >= 0 && end < config->head_size && k < LX_MAX_ENDS;
+        if (ok && k == c->n_ends)
+            c->ends[c->n_ends++] = (int32_t)end;
     }
     if (!ok)
         lx_hf_wrong(r, "eos_token_id", "must be a token or a list of at most 8 of them");
@@ -100,15 +104,17 @@ void lx_hf_read_text(lx_hf_reader *r, lx_config *c, int32_t vocab_size, int32_t 
     text->begin = -1; /* the tokenizer's file says it */
     text->context = lx_hf_int(r, "max_position_embeddings", 2, INT32_MAX, context);
     text->context = text->context < LX_MAX_CONTEXT ? text->context : LX_MAX_CONTEXT;
-    read_ends(r, c, text);
+    lx_hf_read_ends(r, c, text);
     find_tokenizer(r, c, text);
 }
 
-static const lx_hf_kind *find_kind(const char *model_type)
+/* The kind of a model_type, of which *known is the lasting copy. */
+static const lx_hf_kind *find_kind(const char *model_type, const char **known)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         for (size_t k = 0; kinds[i]->model_types[k] != NULL; k++) {
-            if (strcmp(kinds[i]->model_types[k], model_type) == 0)
+            *known = kinds[i]->model_types[k];
+            if (strcmp(*known, model_type) == 0)
                 return kinds[i];
         }
     }
@@ -131,12 +137,14 @@ static void refuse_type(lx_hf_reader *r, const char *model_type)
 static void read_config(lx_hf_reader *r, lx_config *out)
 {
     const char *type = json_string_value(json_object_get(r->root, "model_type"));
-    const lx_hf_kind *kind = type != NULL ? find_kind(type) : NULL;
+    const char *family = NULL;
+    const lx_hf_kind *kind = type != NULL ? find_kind(type, &family) : NULL;
     if (kind == NULL) {
         refuse_type(r, type != NULL ? type : "what is no text");
         return;
     }
     kind->read(r, out);
+    out->family = family;
     lx_hf_ignore(r, "model_type");
     lx_hf_ignore_common(r);
     lx_hf_refuse_rest(r);
@@ -169,7 +177,7 @@ static lx_status load_root(const char *path, json_t **root, lx_error *err)
     if (st != LX_OK)
         return st;
     name_infinities(text);
-    json_t *all = lx_json_load(text, n, JSON_REJECT_DUPLICATES, &e);
+    json_t *all = lx_json_load_file(text, n, JSON_REJECT_DUPLICATES, &e);
     free(text);
     if (all == NULL && e.text[0] == '\0') /* as for every other fault it has one */
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", lx_file_label(path));

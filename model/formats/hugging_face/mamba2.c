@@ -51,14 +51,15 @@ static void only_unbounded(lx_hf_reader *r, const char *key)
     lx_hf_ignore(r, key);
 }
 
-/* Every layer of the newest transformers has a type. */
+/* Every layer of the newest transformers has a type, whose name depends on the version. */
 static void only_mamba_layers(lx_hf_reader *r)
 {
     json_t *types = json_object_get(r->root, "layer_types");
     for (size_t i = 0; i < json_array_size(types); i++) {
         const char *type = json_string_value(json_array_get(types, i));
-        if (type == NULL || strcmp(type, "mamba") != 0) {
-            lx_hf_wrong(r, "layer_types", "must be \"mamba\" for every layer");
+        if (type == NULL || (strcmp(type, "mamba") != 0 && strcmp(type, "linear_attention") != 0)) {
+            lx_hf_wrong(r, "layer_types",
+                        "must be \"mamba\" or \"linear_attention\" for every layer");
             break;
         }
     }

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "model/formats/hugging_face/reader.h"
+#include "model/tasks/text_config.h"
 
 enum { MAX_SOFTMAX_HEAD = 1024, MAX_EVERY = 1024 };
 
@@ -61,13 +62,18 @@ static void read_rotation(lx_hf_reader *r, lx_mixer_config *m)
 {
     json_t *own = r->st == LX_OK ? json_object_get(r->root, "rope_parameters") : NULL;
     lx_hf_reader inner = *r;
-    if (json_is_object(own)) {
+    double share = 0.25;
+    if (json_is_object(own)) { /* where rope_parameters do not say it, the config may */
+        share = lx_hf_number(r, "partial_rotary_factor", 1e-3, 1, 0);
+        inner = *r;
         inner.root = own;
         inner.prefix = "rope_parameters.";
     }
     if (own != NULL && !json_is_object(own) && !json_is_null(own))
         lx_hf_wrong(&inner, "rope_parameters", "must be an object or null");
-    double part = lx_hf_number(&inner, "partial_rotary_factor", 1e-3, 1, 0.25);
+    double part = lx_hf_number(&inner, "partial_rotary_factor", 1e-3, 1, share > 0 ? share : 0.25);
+    if (json_is_object(own) && share > 0 && share != part)
+        lx_hf_wrong(&inner, "partial_rotary_factor", "differs from partial_rotary_factor");
     lx_mixer_value(m, "base")->i = lx_hf_base(&inner, "rope_theta", 10000);
     lx_mixer_value(m, "rotated")->i = (int32_t)(m->d_key * part);
     if (lx_mixer_value(m, "rotated")->i % 2 != 0 || lx_mixer_value(m, "rotated")->i < 2)
@@ -100,6 +106,7 @@ static void read_softmax(lx_hf_reader *r, lx_config *c, lx_mixer_config *m)
     lx_mixer_set_word(m, "gate", "sigmoid");
     lx_mixer_value(m, "eps")->f = c->norm_eps;
     lx_hf_only_flag(r, "attn_output_gate", true);
+    lx_hf_only_word(r, "output_gate_type", "swish"); /* of the linear layers */
     read_rotation(r, m);
 }
 
@@ -188,7 +195,9 @@ static void read_whole(lx_hf_reader *r, lx_config *c)
     lx_hf_ignore_common(&inner);
     lx_hf_refuse_rest(&inner);
     r->st = inner.st;
-    lx_hf_ignore(r, "image_token_id video_token_id vision_start_token_id vision_end_token_id "
+    lx_hf_read_ends(r, c, lx_text_own(c));
+    lx_hf_ignore(r, "language_model_only image_token_id video_token_id vision_start_token_id "
+                    "vision_end_token_id "
                     "vision_config text_config");
 }
 

@@ -82,13 +82,20 @@ void lx_hf_only_flag(lx_hf_reader *r, const char *key, bool value)
                           : "must be false: true is not supported");
 }
 
+/* "swish" and "silu" are two names of one function. */
+static bool is_silu(const char *word)
+{
+    return strcmp(word, "swish") == 0 || strcmp(word, "silu") == 0;
+}
+
 void lx_hf_only_word(lx_hf_reader *r, const char *key, const char *value)
 {
     const json_t *given = look(r, key);
     const char *text = json_string_value(given);
     char what[96];
     (void)snprintf(what, sizeof what, "must be \"%s\": nothing else is supported", value);
-    if (given != NULL && (text == NULL || strcmp(text, value) != 0))
+    bool known = text != NULL && (strcmp(text, value) == 0 || (is_silu(text) && is_silu(value)));
+    if (given != NULL && !known)
         lx_hf_wrong(r, key, what);
     take(r, key);
 }
@@ -107,7 +114,10 @@ void lx_hf_refuse_rest(lx_hf_reader *r)
     if (r->st != LX_OK)
         return;
     json_object_foreach(r->root, key, value)
-        lx_hf_wrong(r, key, "is not a known key: it may change results");
+    {
+        if (!json_is_null(value)) /* null says nothing */
+            lx_hf_wrong(r, key, "is not a known key: it may change results");
+    }
 }
 
 void lx_hf_ignore(lx_hf_reader *r, const char *keys)

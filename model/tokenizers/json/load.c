@@ -239,7 +239,7 @@ static json_t *parse(lx_json_reader *r, const char *path)
     r->st = lx_file_read(path, LX_TOKENIZER_MAX_FILE, &text, &n, r->err);
     if (r->st != LX_OK)
         return NULL;
-    json_t *root = lx_json_load(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &fault);
+    json_t *root = lx_json_load_file(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &fault);
     free(text);
     if (json_is_object(root))
         return root;

@@ -108,6 +108,9 @@ void lx_json_normalizer(lx_json_reader *r, const lx_json_part *root, lx_hugging_
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 #define DIGITS_PATTERN "\\p{N}"
 #define PUNCTUATION_PATTERN "[!-/:-@\\[-`{-~\\p{P}]"
+/* \w of Rust's expressions, which these stages are written in. */
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}"
+#define WORDS_PATTERN "[" WORD "]+|[^" WORD "\\s]+"
 #define BEHAVIORS "Removed|Isolated|MergedWithPrevious|MergedWithNext|Contiguous"
 
 static void set_regex(lx_json_reader *r, const lx_json_part *p, lx_split_stage *s,
@@ -185,12 +188,30 @@ static void punctuation(lx_json_reader *r, const lx_json_part *p, lx_split_stage
     set_regex(r, p, s, PUNCTUATION_PATTERN, strlen(PUNCTUATION_PATTERN), false);
 }
 
+/* Words and runs of other characters, without the white space between them. */
+static void whitespace(lx_json_reader *r, const lx_json_part *p, lx_split_stage *s)
+{
+    lx_json_keys(r, p, "type");
+    s->behavior = LX_SPLIT_REMOVED;
+    s->invert = true;
+    set_regex(r, p, s, WORDS_PATTERN, strlen(WORDS_PATTERN), false);
+}
+
+static void whitespace_split(lx_json_reader *r, const lx_json_part *p, lx_split_stage *s)
+{
+    lx_json_keys(r, p, "type");
+    s->behavior = LX_SPLIT_REMOVED;
+    set_regex(r, p, s, "\\s", 2, false);
+}
+
 /* One stage; says whether it was ByteLevel. */
 static bool read_stage(lx_json_reader *r, const lx_json_part *p, lx_splitter *out)
 {
     static void (*const readers[])(lx_json_reader *, const lx_json_part *, lx_split_stage *) = {
-        split, byte_level, metaspace, digits, punctuation};
-    int which = lx_json_word(r, p, "type", "Split|ByteLevel|Metaspace|Digits|Punctuation");
+        split, byte_level, metaspace, digits, punctuation, whitespace, whitespace_split};
+    int which = lx_json_word(r, p, "type",
+                             "Split|ByteLevel|Metaspace|Digits|Punctuation|Whitespace|"
+                             "WhitespaceSplit");
     if (r->st != LX_OK)
         return false;
     lx_split_stage *s = &out->stages[out->n_stages++];

@@ -115,7 +115,9 @@ static void a_chat_goes_on_with_its_last_message(void **state)
     (void)state;
     static const char text[] =
         "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</{{ m.role }}>{% endfor %}";
-    const lx_jinja_message messages[] = {{"user", "say", 3}, {"assistant", " and so \n\u3000", 12}};
+    const lx_jinja_message messages[] = {
+        {.role = "user", .text = "say", .bytes = 3},
+        {.role = "assistant", .text = " and so \n\u3000", .bytes = 12}};
     lx_jinja_chat chat = {.messages = messages, .n = 2, .continues = true};
     lx_error err = {0};
     lx_jinja *t = NULL;
@@ -129,6 +131,48 @@ static void a_chat_goes_on_with_its_last_message(void **state)
     must(lx_jinja_parse("{{ messages[0].content }}", 25, &t, &err), &err);
     scratch_expect(lx_jinja_render_chat(t, &chat, NOW, MOST, &got, &err), &err, LX_ERR_INVALID,
                    "last message");
+    lx_jinja_free(t);
+}
+
+/* Variables and further members of a message are a client's; absent tools are none. */
+static void a_chat_has_variables(void **state)
+{
+    (void)state;
+    static const char text[] = "{{ tools }}{{ documents }}{{ style }}{{ messages[0].name }}";
+    lx_error err = {0};
+    lx_jinja *t = NULL;
+    lx_jinja_text got;
+    json_t *more = json_pack("{s:s, s:s}", "name", "me", "content", "no");
+    json_t *variables = json_pack("{s:s}", "style", "bold");
+    const lx_jinja_message message = {.role = "user", .text = "say", .bytes = 3, .more = more};
+    lx_jinja_chat chat = {.messages = &message, .n = 1, .variables = variables};
+    must(lx_jinja_parse(text, sizeof text - 1, &t, &err), &err);
+    must(lx_jinja_render_chat(t, &chat, NOW, MOST, &got, &err), &err);
+    assert_string_equal(got.bytes, "NoneNoneboldme");
+    for (size_t i = 0; i < got.n; i++)
+        assert_int_equal(got.marks[i], i >= strlen("NoneNone"));
+    fini(&got);
+    lx_jinja_free(t);
+    json_decref(more);
+    json_decref(variables);
+}
+
+static void words_of_a_template_are_found(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "tools {# think #}{% macro m(a) %}{% if a is defined and a.deep %}{% for x in y or "
+        "[k] %}{{ x['sub'] | map(attribute='mapped') | list }}{% endfor %}{% endif %}{% endmacro "
+        "%}";
+    static const char *const there[] = {"a", "deep", "y", "k", "sub", "mapped"};
+    static const char *const not_there[] = {"tools", "think", "de", "z", "mapped'"};
+    lx_error err = {0};
+    lx_jinja *t = NULL;
+    must(lx_jinja_parse(text, sizeof text - 1, &t, &err), &err);
+    for (size_t i = 0; i < sizeof there / sizeof *there; i++)
+        assert_true(lx_jinja_has_word(t, there[i]));
+    for (size_t i = 0; i < sizeof not_there / sizeof *not_there; i++)
+        assert_false(lx_jinja_has_word(t, not_there[i]));
     lx_jinja_free(t);
 }
 
@@ -221,6 +265,8 @@ int main(void)
         cmocka_unit_test(texts_are_jinjas),
         cmocka_unit_test(what_a_client_wrote_is_marked),
         cmocka_unit_test(a_chat_goes_on_with_its_last_message),
+        cmocka_unit_test(a_chat_has_variables),
+        cmocka_unit_test(words_of_a_template_are_found),
         cmocka_unit_test(everything_is_bounded),
         cmocka_unit_test(what_is_not_there_is_named),
         cmocka_unit_test(memory_may_be_missing),

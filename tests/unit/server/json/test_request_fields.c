@@ -29,6 +29,7 @@ static const struct {
     [LX_JSON_FORK] = {"/v1/states/{id}/fork", false},
     [LX_JSON_TOKENIZE] = {"/tokenize", false},
     [LX_JSON_DETOKENIZE] = {"/detokenize", false},
+    [LX_JSON_TEMPLATE] = {"/apply-template", false},
     [LX_JSON_TRANSCRIPTIONS] = {"/v1/audio/transcriptions", true},
     [LX_JSON_RELOAD] = {"/v1/models/reload", false},
 };

@@ -30,6 +30,7 @@ static void test_known_routes(void **state)
         {"POST", "/v1/score", lx_handle_score},
         {"POST", "/tokenize", lx_handle_tokenize},
         {"POST", "/detokenize", lx_handle_detokenize},
+        {"POST", "/apply-template", lx_handle_apply_template},
         {"GET", "/v1/models", lx_handle_models},
         {"HEAD", "/v1/models", lx_handle_models},
         {"GET", "/v1/models/couplet", lx_handle_model},

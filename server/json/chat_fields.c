@@ -1,0 +1,486 @@
+/*
+ * Readers of a chat's messages, tools and variables (see request_fields.h). The model's template
+ * gets them as the client wrote them, so their shape and size are checked here.
+ */
+#include "server/json/request_fields.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/json/fields.h"
+#include "server/json/requests.h"
+#include "server/json/scan.h"
+
+enum { MAX_MESSAGES = 1024, MAX_CALLS = 128 };
+
+static lx_status no_memory(const char *field, lx_error *err)
+{
+    return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %s", field);
+}
+
+/* Sets a variable of the template. Takes the value, which may be NULL: no memory. */
+static lx_status set_variable(lx_completion_params *p, const char *name, json_t *value,
+                              lx_error *err)
+{
+    if (p->variables == NULL)
+        p->variables = json_object();
+    if (p->variables == NULL)
+        json_decref(value);
+    bool ok = p->variables != NULL && json_object_set_new(p->variables, name, value) == 0;
+    return ok ? LX_OK : no_memory(name, err);
+}
+
+static lx_status check_bytes(const json_t *value, const char *field, size_t most, lx_error *err)
+{
+    if (json_dumpb(value, NULL, 0, JSON_COMPACT) <= most)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, field, "%s has more than %zu bytes", field, most);
+}
+
+/* --- tools --- */
+
+static bool is_name(const json_t *value)
+{
+    return json_string_length(value) > 0 &&
+           memchr(json_string_value(value), '\0', json_string_length(value)) == NULL;
+}
+
+static bool is_object_or_absent(const json_t *value)
+{
+    return value == NULL || json_is_object(value);
+}
+
+static lx_status check_tool(const json_t *tool, size_t i, lx_error *err)
+{
+    const json_t *function = lx_json_field(tool, "function");
+    const json_t *description = lx_json_field(function, "description");
+    if (!lx_json_is(lx_json_field(tool, "type"), "function") || !json_is_object(function))
+        return lx_fail(err, LX_ERR_INVALID, "tools",
+                       "tools[%zu] must have the type function and an object function", i);
+    if (!is_name(lx_json_field(function, "name")))
+        return lx_fail(err, LX_ERR_INVALID, "tools", "tools[%zu].function.name must be a name", i);
+    if (description != NULL && !json_is_string(description))
+        return lx_fail(err, LX_ERR_INVALID, "tools",
+                       "tools[%zu].function.description must be a string", i);
+    if (!is_object_or_absent(lx_json_field(function, "parameters")))
+        return lx_fail(err, LX_ERR_INVALID, "tools",
+                       "tools[%zu].function.parameters must be an object, a JSON schema", i);
+    return LX_OK;
+}
+
+LX_READER(tools)
+{
+    size_t n = json_array_size(value);
+    if (!json_is_array(value) || n > LX_MAX_TOOLS)
+        return lx_fail(err, LX_ERR_INVALID, r->name, "tools must be a list of at most %d tools",
+                       LX_MAX_TOOLS);
+    lx_status st = check_bytes(value, r->name, LX_MAX_TOOLS_BYTES, err);
+    for (size_t i = 0; st == LX_OK && i < n; i++)
+        st = check_tool(json_array_get(value, i), i, err);
+    return st == LX_OK && n > 0
+               ? set_variable(r->params, "tools", json_incref((json_t *)(uintptr_t)value), err)
+               : st;
+}
+
+/* The prompt alone tells a model of tools, so no answer can be held to a call. */
+LX_READER(tool_choice)
+{
+    if (lx_json_is(value, "none"))
+        *(bool *)r->to = true;
+    else if (!lx_json_is(value, "auto"))
+        return lx_fail(err, LX_ERR_INVALID, r->name,
+                       "tool_choice must be auto or none: a call cannot be enforced");
+    return LX_OK;
+}
+
+/* --- variables of the template --- */
+
+static bool is_reserved(const char *name)
+{
+    static const char *const names[] = {"messages",  "tools",     "add_generation_prompt",
+                                        "bos_token", "eos_token", NULL};
+    for (const char *const *n = names; *n != NULL; n++)
+        if (strcmp(*n, name) == 0)
+            return true;
+    return false;
+}
+
+LX_READER(template_variables)
+{
+    const char *name;
+    json_t *item;
+    lx_status st = LX_OK;
+    if (!json_is_object(value) || json_object_size(value) > LX_MAX_VARIABLES)
+        return lx_fail(err, LX_ERR_INVALID, r->name, "%s must be an object of at most %d members",
+                       r->name, LX_MAX_VARIABLES);
+    st = check_bytes(value, r->name, LX_MAX_VARIABLES_BYTES, err);
+    json_object_foreach((json_t *)(uintptr_t)value, name, item)
+    {
+        if (st == LX_OK && is_reserved(name))
+            st = lx_fail(err, LX_ERR_INVALID, r->name,
+                         "%s.%s is reserved: the request's own fields and the model set it",
+                         r->name, name);
+        if (st == LX_OK)
+            st = set_variable(r->params, name, json_incref(item), err);
+    }
+    return st;
+}
+
+LX_READER(enable_thinking)
+{
+    const lx_completion_params *p = r->params;
+    const json_t *other = json_object_get(p->variables, r->name);
+    if (!json_is_boolean(value))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "%s must be true or false", r->name);
+    if (other != NULL && !json_equal(other, value))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "%s has another value in chat_template_kwargs",
+                       r->name);
+    return set_variable(r->params, r->name, json_incref((json_t *)(uintptr_t)value), err);
+}
+
+/* --- members of messages --- */
+
+/* The arguments of a call as an object: most clients send them as a text of JSON, which is parsed
+   within the bounds of a body. */
+static lx_status read_arguments(const json_t *value, const char *where, lx_completion_params *p,
+                                json_t **out, lx_error *err)
+{
+    lx_json_extent extent;
+    lx_error why = {0};
+    bool none = value == NULL || lx_json_is(value, "");
+    const char *text = none ? "{}" : json_string_value(value);
+    size_t n = none ? 2 : json_string_length(value);
+    if (json_is_object(value)) {
+        *out = json_incref((json_t *)(uintptr_t)value);
+        return LX_OK;
+    }
+    if (text != NULL) {
+        lx_json_scan(text, n, &extent);
+        p->call_bytes += lx_json_tree_bytes(&extent);
+    }
+    if (p->call_bytes > LX_JSON_TREE_BYTES)
+        return lx_fail(err, LX_ERR_INVALID, "messages", "%s: the calls' arguments are too large",
+                       where);
+    lx_status st = text != NULL ? lx_json_parse(text, n, out, &why) : LX_ERR_INVALID;
+    if (st == LX_ERR_INVALID)
+        return lx_fail(err, st, "messages", "%s must be an object, or the text of one in JSON",
+                       where);
+    return st == LX_OK ? st : no_memory(where, err);
+}
+
+static lx_status read_call(const json_t *call, const char *where, const lx_json_reading *r,
+                           json_t *out, lx_error *err)
+{
+    static const char *const known[] = {"id", "type", "function", "index", NULL};
+    const json_t *function = lx_json_field(call, "function"), *id = lx_json_field(call, "id");
+    const json_t *type = lx_json_field(call, "type"), *name = lx_json_field(function, "name");
+    char field[128];
+    json_t *arguments = NULL;
+    (void)snprintf(field, sizeof field, "%s.function.arguments", where);
+    if (!is_name(name) || (type != NULL && !lx_json_is(type, "function")) ||
+        (id != NULL && !json_is_string(id)))
+        return lx_fail(err, LX_ERR_INVALID, "messages",
+                       "%s must have a function with a name; its id and type are strings, the type "
+                       "is function",
+                       where);
+    lx_json_note_members(call, where, known, r->notes);
+    lx_status st =
+        read_arguments(lx_json_field(function, "arguments"), field, r->params, &arguments, err);
+    if (st != LX_OK)
+        return st;
+    json_t *made = json_pack("{s:s, s:{s:O, s:o}}", "type", "function", "function", "name", name,
+                             "arguments", arguments);
+    bool ok = made != NULL &&
+              (id == NULL || json_object_set(made, "id", (json_t *)(uintptr_t)id) == 0) &&
+              json_array_append(out, made) == 0;
+    json_decref(made);
+    return ok ? LX_OK : no_memory(where, err);
+}
+
+/* In any message; the assistant's are kept. */
+static lx_status read_calls(const json_t *value, const char *where, bool keep,
+                            const lx_json_reading *r, json_t *more, lx_error *err)
+{
+    size_t n = json_array_size(value);
+    char call[80];
+    if (!json_is_array(value) || n > MAX_CALLS)
+        return lx_fail(err, LX_ERR_INVALID, "messages", "%s must be a list of at most %d calls",
+                       where, MAX_CALLS);
+    json_t *calls = json_array();
+    lx_status st = calls != NULL ? LX_OK : no_memory(where, err);
+    for (size_t i = 0; st == LX_OK && i < n; i++) {
+        (void)snprintf(call, sizeof call, "%s[%zu]", where, i);
+        st = read_call(json_array_get(value, i), call, r, calls, err);
+    }
+    if (st == LX_OK && keep && n > 0 && json_object_set(more, "tool_calls", calls) != 0)
+        st = no_memory(where, err);
+    json_decref(calls);
+    return st;
+}
+
+/* A string of any message, kept under its own name in those of one role. */
+static lx_status copy_string(const json_t *message, const char *name, bool keep, size_t i,
+                             json_t *more, lx_error *err)
+{
+    json_t *value = (json_t *)(uintptr_t)lx_json_field(message, name);
+    if (value != NULL && !json_is_string(value))
+        return lx_fail(err, LX_ERR_INVALID, "messages", "messages[%zu].%s must be a string", i,
+                       name);
+    bool ok = value == NULL || !keep || json_object_set(more, name, value) == 0;
+    return ok ? LX_OK : no_memory(name, err);
+}
+
+/* The parts of message i besides role and content, as lx_chat_message.more has them; NULL: none.
+   The caller frees *out. */
+static lx_status read_more(const json_t *message, lx_chat_role role, size_t i,
+                           const lx_json_reading *r, json_t **out, lx_error *err)
+{
+    static const struct {
+        const char *name;
+        lx_chat_role role;
+    } strings[] = {{"reasoning_content", LX_CHAT_ASSISTANT},
+                   {"tool_call_id", LX_CHAT_TOOL},
+                   {"name", LX_CHAT_TOOL}};
+    char where[64];
+    const json_t *calls = lx_json_field(message, "tool_calls");
+    json_t *more = json_object();
+    lx_status st = more != NULL ? LX_OK : no_memory("a message", err);
+    (void)snprintf(where, sizeof where, "messages[%zu].tool_calls", i);
+    if (st == LX_OK && calls != NULL)
+        st = read_calls(calls, where, role == LX_CHAT_ASSISTANT, r, more, err);
+    for (size_t k = 0; st == LX_OK && k < sizeof strings / sizeof *strings; k++)
+        st = copy_string(message, strings[k].name, role == strings[k].role, i, more, err);
+    if (st == LX_OK && json_object_size(more) > 0)
+        *out = json_incref(more);
+    json_decref(more);
+    return st;
+}
+
+/* --- messages --- */
+
+/* A list of parts, each a text; an earlier response's output may be put in again. */
+static bool is_text_part(const json_t *part, bool response)
+{
+    const json_t *type = lx_json_field(part, "type");
+    bool known = response ? lx_json_is(type, "input_text") || lx_json_is(type, "output_text")
+                          : lx_json_is(type, "text");
+    return known && json_is_string(lx_json_field(part, "text"));
+}
+
+/* The bytes that the texts have with a line feed between each two, as the peers join them; -1 where
+   one is none. */
+static int64_t joined_bytes(const json_t *parts, bool response)
+{
+    int64_t bytes = 0;
+    for (size_t i = 0; i < json_array_size(parts); i++) {
+        const json_t *part = json_array_get(parts, i);
+        if (!is_text_part(part, response))
+            return -1;
+        bytes += (i > 0) + (int64_t)json_string_length(json_object_get(part, "text"));
+    }
+    return json_array_size(parts) > 0 ? bytes : -1;
+}
+
+static void join(const json_t *parts, char *to)
+{
+    for (size_t i = 0; i < json_array_size(parts); i++) {
+        const json_t *text = json_object_get(json_array_get(parts, i), "text");
+        if (i > 0)
+            *to++ = '\n';
+        memcpy(to, json_string_value(text), json_string_length(text));
+        to += json_string_length(text);
+    }
+    *to = '\0';
+}
+
+static bool read_role(const json_t *name, bool response, lx_chat_role *out)
+{
+    static const char *const names[] = {"system", "user", "assistant", "developer", "tool"};
+    static const lx_chat_role roles[] = {LX_CHAT_SYSTEM, LX_CHAT_USER, LX_CHAT_ASSISTANT,
+                                         LX_CHAT_SYSTEM, LX_CHAT_TOOL};
+    size_t n = sizeof names / sizeof *names - response; /* whose inputs have no tool */
+    for (size_t i = 0; i < n; i++) {
+        if (lx_json_is(name, names[i])) {
+            *out = roles[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Takes the text, which may be NULL: no memory. */
+static lx_status add_message(lx_chat_role role, char *text, size_t bytes, lx_completion_params *p,
+                             lx_error *err)
+{
+    if (text == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the messages");
+    p->messages[p->n_messages++] = (lx_chat_message){.role = role, .text = text, .bytes = bytes};
+    return LX_OK;
+}
+
+static char *copy_of(const char *text, size_t bytes)
+{
+    char *copy = malloc(bytes + 1);
+    if (copy != NULL)
+        memcpy(copy, text, bytes + 1);
+    return copy;
+}
+
+/* Members of a message and of its parts that change nothing. What an answer has in it may be sent
+   back: the marks of an output's item and part say nothing here. */
+static void note_others(const json_t *message, lx_chat_role role, size_t i,
+                        const lx_json_reading *r)
+{
+    static const char *const user[] = {"role", "content", NULL};
+    static const char *const assistant[] = {"role", "content", "tool_calls", "reasoning_content",
+                                            NULL};
+    static const char *const tool[] = {"role", "content", "tool_call_id", "name", NULL};
+    static const char *const item[] = {"role", "content", "type", "id", "status", NULL};
+    static const char *const part[] = {"type", "text", "annotations", "logprobs", NULL};
+    char prefix[64];
+    const json_t *content = json_object_get(message, "content");
+    (void)snprintf(prefix, sizeof prefix, "%s[%zu]", r->name, i);
+    lx_json_note_members(message, prefix,
+                         r->route == LX_JSON_RESPONSES ? item
+                         : role == LX_CHAT_ASSISTANT   ? assistant
+                         : role == LX_CHAT_TOOL        ? tool
+                                                       : user,
+                         r->notes);
+    for (size_t k = 0; k < json_array_size(content); k++) {
+        (void)snprintf(prefix, sizeof prefix, "%s[%zu].content[%zu]", r->name, i, k);
+        lx_json_note_members(json_array_get(content, k), prefix, part, r->notes);
+    }
+}
+
+/* The message's text; a list of texts is joined. */
+static lx_status keep_content(const json_t *content, size_t bytes, lx_chat_role role,
+                              const lx_json_reading *r, lx_error *err)
+{
+    if (!json_is_array(content)) {
+        const char *text = content != NULL ? json_string_value(content) : "";
+        return add_message(role, copy_of(text, bytes), bytes, r->params, err);
+    }
+    char *text = malloc(bytes + 1);
+    if (text != NULL)
+        join(content, text);
+    return add_message(role, text, bytes, r->params, err);
+}
+
+static lx_status keep_message(const json_t *message, size_t i, const lx_json_reading *r,
+                              lx_error *err)
+{
+    bool response = r->route == LX_JSON_RESPONSES;
+    const json_t *type = response ? lx_json_field(message, "type") : NULL;
+    const json_t *content = lx_json_field(message, "content");
+    int64_t bytes = json_is_string(content) ? (int64_t)json_string_length(content)
+                                            : joined_bytes(content, response);
+    lx_chat_role role = LX_CHAT_USER;
+    json_t *more = NULL;
+    if (type != NULL && !lx_json_is(type, "message"))
+        return lx_fail(err, LX_ERR_INVALID, r->name,
+                       "%s[%zu] has a type that is not message: nothing else is read here", r->name,
+                       i);
+    bool known = read_role(lx_json_field(message, "role"), response, &role);
+    lx_status st = known && !response ? read_more(message, role, i, r, &more, err) : LX_OK;
+    if (st != LX_OK)
+        return st;
+    if (content == NULL && json_object_get(more, "tool_calls") != NULL)
+        bytes = 0; /* a call needs no text */
+    if (!known || bytes < 0) {
+        json_decref(more);
+        return lx_fail(err, LX_ERR_INVALID, r->name,
+                       "%s[%zu] must have a role, system, user%s or assistant, and a content that "
+                       "is a text or a list of texts",
+                       r->name, i, response ? "" : ", tool");
+    }
+    note_others(message, role, i, r);
+    st = keep_content(content, (size_t)bytes, role, r, err);
+    lx_completion_params *p = r->params;
+    if (st == LX_OK)
+        p->messages[p->n_messages - 1].more = more;
+    else
+        json_decref(more);
+    return st;
+}
+
+static lx_status reserve_messages(size_t n, lx_completion_params *p, lx_error *err)
+{
+    p->messages = calloc(n, sizeof *p->messages);
+    return p->messages != NULL ? LX_OK
+                               : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the messages");
+}
+
+/* The last message's text is what is answered. */
+static lx_status keep_last(lx_completion_params *p, lx_error *err)
+{
+    const lx_chat_message *last = &p->messages[p->n_messages - 1];
+    assert(last->text != NULL); /* every message has one */
+    p->prompts = calloc(1, sizeof *p->prompts);
+    if (p->prompts == NULL)
+        return no_memory("the prompt", err);
+    p->prompts[0] = (lx_prompt){.text = copy_of(last->text, last->bytes), .bytes = last->bytes};
+    p->n_prompts = 1;
+    return p->prompts[0].text != NULL ? LX_OK : no_memory("the prompt", err);
+}
+
+/* The messages of a list, after those that are there. */
+static lx_status keep_list(const json_t *list, const lx_json_reading *r, lx_error *err)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        lx_status st = keep_message(json_array_get(list, i), i, r, err);
+        if (st != LX_OK)
+            return st;
+    }
+    return keep_last(r->params, err);
+}
+
+LX_READER(messages)
+{
+    size_t n = json_array_size(value); /* 0 for what is no array */
+    if (n < 1 || n > MAX_MESSAGES)
+        return lx_fail(err, LX_ERR_INVALID, r->name, "messages must be a list of 1 to %d messages",
+                       MAX_MESSAGES);
+    lx_status st = reserve_messages(n, r->params, err);
+    return st == LX_OK ? keep_list(value, r, err) : st;
+}
+
+LX_READER(input)
+{
+    lx_completion_params *p = r->params;
+    size_t n = json_is_string(value) ? 1 : json_array_size(value);
+    if (n < 1 || n > MAX_MESSAGES)
+        return lx_fail(err, LX_ERR_INVALID, r->name,
+                       "input must be a text or a list of 1 to %d messages", MAX_MESSAGES);
+    lx_status st = reserve_messages(n + (p->instructions != NULL), p, err);
+    if (st == LX_OK && p->instructions != NULL)
+        st = add_message(LX_CHAT_SYSTEM, copy_of(p->instructions, p->instructions_bytes),
+                         p->instructions_bytes, p, err);
+    if (st != LX_OK || json_is_array(value))
+        return st == LX_OK ? keep_list(value, r, err) : st;
+    size_t bytes = json_string_length(value);
+    p->input_is_text = true;
+    st = add_message(LX_CHAT_USER, copy_of(json_string_value(value), bytes), bytes, p, err);
+    return st == LX_OK ? keep_last(p, err) : st;
+}
+
+/* --- for the template's reader --- */
+
+bool lx_json_has(const json_t *object, const char *name)
+{
+    return lx_json_field(object, name) != NULL;
+}
+
+const char *lx_json_name_at(json_t *object, int32_t i)
+{
+    void *at = json_object_iter(object);
+    while (at != NULL && i-- > 0)
+        at = json_object_iter_next(object, at);
+    return at != NULL ? json_object_iter_key(at) : NULL;
+}
+
+size_t lx_json_indented_bytes(const json_t *value)
+{
+    return value != NULL ? json_dumpb(value, NULL, 0, JSON_INDENT(4)) : 0;
+}
