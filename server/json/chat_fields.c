@@ -232,7 +232,7 @@ static lx_status copy_string(const json_t *message, const char *name, bool keep,
     return ok ? LX_OK : no_memory(name, err);
 }
 
-/* The parts of message i besides role and content, as lx_chat_message.more has them; NULL: none.
+/* The members of message i except role and content, for lx_chat_message.more; NULL: none.
    The caller frees *out. */
 static lx_status read_more(const json_t *message, lx_chat_role role, size_t i,
                            const lx_json_reading *r, json_t **out, lx_error *err)
@@ -328,8 +328,8 @@ static char *copy_of(const char *text, size_t bytes)
     return copy;
 }
 
-/* Members of a message and of its parts that change nothing. What an answer has in it may be sent
-   back: the marks of an output's item and part say nothing here. */
+/* Members of a message and of its parts that change nothing. An answer's items and parts may be
+   sent back with their marks, which say nothing here. */
 static void note_others(const json_t *message, lx_chat_role role, size_t i,
                         const lx_json_reading *r)
 {
@@ -412,7 +412,7 @@ static lx_status reserve_messages(size_t n, lx_completion_params *p, lx_error *e
                                : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the messages");
 }
 
-/* The last message's text is what is answered. */
+/* The last message's text becomes the prompt. */
 static lx_status keep_last(lx_completion_params *p, lx_error *err)
 {
     const lx_chat_message *last = &p->messages[p->n_messages - 1];
@@ -425,7 +425,7 @@ static lx_status keep_last(lx_completion_params *p, lx_error *err)
     return p->prompts[0].text != NULL ? LX_OK : no_memory("the prompt", err);
 }
 
-/* The messages of a list, after those that are there. */
+/* Appends the messages of a list. */
 static lx_status keep_list(const json_t *list, const lx_json_reading *r, lx_error *err)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -438,7 +438,7 @@ static lx_status keep_list(const json_t *list, const lx_json_reading *r, lx_erro
 
 LX_READER(messages)
 {
-    size_t n = json_array_size(value); /* 0 for what is no array */
+    size_t n = json_array_size(value); /* 0 for other values */
     if (n < 1 || n > MAX_MESSAGES)
         return lx_fail(err, LX_ERR_INVALID, r->name, "messages must be a list of 1 to %d messages",
                        MAX_MESSAGES);

@@ -120,7 +120,7 @@ typedef struct lx_completion_params {
     int32_t n_messages;
     struct json_t *variables; /* owned: those of the model's template, with tools; NULL: none */
     bool no_tools;            /* tool_choice is none: the variables have no tools */
-    int64_t call_bytes;       /* what the arguments of the messages' calls took to parse */
+    int64_t call_bytes;       /* bytes of the trees of the calls' arguments */
     lx_thinking_begin thinks; /* whether the answer may begin with thoughts; see lx_chat_prompt */
     char *state;              /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
     bool return_state;
@@ -145,9 +145,9 @@ lx_status lx_json_read_chat(const char *body, size_t bytes, int32_t max_n, lx_co
 lx_status lx_json_read_template(const char *body, size_t bytes, lx_completion_params *p,
                                 lx_error *err) LX_MUST_USE;
 
-/* Of objects of lx_completion_params and lx_chat_message: whether a member is there and not null,
-   the name of member i (NULL after the last), and the bytes of the text with an indent of 4. NULL
-   is an object without members. */
+/* Of objects of lx_completion_params and lx_chat_message; NULL is an object without members.
+   Whether a member is there and not null; the name of member i (NULL after the last); the bytes of
+   the text with an indent of 4. */
 bool lx_json_has(const struct json_t *object, const char *name);
 const char *lx_json_name_at(struct json_t *object, int32_t i);
 size_t lx_json_indented_bytes(const struct json_t *value);

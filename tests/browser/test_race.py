@@ -177,7 +177,7 @@ def test_a_turn_of_an_earlier_race_does_not_count(small, open_page):
 
 
 def test_a_page_that_goes_leaves_no_state_behind(small, open_page):
-    """The running turn is forgotten with the others."""
+    """The running turn is forgotten too."""
     page = open_page("#race", allow="ERR_FAILED", at=small)
     turn = Turn(page, after=3)
     start(page)
