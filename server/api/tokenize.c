@@ -1,7 +1,7 @@
 /*
- * POST /tokenize, /detokenize and /apply-template, as in llama.cpp's server: text to tokens and back
- * by the tokenizer of a model, and the text of a chat by its template. No model computes anything.
- * The memory of an answer is reserved until the client has it, as for other routes.
+ * POST /tokenize, /detokenize and /apply-template, as in llama.cpp's server: text to tokens and
+ * back by the tokenizer of a model, and the text of a chat by its template. No model computes
+ * anything. The memory of an answer is reserved until the client has it, as for other routes.
  */
 #include <stdlib.h>
 
@@ -149,8 +149,8 @@ void lx_handle_tokenize(lx_api *api, const lx_request *rq, lx_response *rs)
 
 /* --- the text of a chat --- */
 
-static lx_status apply_template(lx_api *api, const lx_model *model, const void *params,
-                                made **out, lx_error *err)
+static lx_status apply_template(lx_api *api, const lx_model *model, const void *params, made **out,
+                                lx_error *err)
 {
     lx_completion_params *p = (lx_completion_params *)(uintptr_t)params; /* notes are added */
     lx_buffer text;

@@ -1,5 +1,5 @@
-"""Every tab in every way that visitors may open it: screens of all widths, forced colours, less motion, twice the size,
-another language. axe, the page's width and its loaded bytes are the judges."""
+"""Every tab on screens of all widths, with forced colours, less motion, twice the size and another language. axe judges
+it, and so do the page's width and its loaded bytes."""
 
 import importlib.resources
 import re
