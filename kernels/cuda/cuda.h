@@ -290,8 +290,6 @@ uint64_t lx_cuda_key_float(float f);
 
 /* run.c: queues the recorded operations on a stream; the rest is for the `run` of operations. */
 lx_status lx_cuda_run_ops(lx_cuda *c, cudaStream_t target);
-/* Whether the operations are captured: then a failure is LX_ERR_UNSUPPORTED, no lost device. */
-bool lx_cuda_is_capturing(const lx_cuda *c);
 /* The device's copy of the inputs from that place on. */
 const void *lx_cuda_input(const lx_cuda *c, size_t at);
 lx_cuda_branches lx_cuda_branches_of(const lx_cuda *c);

@@ -27,11 +27,6 @@ const int32_t *lx_cuda_live_rows(const lx_cuda *c, lx_rows rows)
     return rows == LX_ROWS_TOKENS ? &l->tokens : &l->outputs;
 }
 
-bool lx_cuda_is_capturing(const lx_cuda *c)
-{
-    return c->target == c->capture;
-}
-
 /*
  * The planner's first rule: a value that only products read, which round it, is written to its
  * array in rounded form only. Only arrays of rows_new may hold such values: other arrays must keep

@@ -126,11 +126,6 @@ static lx_status begin_moves(lx_cuda *c, const lx_states *s, int32_t slot)
     return st;
 }
 
-static lx_status wait_for_moves(lx_cuda *c)
-{
-    return check_copy(c, cudaStreamSynchronize(c->moves));
-}
-
 lx_status lx_cuda_state_map(lx_backend *be, lx_states *s, int32_t slot, int32_t first, int32_t n,
                             const int32_t *pages)
 {
@@ -196,7 +191,7 @@ static lx_status move_state(lx_cuda *c, const lx_states *s, int32_t slot, float 
                          : queue_copy(c, part, src + at, bytes, cudaMemcpyHostToDevice, c->moves);
         at += n;
     }
-    return st == LX_OK ? wait_for_moves(c) : st;
+    return st == LX_OK ? check_copy(c, cudaStreamSynchronize(c->moves)) : st;
 }
 
 lx_status lx_cuda_state_export(lx_backend *be, const lx_states *s, int32_t slot, float *dst,

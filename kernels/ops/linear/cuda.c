@@ -125,7 +125,7 @@ static lx_status run_rounded(lx_cuda *c, const lx_cuda_op *op)
         return st;
     st = lx_cuda_product_run(w->plan, w->w16, x, add, to, lx_cuda_row_count(c, a->rows), c->target,
                              &c->error);
-    if (st != LX_OK && lx_cuda_is_capturing(c))
+    if (st != LX_OK && c->target == c->capture) /* it cannot be captured; the device is not lost */
         return LX_ERR_UNSUPPORTED;
     if (st != LX_OK)
         return lx_cuda_lose(c, cudaSuccess, NULL, &c->error);
