@@ -2,7 +2,6 @@
 
 #define COLUMNS 64 /* of a row that are dealt out at a time */
 
-/* Columns from .. to - 1 of a row. */
 static void run_columns(const lx_cpu *c, const lx_gate_args *a, int64_t row, int64_t from,
                         int64_t to)
 {

@@ -46,9 +46,10 @@ V16_FN void run_f32(const block *b, v16 *sums, const int rows, const int panels)
 {
     const lx_matrix *w = b->job->w;
     const float *x = b->x, *words = (const float *)panel_words(w, b->panel);
+    int64_t group = w->group_words;
     for (int64_t k0 = 0; k0 < w->shape.cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
         int64_t n = chunk_inputs(w->shape.cols, k0);
         for (int64_t k = 0; k < n; k++, words += LX_CPU_GROUP)
-            BODY_GROUPS(add_f32, sums, x + k, words, w->group_words, rows, panels);
+            BODY_GROUPS(add_f32, sums, x + k, words, group, rows, panels);
     }
 }
