@@ -1,11 +1,11 @@
 /*
- * The numbers of GELU, x Phi(x) = max(x, 0) - |x| Phi(-|x|), for every back end that sums in f32:
- * the same steps over the same numbers give the same bits.
+ * The numbers of GELU, x Phi(x) = max(x, 0) - |x| Phi(-|x|). Every back end that sums in f32 takes
+ * the same steps over these numbers, so all give the same bits.
  *
- * With i the whole number next to a / LX_GELU_WIDTH, a = min(|x|, LX_GELU_END), the tail Phi(-a) is
- * a polynomial of a - i LX_GELU_WIDTH: coefficient n of polynomial i is LX_GELU_TAIL[n][i]. At
- * LX_GELU_END and beyond it is 0, being less than 1e-8. Minimax fits; docs/numerics.md has the
- * errors. No exp and no division, which took a tenth of a step of many streams.
+ * Let a = min(|x|, LX_GELU_END) and i the whole number nearest to a / LX_GELU_WIDTH. The tail
+ * Phi(-a) is a polynomial of a - i LX_GELU_WIDTH with coefficients LX_GELU_TAIL[n][i]. From
+ * LX_GELU_END on it is 0, as it is below 1e-8. The fits are minimax; docs/numerics.md has the
+ * errors. Without exp and division, which took a tenth of a step of many streams.
  */
 #ifndef LINNET_KERNELS_GELU_H
 #define LINNET_KERNELS_GELU_H

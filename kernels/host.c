@@ -312,6 +312,14 @@ void lx_host_keep_drawn(const lx_batch *b, lx_states *s, const lx_sampling *rows
     }
 }
 
+int64_t lx_host_id(const lx_states *s, const lx_table *t, int32_t slot, int32_t id)
+{
+    if (!lx_is_drawn_id(id))
+        return id;
+    int32_t token = s->drawn[lx_drawn_place_of(slot, id)];
+    return token >= 0 && token < t->rows ? token : 0;
+}
+
 lx_status lx_host_sync(lx_backend *be, uint64_t step, lx_error *err)
 {
     (void)be;

@@ -1,11 +1,10 @@
 /*
- * What the back ends whose device memory is the process's own memory share (reference, cpu):
- * arrays, embedding tables, masks and states. No arithmetic lives here, so the oracle shares
- * nothing with the back end tested against it that could make both wrong in the same way.
+ * Arrays, embedding tables, masks and states of the back ends whose memory is the process's own
+ * (reference, cpu). There is no arithmetic here, so no error here can hide between the oracle and
+ * the back end that is tested against it.
  *
- * Every object's memory begins on a 64-byte border and is zero at first. Big ones come straight
- * from mmap: a slot that was never used costs no memory, and huge pages spare the address
- * translation.
+ * Every object's memory begins on a 64-byte border and is zero at first. Large blocks come from
+ * mmap: an unused slot costs no memory, and huge pages save address translation.
  */
 #ifndef LINNET_KERNELS_HOST_H
 #define LINNET_KERNELS_HOST_H
@@ -53,6 +52,8 @@ float *lx_host_branch(const lx_states *s, const lx_batch *b, int32_t i, int64_t 
 void lx_host_keep_drawn(const lx_batch *b, lx_states *s, const lx_sampling *rows,
                         const lx_sample *drawn);
 
+/* The row of a table for an id in a slot: the id, or the deferred token that it stands for. */
+int64_t lx_host_id(const lx_states *s, const lx_table *t, int32_t slot, int32_t id);
 /* Element [row, col] of a table as f32. */
 float lx_host_table_at(const lx_table *t, int64_t row, int64_t col);
 

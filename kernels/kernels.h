@@ -1,17 +1,17 @@
 /*
- * The operations a linear transformer needs, as one small table with several back ends behind it.
+ * The operations of a linear transformer: one table of functions, which each back end fills.
  *
  *   reference  plain C, double sums, one thread: the oracle every other back end is tested against
  *   cpu        vectorised and multi-threaded
- *   cuda       an NVIDIA GPU; a library of its own, loaded when it is asked for
+ *   cuda       an NVIDIA GPU; a library of its own, loaded on request
  *
  * A step of a model is: begin(batch), a fixed sequence of operations, end(), sync(). Operations
- * only *queue* work; a back end may run them at once, record them and let every thread carry its
+ * only *queue* work. A back end may run them at once, or record them and let every thread carry its
  * own sequences through the whole step, or replay a captured graph. Results (samples, downloads)
  * are valid after sync().
  *
- * Steps happen in the order of their end(). One may begin before those that ended have been synced,
- * and take as input what they will have drawn: see lx_drawn_id.
+ * Steps run in the order of their end(). A step may begin before earlier steps are synced, and take
+ * as input the tokens that they will draw: see lx_drawn_id.
  *
  * A batch is ragged: sequence i owns the token rows seq_start[i] .. seq_start[i+1]-1 and the state
  * in slot[i]. Prefill and decode are the same call; decode is a sequence of one row.
@@ -20,27 +20,28 @@
  *   - prefill(T) = prefill(a) then prefill(b), a + b = T = T single steps
  *   - a sequence's result does not depend on its neighbours, the batch size or the thread count
  *   - a zeroed slot behaves like a fresh one
- *   - an id that stands for a drawn token gives what that token gives
- *   - every output element of the batch's rows is written; nothing else is, but in arrays of
- *     rows_new
+ *   - an id that stands for a deferred token gives the results of that token
+ *   - every output element of the batch's rows is written; no other element is, except in arrays
+ *     of rows_new
  *
- * A page of a slot's growing part holds what its last owner left until it is written. An operation
+ * A page of a slot's growing part keeps its last owner's data until it is written. An operation
  * that writes the growing part zeroes its own part of a page first when the position it writes is
- * the page's first token (position % LX_PAGE_TOKENS == 0). So what is exported depends on the
- * slot's tokens alone and never shows another client's.
+ * the page's first token (position % LX_PAGE_TOKENS == 0). So an export depends on the slot's
+ * tokens alone and never shows another client's data.
  *
  * Letters: N sequences, T token rows, H heads, D key size, M value size, V head size.
- * All activations are f32, row-major, one row a token; those of rows_new between operations may be
- * less where no result can differ. States are f32 always.
+ * All activations are f32, row-major, one row per token. Arrays of rows_new may hold less precise
+ * values between operations where no result can differ. States are always f32.
  *
  * Thread: one thread between begin and end of a step. Two engines may share a back end: begin()
- * waits until the other's step has ended. Everything that creates or frees is not thread-safe with
- * respect to the object, but may run while another object is in use.
+ * waits until the other's step has ended. One thread at a time may create or free an object; other
+ * objects may be in use meanwhile.
  */
 #ifndef LINNET_KERNELS_KERNELS_H
 #define LINNET_KERNELS_KERNELS_H
 
 #include "common/status.h"
+#include "kernels/ops/columns.h"
 #include "kernels/types.h"
 
 #define LX_OP_FILE op.h
@@ -53,17 +54,17 @@ extern "C" {
 typedef struct lx_kernels lx_kernels; /* the table */
 
 /*
- * The instruction set of the cpu back end. LX_ISA_AUTO takes the best the processor has for the
- * precision.
+ * The instruction set of the cpu back end. LX_ISA_AUTO takes the processor's best set for the
+ * precision. "Exact bits" are those of plain.
  *
- *   plain, avx2, avx512    every precision, the same bits
+ *   plain, avx2, avx512    every precision, exact bits
  *   avx512bf16             auto only: rounds activations to bf16, bits of its own
- *   avx512vnni             int8 only: the bits of the first three
- *   amx                    auto: bf16 on tiles, bits of its own; int8: the bits of the first three
+ *   avx512vnni             int8 only: exact bits
+ *   amx                    auto: bf16 on tiles, bits of its own; int8: exact bits
  *   amxplain               the bits of amx in plain C, slowly: never chosen by auto
- *   neon                   every precision, the bits of the first three
- *   neondot                int8 only: the same
- *   neonbf16               auto: rounds activations to bf16, bits of its own; int8: the same
+ *   neon                   every precision, exact bits
+ *   neondot                int8 only: exact bits
+ *   neonbf16               auto: rounds activations to bf16, bits of its own; int8: exact bits
  *   neonbf16plain          the bits of neonbf16 in plain C, slowly: never chosen by auto
  */
 typedef enum lx_isa {
@@ -81,56 +82,55 @@ typedef enum lx_isa {
     LX_ISA_NEON_BF16_PLAIN
 } lx_isa;
 
-/* As in options and descriptions, "auto" to "neonbf16plain"; NULL after the last. Static; any
- * thread.
- */
+/* The name in options and descriptions, "auto" to "neonbf16plain"; NULL after the last. Static; any
+   thread. */
 const char *lx_isa_name(lx_isa isa);
 
 /*
- * How the factors enter a product. Everything else is f32 always, states too.
+ * How the factors enter a product. All other values are f32, states too.
  *
- * INT8 (cpu only): weights w are stored as whole numbers p of -127 .. 127 times a scale a row of W,
- * s = max |w| / 127, p = w / s rounded to nearest, ties to even. Of an activation, every 256
- * inputs that follow each other have their own scale t = max |x| / 127, n = x / t rounded likewise;
- * y = b + sum over these chunks of (s t) (sum of p n), the inner sum in whole numbers, exactly.
+ * INT8 (cpu only): a row of W has a scale s = max |w| / 127, and its weights are stored as whole
+ * numbers p = w / s, -127 .. 127, rounded to nearest, ties to even. A chunk of 256 neighbouring
+ * inputs has a scale t = max |x| / 127, and its inputs become n = x / t with the same rounding.
+ * y = b + sum over the chunks of (s t) (sum of p n), where the inner sum is exact.
  */
 typedef enum lx_precision {
-    LX_PRECISION_F32,  /* as they are: the exact path */
+    LX_PRECISION_F32,  /* unchanged: the exact path */
     LX_PRECISION_AUTO, /* rounded to bf16 where the processor multiplies bf16, otherwise F32 */
     LX_PRECISION_INT8
 } lx_precision;
 
-/* An opened back end. Every back end's own structure begins with this. */
+/* An opened back end; the first member of every back end's own structure. */
 struct lx_backend {
     const lx_kernels *ops;
     lx_precision precision;
     const char *isa; /* lx_isa_name of its instruction set, static; NULL: it has none */
 };
 
-/* What multiplies in bf16 on the cuda back end: NVIDIA's library, or kernels of our own, which are
-   one launch a product and sum in an order that is written down (kernels/ops/linear/cuda_mma.cu).
- */
+/* Who multiplies in bf16 on the cuda back end: NVIDIA's library, or our own kernels. Those need one
+   launch per product and document their order of sums (kernels/ops/linear/cuda_mma.cu). */
 typedef enum lx_cuda_products { LX_CUDA_PRODUCTS_CUBLAS, LX_CUDA_PRODUCTS_OWN } lx_cuda_products;
 
 typedef struct lx_backend_options {
     int32_t n_threads; /* 1 .. 256; the calling thread is one of them */
     lx_isa isa;
     lx_precision precision;
-    lx_cuda_products cuda_products; /* of other back ends: not looked at */
+    lx_cuda_products cuda_products; /* other back ends ignore it */
 } lx_backend_options;
 
 /*
  * Opens a back end by name: "reference", "cpu", "cuda" or "cuda:N" for device N. LX_ERR_UNSUPPORTED
- * for another name and for what this machine lacks: an instruction set, or CUDA's library, driver
- * or device. Close with be->ops->close(be).
+ * for another name, and where this machine lacks the instruction set, or CUDA's library, driver or
+ * device. Close it with be->ops->close(be).
  */
 lx_status lx_backend_open(const char *name, const lx_backend_options *options, lx_backend **out,
                           lx_error *err) LX_MUST_USE;
 
 /*
- * Opens what `device` says: "cpu", "cuda", "cuda:N" or "auto": cuda where its library, driver and
- * device are there and no isa is asked for, else cpu. `why` receives one line for the log: what was
- * chosen and why. A device that is there and fails is an error, not a reason for the other one.
+ * Opens the back end of a device: "cpu", "cuda", "cuda:N" or "auto". auto takes cuda where its
+ * library, driver and device exist and options name no isa, else cpu. `why` receives one line for
+ * the log: the choice and its reason. A device that exists and fails is an error: auto then does
+ * not fall back to cpu.
  */
 lx_status lx_backend_choose(const char *device, const lx_backend_options *options, lx_backend **out,
                             char *why, size_t size, lx_error *err) LX_MUST_USE;
@@ -144,17 +144,17 @@ struct lx_kernels {
     void (*close)(lx_backend *be);
     /* One line for logs: instruction set, threads. */
     void (*describe)(const lx_backend *be, char *text, size_t size);
-    /* A device computes beside the calling thread, with memory of its own: steps are worth starting
-       ahead of their results, and a slot takes its memory at once. */
+    /* A device computes while the calling thread goes on, with memory of its own: starting steps
+       before earlier results arrive pays, and a slot takes its memory at once. */
     bool is_device;
-    /* Bytes of its own memory that are free now; NULL unless is_device. */
+    /* Free bytes of the device's memory; NULL unless is_device. */
     lx_status (*memory)(lx_backend *be, int64_t *free_bytes, lx_error *err);
 
     /* --- objects: each *_free accepts NULL; *_new sets *out only on LX_OK --- */
     lx_status (*array_new)(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err);
-    /* An array for what a step computes, at most so many rows of `width` floats. When the step is
-       over it holds what was written there last, if no operation has read that, and else nothing: a
-       back end may write rows behind the batch's, too, and keep what only products read rounded. */
+    /* An array for values within a step, at most so many rows of `width` floats. After the step it
+       holds the last value only if no operation has read that value: a back end may write further
+       rows, too, and round values that only products read. */
     lx_status (*rows_new)(lx_backend *be, int64_t rows, int64_t width, lx_array **out,
                           lx_error *err);
     void (*array_free)(lx_backend *be, lx_array *a);
@@ -177,26 +177,25 @@ struct lx_kernels {
                           lx_error *err);
     void (*mask_free)(lx_backend *be, lx_mask *m);
 
-    /* --- states: all slots and pages are zero at first, no page is mapped; the calls below run
-       outside a step, after all steps that have ended, synced or not. LX_ERR_INVALID for a slot, a
-       page or a number of pages that is not there, and for a page that is not mapped --- */
+    /* --- states: all slots and pages are zero at first, and no page is mapped. The calls below run
+       outside a step, after all steps that have ended, synced or not. LX_ERR_INVALID for a slot or
+       page out of range, too many pages, or a page that is not mapped --- */
     lx_status (*states_new)(lx_backend *be, const lx_state_layout *layout, int32_t n_slots,
                             lx_states **out, lx_error *err);
     void (*states_free)(lx_backend *be, lx_states *s);
-    /* The slot's pages first .. first + n - 1 are from now on pages[0 .. n - 1] of the pool; -1 is
-       no page. The caller lets a page be in several slots only while none of them is given a token
-       that would lie in it; nothing is written. */
+    /* Maps the slot's pages first .. first + n - 1 to pages[0 .. n - 1] of the pool; -1: no page.
+       Several slots may share a page while no new token of theirs lies in it. Writes no page. */
     lx_status (*state_map)(lx_backend *be, lx_states *s, int32_t slot, int32_t first, int32_t n,
                            const int32_t *pages);
-    /* The fixed part; pages stay mapped and as they are. */
+    /* Zeroes the fixed part; pages stay mapped and keep their content. */
     lx_status (*state_zero)(lx_backend *be, lx_states *s, int32_t slot);
-    /* The fixed part, and the first n_pages pages into those mapped in `to`; a page that is mapped
-       in both there stays as it is. */
+    /* Copies the fixed part, and the first n_pages pages into the pages of `to`, but for pages that
+       both slots share. */
     lx_status (*state_copy)(lx_backend *be, lx_states *s, int32_t to, int32_t from,
                             int32_t n_pages);
-    /* The state as fixed_floats f32, then n_pages times page_floats; operations say in their op.h
-       what lies where. Both may be called by another thread and beside steps, as long as no step
-       that is begun before they return has a row of the slot. */
+    /* The state as fixed_floats f32, then n_pages times page_floats; op.h of an operation has the
+       layout. Other threads may call both while steps run, if no step that begins before they
+       return has a row of the slot. */
     lx_status (*state_export)(lx_backend *be, const lx_states *s, int32_t slot, float *dst,
                               int32_t n_pages);
     lx_status (*state_import)(lx_backend *be, lx_states *s, int32_t slot, const float *src,
@@ -204,18 +203,18 @@ struct lx_kernels {
 
     /* --- a step --- */
     lx_status (*begin)(lx_backend *be, const lx_batch *batch, lx_error *err);
-    /* void (*NAME)(lx_backend *be, const lx_NAME_args *args) of every operation; NULL: not here */
+    /* void (*NAME)(lx_backend *be, const lx_NAME_args *args) of every operation; NULL: missing */
 #define LX_OP(name) void (*name)(lx_backend * be, const lx_##name##_args *args);
 #include "kernels/ops.def"
-    /* end() starts the step and says its number; sync() waits for that step and those before it. A
-       back end has room for several steps that ended and were not synced; begin() of one too many
-       waits for the oldest. After LX_ERR_DEVICE every state is undefined. */
+    /* end() starts the step and returns its number; sync() waits for that step and earlier ones. A
+       back end has room for several steps that are not synced; begin() of one too many waits for
+       the oldest. After LX_ERR_DEVICE every state is undefined. */
     lx_status (*end)(lx_backend *be, uint64_t *step, lx_error *err);
     lx_status (*sync)(lx_backend *be, uint64_t step, lx_error *err);
-    /* Dry run, in place of end(): allocates (and captures) everything that this step needs, so that
-       no smaller one allocates. For decoding steps (one row and one output per sequence) this holds
-       for those of the same bucket: step_size(n) is the largest number of sequences that shares the
-       captured graph of n. Both are NULL where this gains nothing. */
+    /* A dry run, in place of end(): allocates (and captures) everything that this step needs, so
+       that no smaller step allocates. A decoding step (one row and one output per sequence)
+       prepares its own bucket only: step_size(n) is the largest number of sequences that shares the
+       captured graph of n. Both are NULL where a dry run gains nothing. */
     lx_status (*prepare)(lx_backend *be, lx_error *err);
     int32_t (*step_size)(int32_t n);
 };

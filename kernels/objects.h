@@ -1,8 +1,7 @@
 /*
- * The objects of every back end: what an operation's checks, its oracle and its launches know of an
- * array, a table, a mask and the states. Pointers to data are those of the back end's own memory. A
- * back end that keeps more of an object has a structure of its own that begins with this one
- * (host.h, cuda/cuda.h).
+ * The objects of every back end, as checks, oracle and launches of operations use them: arrays,
+ * tables, masks and states. Their data lie in the back end's own memory. A back end with more
+ * fields has a structure of its own that begins with this one (host.h, cuda/cuda.h).
  */
 #ifndef LINNET_KERNELS_OBJECTS_H
 #define LINNET_KERNELS_OBJECTS_H
@@ -45,7 +44,7 @@ struct lx_states {
     int64_t floats; /* of one slot's fixed part */
     int64_t stride; /* between slots: floats, rounded up to a cache line */
     float *data;
-    int64_t page_floats, page_stride; /* the same of pages; 0: nothing grows */
+    int64_t page_floats, page_stride; /* of a page, and between pages; 0: the state does not grow */
     int32_t n_pages, slot_pages;      /* as in lx_state_layout */
     float *pool;                      /* [n_pages, page_stride] */
     int32_t *pages;                   /* [n_slots, slot_pages], on the host; -1: not mapped */
@@ -92,24 +91,24 @@ static inline float *lx_states_page(const lx_states *s, int32_t slot, int32_t i)
     return s->pool + s->pages[(int64_t)slot * s->slot_pages + i] * s->page_stride;
 }
 
-/* Where a slot keeps the token drawn in this step, as a place in `drawn`. */
+/* The place in `drawn` of a slot's token of this step. */
 static inline int64_t lx_drawn_place(int32_t slot, uint32_t step)
 {
     return (int64_t)slot * LX_DRAWN + step % LX_DRAWN;
 }
-/* The same of an id for which lx_is_drawn_id holds. */
+/* The place in `drawn` of an id of lx_drawn_id. */
 static inline int64_t lx_drawn_place_of(int32_t slot, int32_t id)
 {
     return lx_drawn_place(slot, (uint32_t)id - (uint32_t)INT32_MIN);
 }
 
-/* Where the columns begin in a row, `column` columns further on; NULL where there is no array. */
+/* Element `column` of the columns of a row; NULL where there is no array. */
 static inline const float *lx_columns_at(const lx_columns *c, int64_t row, int64_t column)
 {
     return c->array != NULL ? c->array->data + row * c->width + c->first + column : NULL;
 }
 
-/* The same of an array that may be missing. */
+/* Element `at` of an array; NULL where there is no array. */
 static inline const float *lx_array_at(const lx_array *a, int64_t at)
 {
     return a != NULL ? a->data + at : NULL;

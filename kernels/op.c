@@ -1,7 +1,7 @@
 /*
- * The checks that follow from what an operation declares: its arrays are large enough, the batch's
- * slots exist, and the pages of their tokens are mapped. They cost a few comparisons a row and turn
- * a caller's bug, which would overwrite memory, into an error of that step.
+ * The checks that follow from an operation's declarations: its arrays are large enough, the batch's
+ * slots exist, and the pages of their tokens are mapped. They cost a few comparisons per row and
+ * turn a caller's bug, which would overwrite memory, into an error of that step.
  */
 #include "kernels/op.h"
 
@@ -55,8 +55,8 @@ static lx_status check_positions(const lx_op *op, const lx_batch *b, const lx_us
         int32_t pages = (tokens + LX_PAGE_TOKENS - 1) / LX_PAGE_TOKENS;
         if (!lx_states_have(uses->states, b->slot[i], pages))
             return lx_fail(err, LX_ERR_INVALID, NULL,
-                           "%s: slot %d has not the pages mapped of %d tokens", op->name,
-                           b->slot[i], tokens);
+                           "%s: slot %d: pages for %d tokens are not mapped", op->name, b->slot[i],
+                           tokens);
     }
     return LX_OK;
 }

@@ -1,19 +1,21 @@
 /*
- * What every back end knows of an operation before it runs it: a descriptor. Recorders store its
- * arguments by size, check them by what it declares, and see by its arrays which operation makes
- * what another one takes. The registry is ops.def.
+ * The descriptor of an operation, by which every back end handles it. A recorder copies the
+ * arguments by their size, checks them by the declarations, and finds by the declared arrays which
+ * operation makes the input of which other. The registry is ops.def.
  */
 #ifndef LINNET_KERNELS_OP_H
 #define LINNET_KERNELS_OP_H
+
+#include <math.h>
 
 #include "kernels/step.h"
 
 /* An array that an operation reads or writes: [rows, width] where `role` is not a parameter. */
 typedef enum lx_use_role {
     LX_USE_OUT,      /* written; may be read as well */
-    LX_USE_IN,       /* its main input: what another operation made for it */
-    LX_USE_BESIDE,   /* read beside that, row by row */
-    LX_USE_PARAMETER /* [width], the same for all rows */
+    LX_USE_IN,       /* its main input, which another operation made for it */
+    LX_USE_BESIDE,   /* a further input, read row by row */
+    LX_USE_PARAMETER /* [width], one for all rows */
 } lx_use_role;
 
 typedef struct lx_use {
@@ -29,13 +31,13 @@ typedef struct lx_use {
 typedef struct lx_uses {
     lx_use arrays[LX_MAX_USES];
     int32_t n;
-    const lx_states *states; /* whose slots the operation looks at; NULL for none */
-    bool positions;          /* it needs to know where in their sequences the tokens are */
-    bool pages;              /* and pages of the states for all tokens up to its last */
+    const lx_states *states; /* whose slots the operation uses; NULL for none */
+    bool positions;          /* it needs the tokens' positions in their sequences */
+    bool pages;              /* and mapped pages for all tokens up to the last */
     bool branches;           /* a sequence may branch */
 } lx_uses;
 
-/* What sampling operations have in common; what is drawn is kept beside the slots. */
+/* The common part of sampling operations' arguments. */
 typedef struct lx_drawing {
     const lx_sampling *rows;
     lx_sample *out;
@@ -45,16 +47,15 @@ typedef struct lx_drawing {
 typedef struct lx_op {
     const char *name;
     size_t args_size;
-    /* No memory of the host lies behind the arguments: what is right once is right as long as their
-       objects are there. */
+    /* The arguments point to no memory of the host, so a check holds as long as their objects
+       exist. */
     bool lasting;
-    /* What is wrong with the arguments by themselves, without looking at any row; NULL: nothing. */
+    /* A fault of the arguments that shows without reading a row; NULL: none. */
     const char *(*wrong)(const void *args);
-    /* The same, after that, with a text of its own. Both are NULL where there is nothing to check.
-     */
+    /* Checks after `wrong` that write their own error. Both are NULL where none is needed. */
     lx_status (*check)(const void *args, lx_error *err);
     void (*uses)(const void *args, lx_uses *uses);
-    /* What is given by rows on the host, when all else is right. NULL: nothing is. */
+    /* Checks the arguments' rows on the host, last. NULL: there are none. */
     lx_status (*check_rows)(const lx_batch *b, const void *args, lx_error *err);
     /* Of a sampling operation, else NULL. */
     lx_drawing (*drawing)(const void *args);
@@ -73,13 +74,13 @@ typedef union lx_op_args {
 #include "kernels/ops.def"
 
 /*
- * All checks of an operation against the batch; an error names the operation and what is wrong.
- * *uses receives what the operation declares.
+ * All checks of an operation against the batch; an error names the operation and the fault. *uses
+ * receives the operation's declarations.
  */
 lx_status lx_op_check(const lx_op *op, const lx_batch *b, const void *args, lx_uses *uses,
                       lx_error *err);
-/* The same of arguments that have passed before, whose objects are all still there and declared
- *uses. */
+/* Only the checks against the batch, for arguments that passed before and declared *uses, and whose
+   objects all still exist. */
 lx_status lx_op_check_batch(const lx_op *op, const lx_batch *b, const void *args,
                             const lx_uses *uses, lx_error *err);
 
@@ -95,6 +96,24 @@ static inline void lx_uses_optional(lx_uses *u, const char *name, const lx_array
 {
     if (array != NULL)
         lx_uses_array(u, LX_USE_PARAMETER, name, array, width);
+}
+
+/* For `wrong`: the faults that attention operations have in common; NULL: none. */
+static inline const char *lx_wrong_attention(int64_t n_heads, int64_t d_key, int64_t d_value,
+                                             float scale, const lx_array *y, const lx_array *qkv)
+{
+    if (n_heads < 1 || d_key < 1 || d_value < 1 || n_heads > 65536 || d_key > 1024 ||
+        d_value > 1024)
+        return "there must be 1 to 65536 heads, and their sizes be 1 to 1024";
+    if (!isfinite(scale))
+        return "the scale is not finite";
+    return y == qkv ? "qkv and y are the same array" : NULL;
+}
+
+/* Whether the slots' fixed parts have `floats` floats from `offset` on. */
+static inline bool lx_states_hold(const lx_states *s, int64_t offset, int64_t floats)
+{
+    return s != NULL && offset >= 0 && offset <= s->floats - floats;
 }
 
 /* The first array of this role, or NULL. */

@@ -2,9 +2,9 @@
  * Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"): random numbers
  * as a pure function of (key, counter).
  *
- * Key = the request's seed; counter = (step, sample, lane, 0). So the numbers a request sees depend
- * on nothing but its seed, the index of the sample within the request and the step, whatever else
- * the server does. Plain C and CUDA compile the same lines.
+ * Key = the request's seed; counter = (step, sample, lane, 0). So a request's
+ * numbers depend only on its seed, the index of the sample within the request and the step. Plain C
+ * and CUDA compile the same lines.
  */
 #ifndef LINNET_KERNELS_PHILOX_H
 #define LINNET_KERNELS_PHILOX_H

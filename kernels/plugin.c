@@ -8,9 +8,11 @@
 
 #define MAX_DEVICE 1023
 
-/* LX_ERR_NOT_FOUND: there is no such library. */
-static lx_status load(const char *file, const lx_plugin **out, lx_error *err)
+/* Loads the library of "NAME" or "NAME:DEVICE". LX_ERR_NOT_FOUND: there is none. */
+static lx_status load(const char *name, const lx_plugin **out, lx_error *err)
 {
+    char file[64];
+    (void)snprintf(file, sizeof file, "libkernels_%.*s.so", (int)strcspn(name, ":"), name);
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         const char *why = dlerror();
@@ -32,7 +34,7 @@ static lx_status load(const char *file, const lx_plugin **out, lx_error *err)
     return LX_OK;
 }
 
-/* The number behind the colon; -1 when it is none. */
+/* The number after the colon; -1 for another text. */
 static int32_t device_of(const char *colon)
 {
     if (colon == NULL)
@@ -54,25 +56,18 @@ lx_status lx_plugin_check(const char *name, lx_error *err)
 lx_status lx_plugin_open(const char *name, const lx_backend_options *options, lx_backend **out,
                          lx_error *err)
 {
-    char file[64];
-    const char *colon = strchr(name, ':');
-    int n = colon != NULL ? (int)(colon - name) : (int)strlen(name);
-    lx_status st = lx_plugin_check(name, err);
-    if (st != LX_OK)
-        return st;
-    (void)snprintf(file, sizeof file, "libkernels_%.*s.so", n, name);
     const lx_plugin *plugin = NULL;
-    st = load(file, &plugin, err);
+    lx_status st = lx_plugin_check(name, err);
     if (st == LX_OK)
-        return plugin->open(options, device_of(colon), out, err);
+        st = load(name, &plugin, err);
+    if (st == LX_OK)
+        return plugin->open(options, device_of(strchr(name, ':')), out, err);
     return st == LX_ERR_NOT_FOUND ? LX_ERR_UNSUPPORTED : st;
 }
 
 bool lx_plugin_is_broken(const char *name, lx_error *err)
 {
-    char file[64];
     const lx_plugin *plugin = NULL;
-    (void)snprintf(file, sizeof file, "libkernels_%s.so", name);
-    lx_status st = load(file, &plugin, err);
+    lx_status st = load(name, &plugin, err);
     return st != LX_OK && st != LX_ERR_NOT_FOUND;
 }

@@ -1,8 +1,8 @@
 /*
  * A back end in a shared library of its own, so that the program also runs where that library's
- * needs (CUDA's runtime and driver) are not there. The library is named libkernels_NAME.so, lies
- * beside the program or where the dynamic loader looks, needs nothing of the program, and exports
- * one function, lx_kernels_plugin. It stays loaded until the program ends.
+ * needs (CUDA's runtime and driver) are missing. The library is libkernels_NAME.so in the program's
+ * folder or on the dynamic loader's path. It uses nothing of the program and exports one function,
+ * lx_kernels_plugin. It stays loaded until the program ends.
  */
 #ifndef LINNET_KERNELS_PLUGIN_H
 #define LINNET_KERNELS_PLUGIN_H
@@ -30,8 +30,7 @@ typedef const lx_plugin *(*lx_plugin_fn)(void);
 /* Whether the device in "NAME" or "NAME:DEVICE" is a number. */
 lx_status lx_plugin_check(const char *name, lx_error *err) LX_MUST_USE;
 
-/* Opens "NAME" or "NAME:DEVICE"; LX_ERR_UNSUPPORTED says what of library, driver or device lacks.
- */
+/* Opens "NAME" or "NAME:DEVICE". LX_ERR_UNSUPPORTED names the missing library, driver or device. */
 lx_status lx_plugin_open(const char *name, const lx_backend_options *options, lx_backend **out,
                          lx_error *err) LX_MUST_USE;
 

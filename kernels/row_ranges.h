@@ -1,6 +1,6 @@
 /*
- * The rows that a pattern shows a token, as at most two ranges that share no row; the tiles they
- * touch. For the cpu and cuda back ends: the oracle asks row by row.
+ * The rows that a token sees by a pattern, as at most two ranges without common rows, and the tiles
+ * of these rows. For the cpu and cuda back ends; the oracle tests row by row.
  */
 #ifndef LINNET_KERNELS_ROW_RANGES_H
 #define LINNET_KERNELS_ROW_RANGES_H
@@ -15,7 +15,7 @@
 #define LX_RANGES_UNROLL
 #endif
 
-#define LX_ROWS_BLOCK 256 /* rows whose weighted sum is formed before it is added to the others */
+#define LX_ROWS_BLOCK 256 /* rows whose weighted sum is formed before it joins the total */
 #define LX_ROWS_BLOCK_TILES (LX_ROWS_BLOCK / LX_ROWS_TILE)
 #define LX_ROWS_NO_TILE INT32_MAX
 
@@ -25,7 +25,7 @@ typedef struct lx_rows_range {
 } lx_rows_range;
 
 typedef struct lx_rows_ranges {
-    lx_rows_range of[2]; /* those behind the n-th have a count of 0 */
+    lx_rows_range of[2]; /* from number n on with a count of 0 */
     int32_t n;
 } lx_rows_ranges;
 
@@ -35,7 +35,7 @@ LX_RANGES_FN void lx_ranges_add(lx_rows_ranges *r, int32_t start, int32_t stride
     lx_rows_range one = {start, stride, width, count};
     if (width <= 0 || count <= 0)
         return;
-    /* No index that is computed: on a GPU the ranges would lie in memory for it. */
+    /* Without a computed index: on a GPU that would move the ranges to memory. */
     if (r->n == 0)
         r->of[0] = one;
     else
@@ -57,7 +57,7 @@ LX_RANGES_FN void lx_ranges_add_window(lx_rows_ranges *r, const lx_rows_pattern 
     int32_t all = i / step + 1;
     int32_t n = p->window > 0 && p->window < all ? p->window : all;
     int32_t start = i - (n - 1) * step;
-    if (start < p->sinks) { /* those are among the sinks */
+    if (start < p->sinks) { /* the sinks have these rows */
         int32_t skip = (p->sinks - start + step - 1) / step;
         n -= skip;
         start += skip * step;
@@ -90,7 +90,7 @@ LX_RANGES_FN lx_rows_ranges lx_ranges_of(const lx_rows_pattern *p, int32_t i)
     case LX_PATTERN_PREFIX:
         lx_ranges_add_run(&r, 0, i < p->sinks ? i : -1);
         break;
-    case LX_PATTERN_STRIDED: /* of the column only what is not in the local part, if there is one */
+    case LX_PATTERN_STRIDED: /* without the column's row in the local part */
         lx_ranges_add(&r, i % l, l, 1, p->column ? i / l + !p->local : 0);
         if (p->local)
             lx_ranges_add_run(&r, i < l ? 0 : i - l + 1, i);
@@ -109,7 +109,7 @@ LX_RANGES_FN lx_rows_ranges lx_ranges_of(const lx_rows_pattern *p, int32_t i)
     return r;
 }
 
-/* How many rows they are. */
+/* The number of rows. */
 LX_RANGES_FN int32_t lx_ranges_rows(const lx_rows_ranges *r)
 {
     int32_t rows = 0;
@@ -119,7 +119,7 @@ LX_RANGES_FN int32_t lx_ranges_rows(const lx_rows_ranges *r)
     return rows;
 }
 
-/* The first run of a range that ends behind `row`. */
+/* The first run of a range that ends after `row`. */
 LX_RANGES_FN int32_t lx_range_run(const lx_rows_range *r, int32_t row)
 {
     if (row < r->start + r->width)

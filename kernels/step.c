@@ -1,6 +1,6 @@
 /*
  * The shape of a step's batch, checked before any of it runs, and the lock of steps (see step.h).
- * The checks cost a few comparisons a row and turn a caller's bug, which would overwrite memory,
+ * The checks cost a few comparisons per row and turn a caller's bug, which would overwrite memory,
  * into an error of that step. op.c checks the operations' arguments.
  */
 #include <stdlib.h>

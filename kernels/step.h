@@ -1,6 +1,6 @@
 /*
- * What all back ends need to take a step: the checks of its batch, the slots that keep what it
- * draws, and the lock that makes steps of several engines follow each other.
+ * Steps of all back ends: the checks of a step's batch, the slots that keep its tokens, and the
+ * lock by which the steps of several engines follow each other.
  */
 #ifndef LINNET_KERNELS_STEP_H
 #define LINNET_KERNELS_STEP_H
@@ -29,13 +29,13 @@ static inline int32_t lx_batch_rows(const lx_batch *batch, lx_rows rows)
     return rows == LX_ROWS_TOKENS ? batch->n_tokens : batch->n_outputs;
 }
 
-/* The slot in which output row i's token is kept, -1: it is not its sequence's last. *seq: where to
-   look, 0 for i = 0, then left to this function while i ascends. */
+/* The slot that keeps output row i's token; -1 if a later output row of the sequence follows. Call
+   it with ascending i; *seq is 0 for i = 0 and belongs to this function from then on. */
 int32_t lx_batch_keeper(const lx_batch *b, int32_t i, int32_t *seq);
 
 /*
- * A lock that is given in the order of asking. A plain mutex would let an engine that ends a step
- * and begins the next at once shut the other engine out for as long as it has work.
+ * A lock that threads get in the order of their requests. With a plain mutex, an engine that begins
+ * its next step at once would shut the other engine out.
  */
 typedef struct lx_turn {
     pthread_mutex_t mutex;

@@ -1,6 +1,6 @@
 /*
- * What operations and back ends have in common: objects, the batch of a step, and the tokens drawn
- * by steps before. Letters, layout and laws are in kernels.h.
+ * The types that operations and back ends share: objects, the batch of a step, and deferred tokens.
+ * Letters, layout and laws are in kernels.h.
  */
 #ifndef LINNET_KERNELS_TYPES_H
 #define LINNET_KERNELS_TYPES_H
@@ -25,18 +25,18 @@ typedef struct lx_host_tensor {
     const void *data;   /* borrowed during the call; need not be aligned */
 } lx_host_tensor;
 
-#define LX_PAGE_TOKENS 64 /* whose growing parts lie in a page */
+#define LX_PAGE_TOKENS 64 /* tokens per page */
 
 /*
- * The size of a slot's state. An attention kind has a part that never grows and one that grows with
- * every token (none for linear attention; a softmax cache has only this one). What grows lies in
- * pages, of LX_PAGE_TOKENS tokens each, that all slots take from one pool (state_map).
+ * The size of a slot's state. A state has a fixed part and a part that grows with every token; for
+ * linear attention the second is empty, for a softmax cache the first. The growing part lies in
+ * pages of LX_PAGE_TOKENS tokens, which all slots take from one pool (state_map).
  */
 typedef struct lx_state_layout {
-    int64_t fixed_floats; /* a slot; may be 0 where page_floats is not */
-    int64_t page_floats;  /* a page; 0: the state does not grow, and the two below are 0 */
+    int64_t fixed_floats; /* per slot; may be 0 where page_floats is not */
+    int64_t page_floats;  /* per page; 0: the state does not grow, and the two below are 0 */
     int32_t n_pages;      /* in the pool */
-    int32_t slot_pages;   /* that one slot may have mapped */
+    int32_t slot_pages;   /* the most pages that one slot may map */
 } lx_state_layout;
 
 /* Borrowed by the back end from begin() until the sync() of its step has returned. */
@@ -51,15 +51,15 @@ typedef struct lx_batch {
     /* [N] tokens that the slot's state has absorbed before this step; NULL where no operation needs
        it */
     const int32_t *position;
-    /* A sequence may go on in another slot: its rows from number branch_row[i] on, counted from its
-       first, 1 or more of them behind 1 or more, find in slot branch[i] what a copy of the state
-       after the rows before them would be. So the step leaves two states, that after
-       branch_row[i] rows and that after all. [N], -1: not this sequence; the slots are no others
-       of the batch. Both NULL: none does. Not for states that have pages or keep rows in rings. */
+    /* A sequence may branch into another slot. Its own slot takes the first branch_row[i] rows, at
+       least 1; the rest, at least 1, goes into slot branch[i], as if that began as a copy of the
+       slot's state at that row. So the step leaves two states: after branch_row[i] rows, and after
+       all. [N], -1: no branch; no other sequence uses the slot. Both NULL: no sequence branches.
+       States with pages or with rows in rings cannot branch. */
     const int32_t *branch, *branch_row;
 } lx_batch;
 
-/* Rows of sequence i that belong to its own slot. */
+/* Rows of sequence i that go into its own slot. */
 static inline int32_t lx_batch_own_rows(const lx_batch *b, int32_t i)
 {
     bool branches = b->branch != NULL && b->branch[i] >= 0;
@@ -70,12 +70,12 @@ static inline int32_t lx_batch_own_rows(const lx_batch *b, int32_t i)
 typedef enum lx_rows { LX_ROWS_TOKENS, LX_ROWS_OUTPUTS } lx_rows;
 
 /*
- * Beside each slot lie the last tokens that were drawn in it: the token of a sequence's last output
- * row is kept in place `step % LX_DRAWN` of its slot, `step` being that of its lx_sampling. An id
- * that lx_drawn_id made stands for the token in that place of the row's own slot when the step
- * happens; a token that the table has not (-1: nothing could be drawn) counts as id 0. So a step
- * can be started before the tokens of the steps before it are known. These tokens are no
- * part of the state: zeroing, copying, exporting and importing leave them as they are.
+ * Deferred tokens. Each slot keeps the tokens that were last drawn for it: the token of a
+ * sequence's last output row goes to place `step % LX_DRAWN` of its slot, where `step` is from its
+ * lx_sampling. An id of lx_drawn_id stands for the token in that place of the row's slot at the
+ * time of the step. A token outside the table (-1: no token could be drawn) counts as id 0. So a
+ * step can start before the tokens of earlier steps are known. These tokens are not part of the
+ * state: zeroing, copying, exporting and importing do not change them.
  */
 #define LX_DRAWN 4
 

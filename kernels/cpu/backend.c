@@ -5,11 +5,10 @@
  *   run.c      carries out a piece               pool.c, event_count.c  the threads
  *   choose.c   which instruction set             weights.c  the memory of matrices
  *   kernels/ops/NAME/cpu.c  an operation on a piece
- *   body*.h    the inner loops, over sixteen lanes (v16_*.h) and tiles (tiles_*.h), compiled by
- * isa_*.c
+ *   body*.h    the inner loops over sixteen lanes (v16_*.h) and tiles (tiles_*.h), for isa_*.c
  *
- * The instruction set is chosen when the back end is opened. Results are the same, to the bit, for
- * every exact instruction set, thread count and batch (the rule is at the top of body.h).
+ * The instruction set is chosen when the back end is opened. Every exact instruction set, thread
+ * count and batch gives equal bits (the rule is at the top of body.h).
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,18 +3,18 @@
  * kernels/ops/NAME/cpu.h. An isa_*.c chooses the lanes and then includes this file, which defines
  * one table `BODY_TABLE`.
  *
- * One rule makes results independent of batch, split, thread count and instruction set: what is
- * added to what, and in which order, depends only on the sizes of the model. An output of `linear`
- * belongs to one lane and sums over the inputs in their order; sums over a row go to lane i mod 16
- * and the lanes are added in the fixed tree of v16_sum. No product feeds a sum but through v16_fma.
+ * One rule makes results independent of batch, split, thread count and instruction set: the order
+ * of every sum depends only on the sizes of the model. An output of `linear` belongs to one lane
+ * and sums over the inputs in their order. In a sum over a row, element i goes to lane i mod 16,
+ * and the fixed tree of v16_sum adds the lanes. A product feeds a sum only through v16_fma.
  */
 #include "kernels/cpu/body_math.h"
 #include "kernels/cpu/body_seen.h"
 
 /*
- * Tokens of a sequence that go through its state together (attend_linear): a vector of the state is
- * loaded and stored once for all of them, and what one waits for is hidden by the others. Sums are
- * those of token after token. More than one where there are registers for it.
+ * Tokens of a sequence that pass through its state together (attend_linear). A vector of the state
+ * is loaded and stored once for all of them, and their latencies overlap. Sums have the order of
+ * single tokens. More than one where there are enough registers.
  */
 #ifndef BODY_TOKENS
 #define BODY_TOKENS 1
@@ -22,7 +22,7 @@
 _Static_assert(BODY_TOKENS <= LX_CPU_MAX_TOKENS, "scratch has room for as many");
 
 #ifdef __clang__
-#define V16_UNROLL /* it unrolls by itself, where it optimises */
+#define V16_UNROLL /* it unrolls without a pragma */
 #else
 #define V16_UNROLL _Pragma("GCC unroll 4")
 #endif
@@ -49,3 +49,11 @@ const lx_cpu_isa BODY_TABLE = {
 #define LX_OP(name) .name = &name,
 #include "kernels/ops.def"
 };
+
+#ifdef BODY_TARGET /* set by target_begin.h */
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif

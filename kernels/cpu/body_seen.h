@@ -3,11 +3,11 @@
  * weighted values, and how lists are added to one another.
  */
 
-/* What has been summed of all lists so far, relative to the largest logit. */
+/* The sums over all lists so far, relative to the largest logit. */
 typedef struct seen_sum {
     float largest, sum;
-    bool grown;   /* the last list has a larger logit than those before */
-    float factor; /* exp(smaller largest - larger): of the side that it belongs to */
+    bool grown;   /* the last list has a larger logit than all lists before */
+    float factor; /* exp(smaller largest - larger), for the side with the smaller one */
 } seen_sum;
 
 V16_FN v16 seen_load(const float *p, int32_t left)
@@ -50,8 +50,8 @@ static float seen_weights(float *x, int32_t n, float *largest)
     return v16_sum(sum);
 }
 
-/* nc times 16 columns of the weighted values of n rows, of the last sixteen as many as are `left`.
-   nc is a constant to the compiler. */
+/* nc times 16 columns of the weighted values of n rows; the last sixteen have `left` columns. nc is
+   a constant to the compiler. */
 V16_FN void seen_columns(const float *const *rows, const float *x, int32_t n, int32_t column,
                          int32_t left, const int nc, float *o)
 {
@@ -96,7 +96,7 @@ static void seen_add(seen_sum *to, float largest, float sum)
     to->largest = to->grown ? largest : to->largest;
 }
 
-/* The same of weighted values. */
+/* Adds a list's weighted values. */
 V16_FN v16 seen_add_values(const seen_sum *of, v16 before, v16 here)
 {
     v16 factor = v16_set1(of->factor);

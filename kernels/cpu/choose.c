@@ -34,7 +34,7 @@ static bool has_avx512vnni(void)
 }
 
 /*
- * Tiles are 8 KiB of registers, which Linux saves for a process only once it has asked; it refuses
+ * Tiles are 8 KiB of registers, which Linux saves only for a process that has asked. It refuses
  * where it does not know them, or where a thread's stack for signals would be too small.
  */
 static bool may_use_tiles(void)
@@ -121,7 +121,6 @@ static const choice choices[] = {
     {LX_ISA_NEON_BF16_PLAIN, ROUNDED, has_plain, &lx_cpu_neonbf16plain},
 };
 
-/* The precisions of a choice, for an error. */
 static const char *precisions_of(const choice *c)
 {
     return c->precisions == ROUNDED                  ? "auto or int8"

@@ -43,25 +43,25 @@ static inline lx_cpu_range lx_cpu_shared_rows(const lx_cpu_part *part, lx_rows r
     return lx_cpu_share(all.from, all.to, part);
 }
 
-/* What an operation offers to the planner's fusions: the output, some of its columns at a time. */
+/* An operation's offer to the planner's fusions: to compute some columns of its output. */
 typedef struct lx_cpu_columns {
     /* The output's columns in groups of LX_CPU_GROUP. */
     int64_t (*groups)(const void *args);
-    /* Some groups for some rows, of the input at x instead of its own array. */
+    /* Some groups for some rows, from the input at x. */
     void (*run)(const lx_cpu *c, const void *args, const float *x, lx_cpu_range rows,
                 lx_cpu_range groups, float *scratch);
-    /* Asks for what these groups read first, to be near when their turn comes. */
+    /* Prefetches the first data that these groups read. */
     void (*prefetch)(const void *args, lx_cpu_range groups);
 } lx_cpu_columns;
 
 #define LX_CPU_MOST_RANGES 4
 
-/* The same: some heads at a time, each of which reads its own columns of the input. */
+/* An operation's offer to compute some heads, each of which reads its own columns of the input. */
 typedef struct lx_cpu_heads {
-    /* How many there are; 0 when their columns are not whole groups of LX_CPU_GROUP. */
+    /* How many heads there are; 0 when their columns are not whole groups of LX_CPU_GROUP. */
     int64_t (*count)(const void *args);
-    /* Which groups of columns these heads read; returns how many ranges, LX_CPU_MOST_RANGES at
-       most. */
+    /* The groups of columns that these heads read; returns the number of ranges, at most
+       LX_CPU_MOST_RANGES. */
     int32_t (*columns)(const void *args, lx_cpu_range heads, lx_cpu_range *groups);
     void (*run)(const lx_cpu *c, const void *args, const lx_cpu_part *part, lx_cpu_range heads,
                 float *scratch);
@@ -73,15 +73,15 @@ typedef struct lx_cpu_unit {
     int64_t i, n;
 } lx_cpu_unit;
 
-/* The unit that a piece takes k units later, to prefetch its state; with seq = seq1 there is none.
- */
+/* The unit that a piece takes k units later, to prefetch its state; seq = seq1: none. */
 static inline lx_cpu_unit lx_cpu_unit_after(const lx_cpu_unit *u, int64_t k)
 {
     int64_t seq = u->seq + (u->i + k) / u->n;
     return (lx_cpu_unit){seq < u->seq1 ? (int32_t)seq : u->seq1, u->seq1, (u->i + k) % u->n, u->n};
 }
 
-/* Columns of a state that make a unit, and those of them that a row of d has from `column` on. */
+/* Columns of a state that make a unit; the units of d columns; the columns of the unit at `column`.
+ */
 #define LX_CPU_COLUMNS 64
 static inline int64_t lx_cpu_tiles(int64_t d)
 {
@@ -97,19 +97,19 @@ typedef struct lx_cpu_kind {
     const lx_op *op;
     /* Floats of scratch that a thread needs. NULL: none. */
     int64_t (*scratch)(const void *args);
-    /* Into how many pieces it is worth cutting, at most pieces_a_thread for each thread; a piece
-       should take half a microsecond. */
+    /* How many pieces to cut it into, at most pieces_a_thread per thread (0: one). A piece should
+       take half a microsecond. */
     int64_t (*pieces)(const lx_cpu *c, const void *args);
     int32_t pieces_a_thread;
-    /* The part's rows, of these its share. */
+    /* Computes the part's share of its rows. */
     void (*run)(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch);
-    /* In place of `run`, for an operation that carries a state through a sequence's tokens: how
-       many units (heads, some columns) a sequence has, and one of them. */
+    /* In place of `run`, for an operation that carries a state through a sequence's tokens: the
+       number of units (heads, some columns) of a sequence, and the work of one unit. */
     int64_t (*units)(const void *args);
     void (*run_unit)(const lx_cpu *c, const void *args, const lx_cpu_unit *unit, float *scratch);
 
-    /* Offers, each NULL where it makes no sense. run_rows: some rows of the output go to y, laid
-       out as the output is from row 0 on, instead of its own array. */
+    /* Offers to the planner; NULL: none. run_rows writes some rows of the output to y instead of
+       the output's array; y has the same layout from row 0 on. */
     void (*run_rows)(const lx_cpu *c, const void *args, float *y, lx_cpu_range rows);
     const lx_cpu_columns *columns;
     const lx_cpu_heads *heads;
@@ -118,48 +118,55 @@ typedef struct lx_cpu_kind {
 #define LX_DEFINE_CPU(NAME, ...)                                                                   \
     const lx_cpu_kind lx_cpu_op_##NAME = {.op = &lx_op_##NAME, __VA_ARGS__}
 
+/* Defines `units` of an operation whose units are its heads. */
+#define LX_CPU_UNITS_ARE_HEADS(NAME)                                                               \
+    static int64_t units(const void *args)                                                         \
+    {                                                                                              \
+        return ((const lx_##NAME##_args *)args)->n_heads;                                          \
+    }
+
 #define LX_OP(name) extern const lx_cpu_kind lx_cpu_op_##name;
 #include "kernels/ops.def"
 
 /* A recorded operation. */
 typedef struct lx_cpu_op {
     const lx_cpu_kind *kind;
-    bool fence; /* everything before must be finished, for all rows */
+    bool fence; /* all earlier operations must be finished, for all rows */
     lx_op_args args;
     lx_uses uses;
 } lx_cpu_op;
 
-/* What piece i of a phase is. */
+/* How a phase is cut; piece i has: */
 typedef enum lx_cpu_cut {
     LX_CPU_BY_SEQUENCES, /* groups[i], through all operations */
     LX_CPU_BY_SHARES,    /* share i of the one operation; a piece that is alone takes several */
-    LX_CPU_BY_HEADS      /* some heads: the columns they read, then what they make of them */
+    LX_CPU_BY_HEADS      /* some heads: the columns that they read, then the heads themselves */
 } lx_cpu_cut;
 
 /*
- * Operations whose pieces may be carried out in any order, by any thread. A phase begins when the
- * one before is finished.
+ * Operations whose pieces any thread may carry out in any order. A phase begins when the previous
+ * phase is finished.
  */
 typedef struct lx_cpu_phase {
     _Alignas(64) atomic_int n_done;
     int32_t n_pieces;
     int32_t op0, op1; /* operations op0 .. op1 - 1 */
     lx_cpu_cut cut;
-    bool own_rows; /* the first is of few rows, which every piece computes for itself */
+    bool own_rows; /* the first operation has few rows, and every piece computes all of them */
 } lx_cpu_phase;
 
 /*
- * The pieces of a phase are dealt out in ranges, one a thread, so that a thread finds its own in
- * its caches and can prefetch them; what a thread has not begun another one may take. `taken` says
- * of the latest phase in which a thread took from the range (its number above) which piece comes
- * next (below).
+ * Each thread has a range of a phase's pieces, so that it finds their data in its caches and can
+ * prefetch them. Another thread may take pieces that are not begun. `taken` has, in its upper half,
+ * the number of the latest phase in which a thread took from the range, and in its lower half the
+ * next piece.
  */
 typedef struct lx_cpu_claims {
     _Alignas(64) atomic_uint_fast64_t taken;
 } lx_cpu_claims;
 
-#define LX_CPU_ROUNDS 64  /* groups of sequences a thread, at most */
-#define LX_CPU_OWN_ROWS 4 /* that every piece may compute for itself, at most */
+#define LX_CPU_ROUNDS 64  /* most groups of sequences per thread */
+#define LX_CPU_OWN_ROWS 4 /* most rows that every piece may compute for itself */
 
 struct lx_cpu {
     lx_host_backend host;
@@ -173,23 +180,23 @@ struct lx_cpu {
     lx_batch_seen seen;
     const lx_batch *batch;
     uint64_t step;
-    lx_status failed; /* the first error; end() returns it and nothing of the step runs */
+    lx_status failed; /* the first error; end() returns it and runs nothing */
     lx_error error;
     lx_cpu_op *ops;
     int32_t n_ops, ops_capacity;
-    int32_t n_known;      /* ops of the step before that are as they were: no object was freed */
+    int32_t n_known;      /* ops of the previous step that still hold: no object was freed */
     unsigned freed_known; /* host.n_freed when the step began */
     lx_cpu_phase *phases; /* [ops_capacity] */
     int32_t n_phases;
     lx_cpu_claims *claims;   /* [n_threads] */
     lx_cpu_part *groups;     /* [LX_CPU_ROUNDS * n_threads] */
-    lx_event_count finished; /* steps once a phase */
+    lx_event_count finished; /* steps once per phase */
     bool has_count;
     unsigned finished_before; /* its value when the step began */
 
     float *scratch; /* [n_threads, scratch_floats] */
     int64_t scratch_floats;
-    /* what the step needs: for operations, and before it for rows of a piece's own */
+    /* floats that the step needs for operations, and before these for a piece's own rows */
     int64_t scratch_wanted, own_wanted;
 };
 
@@ -204,9 +211,17 @@ lx_cpu_part lx_cpu_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t pie
 
 /* Carries out a piece of a phase, with scratch of this thread (run.c). */
 void lx_cpu_run_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece, float *scratch);
-/* Asks for what a piece of a phase reads first, to be near when its turn comes. */
+/* For run_unit: some columns, from `column` on, of a sequence whose state is `kept` rows of d
+   columns. run_rows computes them for n_tokens rows from `row` on, with the state in `slot`. It is
+   called for the sequence's own rows, and for the rows of its branch after a copy of the state. */
+typedef void lx_cpu_run_rows(const lx_cpu *c, const void *args, int64_t row, int64_t n_tokens,
+                             int64_t column, int32_t slot);
+void lx_cpu_run_columns(const lx_cpu *c, const void *args, const lx_cpu_unit *u,
+                        lx_cpu_run_rows *run_rows, const lx_states *s, int64_t offset, int64_t kept,
+                        int64_t d);
+/* Prefetches the first data that a piece of a phase reads. */
 void lx_cpu_ask_ahead(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece);
-/* Floats that a piece's own rows take of it, in whole cache lines. */
+/* Floats of scratch for a piece's own rows, in whole cache lines. */
 static inline int64_t lx_cpu_own_scratch(int64_t width)
 {
     return (LX_CPU_OWN_ROWS * width + 15) / 16 * 16;
@@ -219,8 +234,8 @@ lx_status lx_cpu_choose(const lx_backend_options *options, const lx_cpu_isa **ou
 LX_DECLARE(lx_cpu, matrix_new)
 LX_DECLARE(lx_cpu, matrix_free)
 
-/* For lx_cpu_heads.columns of an operation whose input has the queries of all n heads, then the
-   keys of `keys` heads, then their values: the groups that some heads of keys read. */
+/* For lx_cpu_heads.columns: the groups that some heads of keys read, of an input with the queries
+   of all n heads, then the keys of `keys` heads, then their values. */
 int32_t lx_cpu_qkv_columns(int64_t n, int64_t keys, int64_t d_key, int64_t d_value,
                            lx_cpu_range heads, lx_cpu_range *groups);
 

@@ -1,8 +1,8 @@
 /*
- * An event count (see event_count.h), a handshake as in Dekker's algorithm: a thread that changes
- * the value then looks for sleepers, a thread that goes to sleep announces itself and then looks at
- * the value again. Both sides are sequentially consistent, so either the sleeper sees the change or
- * the changer sees the sleeper, and a change without sleepers costs no system call.
+ * An event count (see event_count.h): a handshake as in Dekker's algorithm. A thread changes the
+ * value and then looks for sleepers; another announces its sleep and then reads the value again.
+ * Both sides are sequentially consistent, so either the sleeper sees the change or the changer sees
+ * the sleeper. A change without sleepers costs no system call.
  */
 #include "kernels/cpu/event_count.h"
 

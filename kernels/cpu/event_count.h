@@ -1,6 +1,6 @@
 /*
- * An event count: a counter whose change threads wait for. They look at it for some microseconds
- * and then sleep: the machine may have other work. Thread: any.
+ * An event count: a counter whose change threads wait for. They poll it for some microseconds and
+ * then sleep, as the machine may have other work. Thread: any.
  */
 #ifndef LINNET_KERNELS_CPU_EVENT_COUNT_H
 #define LINNET_KERNELS_CPU_EVENT_COUNT_H
@@ -19,9 +19,9 @@ typedef struct lx_event_count {
 int lx_event_count_init(lx_event_count *g); /* 0 or an errno value */
 void lx_event_count_fini(lx_event_count *g);
 
-/* What was written before the value was changed is visible to a thread that sees the change. */
+/* A thread that sees a change of the value also sees all writes before that change. */
 unsigned lx_event_count_value(lx_event_count *g);
-/* Whether the value is not `old` within a microsecond or two, without sleeping. */
+/* Polls for a microsecond or two: whether the value changes from `old`. */
 bool lx_event_count_soon(lx_event_count *g, unsigned old);
 void lx_event_count_wait(lx_event_count *g, unsigned old); /* until the value is not `old` */
 void lx_event_count_step(lx_event_count *g); /* adds 1 to the value and wakes the sleepers */

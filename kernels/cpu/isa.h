@@ -1,7 +1,7 @@
 /*
- * What the cpu back end asks of an instruction set: the inner loop of every operation, on plain
- * pointers (kernels/ops/NAME/cpu_job.h). All tables are made from one text (body.h). The comment at
- * lx_isa says which tables give the same bits. Thread: any; nothing here has state.
+ * The table that an instruction set fills: the inner loop of every operation, on plain pointers
+ * (kernels/ops/NAME/cpu_job.h). body.h is the one text of all tables. The comment at lx_isa lists
+ * the tables with equal bits. Thread: any; nothing here has state.
  */
 #ifndef LINNET_KERNELS_CPU_ISA_H
 #define LINNET_KERNELS_CPU_ISA_H

@@ -7,18 +7,12 @@
 #define BODY_TARGET                                                                                \
     "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,amx-int8,avx2,fma"
 #include "kernels/cpu/target_begin.h"
-
+#include "kernels/cpu/tiles_amx.h"
 #include "kernels/cpu/v16_avx512.h"
 #include "kernels/cpu/v16_avx512bf16.h"
-
-#include "kernels/cpu/tiles_amx.h"
 
 #define V16_TILES 1
 
 #define BODY_NAME "amx"
 #define BODY_TABLE lx_cpu_amx
-#include "kernels/cpu/shapes_avx512.h"
-
 #include "kernels/cpu/body.h"
-
-#include "kernels/cpu/target_end.h"

@@ -1,17 +1,8 @@
-/*
- * What isa_amx.c computes, to the bit, in plain C for any processor.
- */
-#include <math.h>
-#include <string.h>
-
-#include "kernels/cpu/isa.h"
-#include "kernels/cpu/v16_plain.h"
-
-#include "kernels/cpu/tiles_plain.h"
-
+/* The bits of isa_amx.c in plain C, for any processor. */
 #define V16_TILES 1
 #define V16_FLUSH_PAIRS 1
 #include "kernels/cpu/pairs_plain.h"
+#include "kernels/cpu/tiles_plain.h"
 
 #define BODY_NAME "amxplain"
 #define BODY_TABLE lx_cpu_amxplain

@@ -1,9 +1,6 @@
-/*
- * The inner loops for AVX2 with FMA (Haswell, Zen and later): body.h over v16_avx2.h.
- */
+/* The inner loops for AVX2 with FMA (Haswell, Zen and later): body.h over v16_avx2.h. */
 #define BODY_TARGET "avx2,fma"
 #include "kernels/cpu/target_begin.h"
-
 #include "kernels/cpu/v16_avx2.h"
 
 #define BODY_NAME "avx2"
@@ -14,5 +11,3 @@
 #define BODY_WIDE(X) X(1, 4) X(2, 2)
 #define BODY_NARROW(X) X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1)
 #include "kernels/cpu/body.h"
-
-#include "kernels/cpu/target_end.h"

@@ -5,7 +5,6 @@
  */
 #define BODY_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma"
 #include "kernels/cpu/target_begin.h"
-
 #include "kernels/cpu/v16_avx512.h"
 #include "kernels/cpu/v16_avx512bf16.h"
 
@@ -19,8 +18,4 @@ V16_FN v16 v16_dot(v16 sum, v16u w, uint32_t x)
 
 #define BODY_NAME "avx512bf16"
 #define BODY_TABLE lx_cpu_avx512bf16
-#include "kernels/cpu/shapes_avx512.h"
-
 #include "kernels/cpu/body.h"
-
-#include "kernels/cpu/target_end.h"

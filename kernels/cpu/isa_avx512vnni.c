@@ -4,14 +4,9 @@
  */
 #define BODY_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma"
 #include "kernels/cpu/target_begin.h"
-
 #define V16_VNNI 1
 #include "kernels/cpu/v16_avx512.h"
 
 #define BODY_NAME "avx512vnni"
 #define BODY_TABLE lx_cpu_avx512vnni
-#include "kernels/cpu/shapes_avx512.h"
-
 #include "kernels/cpu/body.h"
-
-#include "kernels/cpu/target_end.h"

@@ -4,18 +4,10 @@
  * the rate of f32 (one row alone: twice), bits of its own, which isa_neonbf16plain.c has too. In
  * int8: the bits of every other set. Everything else is as in isa_neon.c.
  */
-#include <arm_neon.h>
-#include <math.h>
-#include <string.h>
-
-#include "kernels/cpu/isa.h"
-
 #define V16_SIGNED_BYTES 1
 #include "kernels/cpu/v16_neon.h"
 #include "kernels/cpu/v16_neonbf16.h"
 
 #define BODY_NAME "neonbf16"
 #define BODY_TABLE lx_cpu_neonbf16
-#include "kernels/cpu/shapes_neon.h"
-
 #include "kernels/cpu/body.h"

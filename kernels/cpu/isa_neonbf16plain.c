@@ -1,14 +1,5 @@
-/*
- * What isa_neonbf16.c computes, to the bit, in plain C for any processor.
- */
-#include <math.h>
-#include <string.h>
-
-#include "kernels/cpu/isa.h"
-
+/* The bits of isa_neonbf16.c in plain C, for any processor. */
 #define V16_SIGNED_BYTES 1
-#include "kernels/cpu/v16_plain.h"
-
 #include "kernels/cpu/mmla_plain.h"
 #include "kernels/cpu/pairs_plain.h"
 

@@ -1,10 +1,4 @@
-/*
- * The inner loops for any processor: body.h over v16_plain.h. The compiler vectorises what it can.
- */
-#include <math.h>
-#include <string.h>
-
-#include "kernels/cpu/isa.h"
+/* The inner loops for any processor: body.h over v16_plain.h. The compiler vectorises them. */
 #include "kernels/cpu/v16_plain.h"
 
 #define BODY_NAME "plain"

@@ -1,21 +1,22 @@
 /*
  * The operations of ops/linear/cpu_mmla.h, and v16_dot, in plain C, with the bits of BFDOT, BFMMLA
- * and SMMLA as Arm's manual defines them. So that they are tested on every machine, and the bits of
- * a processor that has them can be had on one that has not, slowly.
+ * and SMMLA as Arm's manual defines them. So every machine can test them, and compute the bits of a
+ * processor that has them, slowly.
  *
- * Of bf16, with FPCR.EBF = 0, where Linux starts every process, on processors that have that bit
- * and on those that have not: two products, their sum, and the sum of that and the addend, each
- * rounded to odd (towards 0, the last bit set if that was not exact) whatever else FPCR says.
- * Denormal numbers are 0, as they enter and as they would leave; what is too large is infinite.
- * BFMMLA is two BFDOT, one after the other.
+ * BFDOT with FPCR.EBF = 0 (Linux starts every process so; older processors lack the bit) makes two
+ * products, their sum, and its sum with the addend. Each is rounded to odd (towards 0, the last bit
+ * set if that was not exact), whatever else FPCR says. Denormal inputs and results become 0, and
+ * too large results infinite. BFMMLA is BFDOT twice.
  */
 #ifndef LINNET_KERNELS_CPU_MMLA_PLAIN_H
 #define LINNET_KERNELS_CPU_MMLA_PLAIN_H
 
+#include "kernels/cpu/v16_plain.h"
+
 #define V16_DOT 1
 #define V16_MMLA 1
 
-/* Two words of inputs of one row, and two of another. */
+/* Two words of inputs of each of two rows. */
 typedef struct v16_rows {
     uint32_t u[4];
 } v16_rows;
@@ -37,7 +38,7 @@ static float to_odd(double exact)
     return v16_of_bits(sign | magnitude | ((bits & 0x1fffffffu) != 0));
 }
 
-/* The halves of a word times those of another. */
+/* The halves of word w times the halves of word x. */
 V16_FN float dot_pair(float sum, uint32_t w, uint32_t x)
 {
     double low = (double)v16_flushed(w << 16) * (double)v16_flushed(x << 16);
@@ -46,10 +47,7 @@ V16_FN float dot_pair(float sum, uint32_t w, uint32_t x)
     return to_odd(v16_add_odd((double)v16_flushed(v16_bits(sum)), (double)both));
 }
 /* sum + (w[2i] x[0] + w[2i + 1] x[1]) in every lane i, x a pair of bf16 */
-V16_FN v16 v16_dot(v16 sum, v16u w, uint32_t x)
-{
-    V16_EACH(dot_pair(sum.f[i], w.u[i], x));
-}
+V16_DEFINE(v16_dot(v16 sum, v16u w, uint32_t x), dot_pair(sum.f[i], w.u[i], x))
 V16_FN v16_rows v16_two_rows(const uint32_t *a, const uint32_t *b)
 {
     return (v16_rows){{a[0], a[1], b[0], b[1]}};
@@ -88,7 +86,7 @@ V16_FN v16u v16_mmla_pairs(v16u sums, v16_rows x, v16u w)
     }
     return sums;
 }
-/* The same of signed bytes. */
+/* As v16_mmla_pairs, of signed bytes. */
 V16_FN v16u v16_mmla_bytes(v16u sums, v16_rows x, v16u w)
 {
     for (int i = 0; i < 16; i++) {

@@ -1,9 +1,11 @@
 /*
- * Pairs of bf16 in plain C; included behind v16_plain.h. With V16_FLUSH_PAIRS a denormal value
- * becomes 0 when it is rounded, as with AVX512-BF16; else it is rounded as any other.
+ * Pairs of bf16 in plain C. With V16_FLUSH_PAIRS a denormal value becomes 0 when it is rounded, as
+ * with AVX512-BF16; else it is rounded like other values.
  */
 #ifndef LINNET_KERNELS_CPU_PAIRS_PLAIN_H
 #define LINNET_KERNELS_CPU_PAIRS_PLAIN_H
+
+#include "kernels/cpu/v16_plain.h"
 
 #define V16_PAIRS 1
 
@@ -20,7 +22,7 @@ static uint32_t to_bf16(float f)
     return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
 }
 
-/* Rounds n values, 1 .. 32, to bf16 pairs and stores them, zeros behind the end: 16 words. */
+/* Rounds n values, 1 .. 32, to bf16 pairs and stores them, then zeros: 16 words. */
 V16_FN void v16_store_pairs(uint32_t *to, const float *from, int n)
 {
     memset(to, 0, 16 * sizeof *to);

@@ -1,20 +1,21 @@
 /*
- * How a step is cut into phases, and these into pieces for the threads. Results do not depend on
- * it; time does.
+ * How a step is cut into phases, and these into pieces for the threads. Time depends on it, results
+ * do not.
  *
- * With sequences enough, a piece is a group of whole sequences carried through all operations up to
+ * With enough sequences, a piece is a group of whole sequences carried through all operations up to
  * the next fence: threads need not wait for one another in between. But every piece reads all
- * weights, so with fewer than LEAST_ROWS rows a thread, or when one sequence has most of the rows,
- * every operation becomes a phase whose pieces are shares of it: of its columns, heads or rows. A
- * phase costs a third of a microsecond and more, as much as a row's norm: so with few rows every
- * piece that makes columns (of a product) computes the rows they are made of (a norm) for itself,
- * and a piece makes the columns (queries, keys and values) of the heads that it computes. What can
- * be fused is what operations offer (lx_cpu_kind).
+ * weights. So with fewer than LEAST_ROWS rows per thread, or when one sequence has most of the
+ * rows, every operation is a phase whose pieces are shares of its columns, heads or rows.
+ *
+ * A phase costs a third of a microsecond and more, as much as a row's norm. So with few rows there
+ * are two fusions, which operations offer (lx_cpu_kind). A piece that makes columns (of a product)
+ * computes their input rows (of a norm) for itself. A piece that computes heads makes the columns
+ * (queries, keys and values) that these read.
  */
 #include "kernels/cpu/cpu.h"
 
-#define LEAST_ROWS 2  /* a thread, to deal out sequences */
-#define PIECE_ROWS 64 /* of a group, about: its activations stay in the caches */
+#define LEAST_ROWS 2  /* per thread, to deal out sequences */
+#define PIECE_ROWS 64 /* per group, roughly: its activations stay in the caches */
 
 /* The first output row that is not before token row `row`. */
 static int32_t first_output(const lx_batch *b, int32_t row)
@@ -95,16 +96,16 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Into how many pieces an operation is cut. */
 static int32_t pieces_of(const lx_cpu *c, const lx_cpu_op *op)
 {
     if (c->n_threads == 1)
         return 1;
     int64_t n = op->kind->pieces(c, &op->args);
-    return n < 1 ? 1 : (int32_t)least(n, (int64_t)op->kind->pieces_a_thread * c->n_threads);
+    int64_t most = op->kind->pieces_a_thread > 0 ? op->kind->pieces_a_thread : 1;
+    return n < 1 ? 1 : (int32_t)least(n, most * c->n_threads);
 }
 
-/* --- fusions: rules about two operations that follow each other, by what they offer --- */
+/* --- fusions: rules about two neighbouring operations and their offers --- */
 
 static const lx_array *made_by(const lx_cpu_op *op)
 {
@@ -121,7 +122,7 @@ static bool feeds(const lx_cpu_op *op, const lx_cpu_op *next)
            in->rows == out->rows;
 }
 
-/* Operation i makes columns that only some heads of the operation behind it read. */
+/* Operation i makes columns, and each head of the next operation reads only some of them. */
 static bool is_by_heads(const lx_cpu *c, int32_t i)
 {
     const lx_cpu_op *op = &c->ops[i], *next = op + 1;
@@ -145,8 +146,8 @@ static bool reads(const lx_cpu_op *op, const lx_array *array)
 }
 
 /*
- * Operation i is of few rows that go into the columns of the one behind it, and nothing that the
- * pieces read while they compute the rows is written by another piece of their phase.
+ * Operation i computes few rows, from which the next operation makes columns. No piece of the phase
+ * writes data that others read while they compute these rows.
  */
 static bool is_own_rows(const lx_cpu *c, int32_t i)
 {
@@ -162,7 +163,6 @@ static bool is_own_rows(const lx_cpu *c, int32_t i)
            lx_batch_rows(c->batch, in->rows) <= LX_CPU_OWN_ROWS;
 }
 
-/* The phase that begins with operation i. */
 static lx_cpu_phase shared_phase(const lx_cpu *c, int32_t i, bool own_rows)
 {
     lx_cpu_phase p = {.op0 = i, .cut = LX_CPU_BY_SHARES, .own_rows = own_rows};
@@ -177,7 +177,7 @@ static lx_cpu_phase shared_phase(const lx_cpu *c, int32_t i, bool own_rows)
     return p;
 }
 
-/* Operations of one piece that follow each other make one phase. */
+/* Neighbouring operations of one piece make one phase. */
 static void plan_by_shares(lx_cpu *c)
 {
     lx_cpu_phase *p = NULL;

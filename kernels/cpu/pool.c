@@ -16,8 +16,8 @@
 #define OPEN 0x10000u
 
 struct lx_cpu_pool {
-    lx_event_count start; /* steps once a job, and to stop */
-    lx_event_count empty; /* steps when the last worker leaves a job behind a shut door */
+    lx_event_count start; /* steps for each job, and to stop */
+    lx_event_count empty; /* steps when the last worker leaves and the door is shut */
     _Alignas(64) atomic_uint door;
     atomic_bool stop;
     int n;

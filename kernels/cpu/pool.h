@@ -1,8 +1,7 @@
 /*
- * The compute threads of the cpu back end. A job is a function that the caller runs and that
- * workers join if they come in time; it must find its work by itself, so that no thread waits for a
- * worker that the system does not let run. Between jobs workers look for one for some microseconds,
- * then sleep.
+ * The compute threads of the cpu back end. The caller runs a job, a function, and workers join it
+ * if they come in time. Each call finds its own work, so no thread waits for a worker that the
+ * system does not run. Between jobs workers poll for some microseconds, then sleep.
  */
 #ifndef LINNET_KERNELS_CPU_POOL_H
 #define LINNET_KERNELS_CPU_POOL_H

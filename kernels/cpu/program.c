@@ -1,21 +1,21 @@
 /*
- * A step of the cpu back end: begin() takes the back end for this engine, each operation is checked
- * and appended to a program, end() cuts the program into phases and pieces (plan.c), runs them on
- * all threads and gives the back end back. So sync() has nothing left to wait for.
+ * A step of the cpu back end. begin() takes the back end for this engine. Each operation is checked
+ * and appended to a program. end() cuts the program into phases and pieces (plan.c), runs them on
+ * all threads and gives the back end back. So sync() does not wait.
  *
- * Threads take their own pieces first, then those that others have not begun, and no thread waits
- * for one that has none. So a thread that the system does not let run, on a machine that has other
- * work, holds the step up only if it was stopped within a piece.
+ * A thread takes its own pieces first, then pieces that other threads have not begun. No thread
+ * waits for an idle one. So a thread that the system stops delays the step only if it has begun a
+ * piece.
  *
- * When sequences are carried through several operations, row r of an array must stay the business
- * of one piece. It does as long as an array keeps its width and its kind of row; where a step uses
- * an array again in another shape, the operation gets a fence: it begins a phase.
+ * When a piece carries sequences through several operations, no other piece may use row r of an
+ * array. This holds while the array keeps its width and its kind of row. An operation that uses an
+ * array in another shape gets a fence: it begins a phase.
  *
- * Most steps are the step before once more. An operation with the arguments of the one that was
- * recorded in its place is left as it is, which saves the checks of its arguments, and the other
- * threads have it in their caches. Objects that are freed end that: their addresses may come again.
+ * Most steps repeat the previous step. An operation with the arguments of its predecessor in this
+ * place keeps that record: this saves the checks of its arguments, and other threads have it in
+ * their caches. A freed object ends that, since its address may come again.
  *
- * Memory grows while a step is recorded that needs more than any before it, never while one runs.
+ * Memory grows while a step larger than all earlier ones is recorded, never while one runs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +96,7 @@ static void want_scratch(lx_cpu *c, const lx_cpu_op *op)
             most(c->own_wanted, lx_cpu_own_scratch(lx_uses_find(&op->uses, LX_USE_IN)->width));
 }
 
-/* The operation that comes next is the one that came there in the step before. */
+/* The next operation is the one in this place of the previous step. */
 static bool is_known(const lx_cpu *c, const lx_cpu_kind *kind, const void *args)
 {
     const lx_cpu_op *op = &c->ops[c->n_ops];
@@ -185,8 +185,8 @@ static int32_t take_piece(lx_cpu *c, const lx_cpu_phase *phase, unsigned number,
     }
 }
 
-/* The pieces that are left of a thread's range. They are counted together at the end: the count is
-   in a cache line that all threads want. */
+/* Runs the rest of a thread's range and then counts its pieces at once, as all threads want the
+   cache line of the count. */
 static void run_range(lx_cpu *c, lx_cpu_phase *phase, unsigned number, int owner, int thread)
 {
     float *scratch = c->scratch + thread * c->scratch_floats;
@@ -211,8 +211,7 @@ static void ask_ahead(const lx_cpu *c, const lx_cpu_phase *phase, int thread)
         lx_cpu_ask_ahead(c, phase, from);
 }
 
-/* What every thread does: the pieces it gets of the first unfinished phase, until all are finished.
- */
+/* Every thread runs this: it takes pieces of the first unfinished phase until all are finished. */
 static void run_step(void *context, int thread)
 {
     lx_cpu *c = context;
@@ -238,7 +237,6 @@ static void run_program(lx_cpu *c)
     lx_cpu_pool_run(c->pool, run_step, c);
 }
 
-/* Keeps what was drawn beside the slots. */
 static void keep_drawn(const lx_cpu *c)
 {
     for (int32_t i = 0; i < c->n_ops; i++) {

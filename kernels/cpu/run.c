@@ -1,14 +1,14 @@
 /*
- * Carries out a piece of a phase: some rows, and of those a share. What a share is depends on the
- * phase (plan.c) and the operation (kernels/ops/NAME/cpu.c).
+ * Carries out a piece of a phase: a share of some rows. The phase (plan.c) and the operation
+ * (kernels/ops/NAME/cpu.c) define the share.
  */
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
 
 /*
- * The work is laid out as sequence after sequence, of each n units one after the other, each as
- * long as its tokens; a piece has the units that begin in its share of that line.
+ * The work is a line: of each sequence in turn its n units, each as long as its tokens. A piece has
+ * the units that begin in its share of the line.
  */
 static void run_units(const lx_cpu *c, const lx_cpu_op *op, const lx_cpu_part *part, float *scratch)
 {
@@ -33,7 +33,7 @@ static void run_op(const lx_cpu *c, const lx_cpu_op *op, const lx_cpu_part *part
         op->kind->run(c, &op->args, part, scratch);
 }
 
-/* All rows of an operation, into scratch; the first piece also writes them where they belong. */
+/* All rows of an operation, into scratch; the first piece also writes them to their array. */
 static const float *run_own_rows(const lx_cpu *c, const lx_cpu_op *op, const lx_cpu_part *part,
                                  float *scratch)
 {
@@ -43,6 +43,21 @@ static const float *run_own_rows(const lx_cpu *c, const lx_cpu_op *op, const lx_
     if (part->share == 0)
         memcpy(out->array->data, scratch, (size_t)(rows.to * out->width) * sizeof(float));
     return scratch;
+}
+
+void lx_cpu_run_columns(const lx_cpu *c, const void *args, const lx_cpu_unit *u,
+                        lx_cpu_run_rows *run_rows, const lx_states *s, int64_t offset, int64_t kept,
+                        int64_t d)
+{
+    const lx_batch *b = c->batch;
+    int64_t row = b->seq_start[u->seq], own = lx_batch_own_rows(b, u->seq);
+    int64_t rest = b->seq_start[u->seq + 1] - row - own, column = u->i * LX_CPU_COLUMNS;
+    run_rows(c, args, row, own, column, b->slot[u->seq]);
+    if (rest == 0)
+        return;
+    for (int64_t i = 0; i < kept; i++)
+        (void)lx_host_branch(s, b, u->seq, offset + i * d + column, lx_cpu_columns_from(d, column));
+    run_rows(c, args, row + own, rest, column, b->branch[u->seq]);
 }
 
 int32_t lx_cpu_qkv_columns(int64_t n, int64_t keys, int64_t d_key, int64_t d_value,

@@ -1,7 +1,7 @@
 /*
- * The functions from here to target_end.h may use the instruction sets of BODY_TARGET; included by
- * isa_*.c for x86. The set is asked for here and not on the command line, so that nothing else in
- * the program may use it.
+ * The functions from here to the end of body.h may use the instruction sets of BODY_TARGET;
+ * included by isa_*.c for x86. The set is asked for here and not on the command line, so that
+ * nothing else in the program may use it.
  */
 #include <immintrin.h>
 #include <math.h>

@@ -1,14 +1,16 @@
 /*
  * The operations of ops/linear/cpu_tiles.h in plain C, with the bits of the instructions of
- * tiles_amx.h as Intel's manual defines them. So that the tile kernels are tested on every machine,
- * and the bits of a processor that has them can be had on one that has not, slowly.
+ * tiles_amx.h as Intel's manual defines them. So every machine can test the tile kernels, and
+ * compute the bits of a processor that has them, slowly.
  *
- * A product of bf16 is exact in f32's range of exponents and below its precision; every sum rounds
- * to the nearest, even where the processor is set otherwise, takes denormals as 0 and gives 0 for
- * what is below the least normal number after it has been rounded.
+ * A product of bf16 is exact in f32's range of exponents and below its precision. Every sum rounds
+ * to the nearest, whatever the processor's mode, and takes denormals as 0. A rounded result below
+ * the least normal number becomes 0.
  */
 #ifndef LINNET_KERNELS_CPU_TILES_H
 #define LINNET_KERNELS_CPU_TILES_H
+
+#include "kernels/cpu/v16_plain.h"
 
 enum { TILE_FILE_TILES = 8, TILE_FILE_ROWS = 16, TILE_FILE_WORDS = 16 };
 
@@ -51,7 +53,7 @@ static void tile_add_pairs(uint32_t *sum, const uint32_t *x, uint32_t (*w)[TILE_
         sum[n] = v16_bits(tile_fma(tile_fma(even[n], 1.0f, odd[n]), 1.0f, v16_flushed(sum[n])));
 }
 
-/* The same of fours of bytes, x unsigned, w signed. */
+/* As tile_add_pairs, of fours of bytes, x unsigned, w signed. */
 static void tile_add_bytes(uint32_t *sum, const uint32_t *x, uint32_t (*w)[TILE_FILE_WORDS])
 {
     for (int k = 0; k < TILE_FILE_ROWS; k++) {

@@ -11,6 +11,12 @@ typedef struct v16u {
 } v16u;
 
 #define V16_FN static inline __attribute__((always_inline))
+/* A function of the expressions of its halves. */
+#define V16_DEFINE(function, lower, upper)                                                         \
+    V16_FN v16 function                                                                            \
+    {                                                                                              \
+        return (v16){lower, upper};                                                                \
+    }
 
 /* Eight words: all ones for the lanes i of first .. first + 7 with i < n. */
 V16_FN __m256i v16_first(int n, int first)
@@ -19,14 +25,8 @@ V16_FN __m256i v16_first(int n, int first)
                                      -1, -1, -1, -1, -1, -1, -1, -1};
     return _mm256_loadu_si256((const __m256i *)(const void *)(ones + 16 - n + first));
 }
-V16_FN v16 v16_set1(float f)
-{
-    return (v16){_mm256_set1_ps(f), _mm256_set1_ps(f)};
-}
-V16_FN v16 v16_load(const float *p)
-{
-    return (v16){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
-}
+V16_DEFINE(v16_set1(float f), _mm256_set1_ps(f), _mm256_set1_ps(f))
+V16_DEFINE(v16_load(const float *p), _mm256_loadu_ps(p), _mm256_loadu_ps(p + 8))
 V16_FN v16 v16_load_n(const float *p, int n, v16 fill)
 {
     __m256i lo = v16_first(n, 0), hi = v16_first(n, 8);
@@ -45,44 +45,19 @@ V16_FN void v16_store_n(float *p, v16 v, int n)
     _mm256_maskstore_ps(p, v16_first(n, 0), v.lo);
     _mm256_maskstore_ps(p + 8, v16_first(n, 8), v.hi);
 }
-V16_FN v16 v16_keep_n(v16 v, int n)
-{
-    return (v16){_mm256_and_ps(v.lo, _mm256_castsi256_ps(v16_first(n, 0))),
-                 _mm256_and_ps(v.hi, _mm256_castsi256_ps(v16_first(n, 8)))};
-}
-V16_FN v16 v16_add(v16 a, v16 b)
-{
-    return (v16){_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
-}
-V16_FN v16 v16_sub(v16 a, v16 b)
-{
-    return (v16){_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
-}
-V16_FN v16 v16_mul(v16 a, v16 b)
-{
-    return (v16){_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
-}
-V16_FN v16 v16_div(v16 a, v16 b)
-{
-    return (v16){_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
-}
-V16_FN v16 v16_fma(v16 a, v16 b, v16 c)
-{
-    return (v16){_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
-}
-V16_FN v16 v16_max(v16 a, v16 b)
-{
-    return (v16){_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
-}
-V16_FN v16 v16_min(v16 a, v16 b)
-{
-    return (v16){_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
-}
-V16_FN v16 v16_select_gt(v16 a, v16 b, v16 x, v16 y)
-{
-    return (v16){_mm256_blendv_ps(y.lo, x.lo, _mm256_cmp_ps(a.lo, b.lo, _CMP_GT_OQ)),
-                 _mm256_blendv_ps(y.hi, x.hi, _mm256_cmp_ps(a.hi, b.hi, _CMP_GT_OQ))};
-}
+V16_DEFINE(v16_keep_n(v16 v, int n), _mm256_and_ps(v.lo, _mm256_castsi256_ps(v16_first(n, 0))),
+           _mm256_and_ps(v.hi, _mm256_castsi256_ps(v16_first(n, 8))))
+V16_DEFINE(v16_add(v16 a, v16 b), _mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi))
+V16_DEFINE(v16_sub(v16 a, v16 b), _mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi))
+V16_DEFINE(v16_mul(v16 a, v16 b), _mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi))
+V16_DEFINE(v16_div(v16 a, v16 b), _mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi))
+V16_DEFINE(v16_fma(v16 a, v16 b, v16 c), _mm256_fmadd_ps(a.lo, b.lo, c.lo),
+           _mm256_fmadd_ps(a.hi, b.hi, c.hi))
+V16_DEFINE(v16_max(v16 a, v16 b), _mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi))
+V16_DEFINE(v16_min(v16 a, v16 b), _mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi))
+V16_DEFINE(v16_select_gt(v16 a, v16 b, v16 x, v16 y),
+           _mm256_blendv_ps(y.lo, x.lo, _mm256_cmp_ps(a.lo, b.lo, _CMP_GT_OQ)),
+           _mm256_blendv_ps(y.hi, x.hi, _mm256_cmp_ps(a.hi, b.hi, _CMP_GT_OQ)))
 V16_FN v16 v16_abs(v16 v)
 {
     __m256 sign = _mm256_set1_ps(-0.0f);
@@ -93,21 +68,15 @@ V16_FN __m256 v16_pow2_half(__m256 t)
     __m256i n = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
     return _mm256_castsi256_ps(_mm256_add_epi32(n, _mm256_set1_epi32(0x3f800000)));
 }
-V16_FN v16 v16_pow2(v16 t)
-{
-    return (v16){v16_pow2_half(t.lo), v16_pow2_half(t.hi)};
-}
+V16_DEFINE(v16_pow2(v16 t), v16_pow2_half(t.lo), v16_pow2_half(t.hi))
 V16_FN __m256 v16_pick_half(const float *table, __m256i n)
 {
     __m256 first = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), n);
     __m256 second = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), n);
     return _mm256_blendv_ps(first, second, _mm256_castsi256_ps(_mm256_slli_epi32(n, 28)));
 }
-V16_FN v16 v16_pick(const float *table, v16 t)
-{
-    return (v16){v16_pick_half(table, _mm256_castps_si256(t.lo)),
-                 v16_pick_half(table, _mm256_castps_si256(t.hi))};
-}
+V16_DEFINE(v16_pick(const float *table, v16 t), v16_pick_half(table, _mm256_castps_si256(t.lo)),
+           v16_pick_half(table, _mm256_castps_si256(t.hi)))
 V16_FN float v16_sum(v16 v)
 {
     __m256 a = _mm256_add_ps(v.lo, v.hi);
@@ -120,20 +89,14 @@ V16_FN __m256 v16_load_8_bf16(const uint16_t *p)
     __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
-V16_FN v16 v16_load_bf16(const uint16_t *p)
-{
-    return (v16){v16_load_8_bf16(p), v16_load_8_bf16(p + 8)};
-}
+V16_DEFINE(v16_load_bf16(const uint16_t *p), v16_load_8_bf16(p), v16_load_8_bf16(p + 8))
 V16_FN v16u v16_load_pairs(const uint32_t *p)
 {
     return (v16u){_mm256_load_si256((const __m256i *)(const void *)p),
                   _mm256_load_si256((const __m256i *)(const void *)(p + 8))};
 }
-V16_FN v16 v16_pair_low(v16u w)
-{
-    return (v16){_mm256_castsi256_ps(_mm256_slli_epi32(w.lo, 16)),
-                 _mm256_castsi256_ps(_mm256_slli_epi32(w.hi, 16))};
-}
+V16_DEFINE(v16_pair_low(v16u w), _mm256_castsi256_ps(_mm256_slli_epi32(w.lo, 16)),
+           _mm256_castsi256_ps(_mm256_slli_epi32(w.hi, 16)))
 V16_FN v16 v16_pair_high(v16u w)
 {
     __m256i high = _mm256_set1_epi32((int)0xffff0000u);
@@ -152,10 +115,7 @@ V16_FN v16u v16_dot_bytes(v16u sum, v16u w, uint32_t x)
 {
     return (v16u){v16_dot_bytes_half(sum.lo, w.lo, x), v16_dot_bytes_half(sum.hi, w.hi, x)};
 }
-V16_FN v16 v16_of_words(v16u w)
-{
-    return (v16){_mm256_cvtepi32_ps(w.lo), _mm256_cvtepi32_ps(w.hi)};
-}
+V16_DEFINE(v16_of_words(v16u w), _mm256_cvtepi32_ps(w.lo), _mm256_cvtepi32_ps(w.hi))
 V16_FN void v16_store_low_bytes(uint8_t *p, v16 v)
 {
     __m256i low = _mm256_set1_epi32(0xff);

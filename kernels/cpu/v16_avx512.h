@@ -6,28 +6,33 @@
 #ifndef LINNET_KERNELS_CPU_V16_H
 #define LINNET_KERNELS_CPU_V16_H
 
+/* The micro-kernels of `linear`, and tokens per pass. 32 registers of 16 lanes: up to 24 sums, and
+   at least 8 to hide the latency of fma. */
+#define BODY_ROWS 12
+#define BODY_TOKENS 4
+#define BODY_MAX_SUMS 24
+#define BODY_WIDE(X) X(1, 8) X(2, 4) X(3, 8)
+#define BODY_NARROW(X)                                                                             \
+    X(1, 2)                                                                                        \
+    X(2, 2)                                                                                        \
+    X(3, 2) X(4, 2) X(5, 2) X(6, 2) X(7, 2) X(8, 2) X(9, 2) X(10, 2) X(11, 2) X(12, 2)
+
 typedef __m512 v16;
 typedef __m512i v16u; /* 16 words, each two bf16: element 2i low, 2i + 1 high */
 
 #define V16_FN static inline __attribute__((always_inline))
+#define V16_DEFINE(function, expression)                                                           \
+    V16_FN function                                                                                \
+    {                                                                                              \
+        return expression;                                                                         \
+    }
 
-V16_FN __mmask16 v16_first(int n)
-{
-    return (__mmask16)((1u << n) - 1u);
-}
-V16_FN v16 v16_set1(float f)
-{
-    return _mm512_set1_ps(f);
-}
-V16_FN v16 v16_load(const float *p)
-{
-    return _mm512_loadu_ps(p);
-}
-/* The first n lanes from p, n = 0 .. 16, the others from fill; reads nothing else. */
-V16_FN v16 v16_load_n(const float *p, int n, v16 fill)
-{
-    return _mm512_mask_loadu_ps(fill, v16_first(n), p);
-}
+V16_DEFINE(__mmask16 v16_first(int n), (__mmask16)((1u << n) - 1u))
+V16_DEFINE(v16 v16_set1(float f), _mm512_set1_ps(f))
+V16_DEFINE(v16 v16_load(const float *p), _mm512_loadu_ps(p))
+/* The first n lanes from p, n = 0 .. 16, other lanes from fill; reads only n floats. */
+V16_DEFINE(v16 v16_load_n(const float *p, int n, v16 fill),
+           _mm512_mask_loadu_ps(fill, v16_first(n), p))
 V16_FN void v16_store(float *p, v16 v)
 {
     _mm512_storeu_ps(p, v);
@@ -37,50 +42,21 @@ V16_FN void v16_store_n(float *p, v16 v, int n)
     _mm512_mask_storeu_ps(p, v16_first(n), v);
 }
 /* The first n lanes of v, the others 0. */
-V16_FN v16 v16_keep_n(v16 v, int n)
-{
-    return _mm512_maskz_mov_ps(v16_first(n), v);
-}
-V16_FN v16 v16_add(v16 a, v16 b)
-{
-    return _mm512_add_ps(a, b);
-}
-V16_FN v16 v16_sub(v16 a, v16 b)
-{
-    return _mm512_sub_ps(a, b);
-}
-V16_FN v16 v16_mul(v16 a, v16 b)
-{
-    return _mm512_mul_ps(a, b);
-}
-V16_FN v16 v16_div(v16 a, v16 b)
-{
-    return _mm512_div_ps(a, b);
-}
+V16_DEFINE(v16 v16_keep_n(v16 v, int n), _mm512_maskz_mov_ps(v16_first(n), v))
+V16_DEFINE(v16 v16_add(v16 a, v16 b), _mm512_add_ps(a, b))
+V16_DEFINE(v16 v16_sub(v16 a, v16 b), _mm512_sub_ps(a, b))
+V16_DEFINE(v16 v16_mul(v16 a, v16 b), _mm512_mul_ps(a, b))
+V16_DEFINE(v16 v16_div(v16 a, v16 b), _mm512_div_ps(a, b))
 /* a * b + c, rounded once */
-V16_FN v16 v16_fma(v16 a, v16 b, v16 c)
-{
-    return _mm512_fmadd_ps(a, b, c);
-}
+V16_DEFINE(v16 v16_fma(v16 a, v16 b, v16 c), _mm512_fmadd_ps(a, b, c))
 /* a > b ? a : b, so b when one is NaN */
-V16_FN v16 v16_max(v16 a, v16 b)
-{
-    return _mm512_max_ps(a, b);
-}
+V16_DEFINE(v16 v16_max(v16 a, v16 b), _mm512_max_ps(a, b))
 /* a < b ? a : b, so b when one is NaN */
-V16_FN v16 v16_min(v16 a, v16 b)
-{
-    return _mm512_min_ps(a, b);
-}
+V16_DEFINE(v16 v16_min(v16 a, v16 b), _mm512_min_ps(a, b))
 /* a > b ? x : y */
-V16_FN v16 v16_select_gt(v16 a, v16 b, v16 x, v16 y)
-{
-    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), y, x);
-}
-V16_FN v16 v16_abs(v16 v)
-{
-    return _mm512_abs_ps(v);
-}
+V16_DEFINE(v16 v16_select_gt(v16 a, v16 b, v16 x, v16 y),
+           _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), y, x))
+V16_DEFINE(v16 v16_abs(v16 v), _mm512_abs_ps(v))
 /* 2^n for t = 1.5 * 2^23 + n, n a whole number in -126 .. 127: its low bits are n's. */
 V16_FN v16 v16_pow2(v16 t)
 {
@@ -88,10 +64,8 @@ V16_FN v16 v16_pow2(v16 t)
     return _mm512_castsi512_ps(_mm512_add_epi32(n, _mm512_set1_epi32(0x3f800000)));
 }
 /* table[n mod 16] for t = 1.5 * 2^23 + n */
-V16_FN v16 v16_pick(const float *table, v16 t)
-{
-    return _mm512_permutexvar_ps(_mm512_castps_si512(t), v16_load(table));
-}
+V16_DEFINE(v16 v16_pick(const float *table, v16 t),
+           _mm512_permutexvar_ps(_mm512_castps_si512(t), v16_load(table)))
 /* Lanes i and i + 8 are added, then i and i + 4, i + 2, i + 1. */
 V16_FN float v16_sum(v16 v)
 {
@@ -107,8 +81,8 @@ V16_FN v16 v16_load_bf16(const uint16_t *p)
     __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
-/* ThreadSanitizer looks at no masked load: each word of the weights, which are only read while they
-   are served, would be half of a step's time. What is freed with them is still looked at. */
+/* Hides the weights from ThreadSanitizer, which ignores masked loads: its checks of each word would
+   take half of a step's time. It still sees that they are freed. */
 V16_FN v16u v16_load_pairs(const uint32_t *p)
 {
 #ifdef LX_SANITIZE_THREAD
@@ -117,14 +91,9 @@ V16_FN v16u v16_load_pairs(const uint32_t *p)
     return _mm512_load_si512(p);
 #endif
 }
-V16_FN v16 v16_pair_low(v16u w)
-{
-    return _mm512_castsi512_ps(_mm512_slli_epi32(w, 16));
-}
-V16_FN v16 v16_pair_high(v16u w)
-{
-    return _mm512_castsi512_ps(_mm512_and_si512(w, _mm512_set1_epi32((int)0xffff0000u)));
-}
+V16_DEFINE(v16 v16_pair_low(v16u w), _mm512_castsi512_ps(_mm512_slli_epi32(w, 16)))
+V16_DEFINE(v16 v16_pair_high(v16u w),
+           _mm512_castsi512_ps(_mm512_and_si512(w, _mm512_set1_epi32((int)0xffff0000u))))
 /*
  * Products of whole numbers. In every word of w four signed bytes, in x four unsigned ones; their
  * products are added to the 32-bit sum, exactly.
@@ -144,10 +113,7 @@ V16_FN v16u v16_dot_bytes(v16u sum, v16u w, uint32_t x)
 #endif
 }
 /* Signed words to f32. */
-V16_FN v16 v16_of_words(v16u w)
-{
-    return _mm512_cvtepi32_ps(w);
-}
+V16_DEFINE(v16 v16_of_words(v16u w), _mm512_cvtepi32_ps(w))
 /* The lowest byte of the bits of every lane. */
 V16_FN void v16_store_low_bytes(uint8_t *p, v16 v)
 {

@@ -1,10 +1,10 @@
-/* Pairs of bf16, with AVX512-BF16; included behind v16_avx512.h. */
+/* Pairs of bf16, with AVX512-BF16; included after v16_avx512.h. */
 #ifndef LINNET_KERNELS_CPU_V16_AVX512BF16_H
 #define LINNET_KERNELS_CPU_V16_AVX512BF16_H
 
 #define V16_PAIRS 1
 
-/* Rounds n values, 1 .. 32, to bf16 pairs and stores them, zeros behind the end: 16 words. */
+/* Rounds n values, 1 .. 32, to bf16 pairs and stores them, then zeros: 16 words. */
 V16_FN void v16_store_pairs(uint32_t *to, const float *from, int n)
 {
     v16 zero = v16_set1(0.0f);

@@ -2,6 +2,19 @@
 #ifndef LINNET_KERNELS_CPU_V16_H
 #define LINNET_KERNELS_CPU_V16_H
 
+#include <arm_neon.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/isa.h"
+
+/* The micro-kernels of `linear`. 32 registers of 4 lanes: up to 6 sums of four registers, and at
+   least 2 to hide the latency of fma. */
+#define BODY_ROWS 6
+#define BODY_MAX_SUMS 6
+#define BODY_WIDE(X) X(1, 4) X(2, 2)
+#define BODY_NARROW(X) X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1)
+
 typedef struct v16 {
     float32x4_t q[4];
 } v16;
@@ -17,6 +30,12 @@ typedef struct v16u {
     for (int i = 0; i < 4; i++)                                                                    \
         r.q[i] = (expression);                                                                     \
     return r
+/* A function whose quarters are the expression. */
+#define V16_DEFINE(function, expression)                                                           \
+    V16_FN v16 function                                                                            \
+    {                                                                                              \
+        V16_EACH(expression);                                                                      \
+    }
 
 /* All ones for the lanes 4 i .. 4 i + 3 that are below n. */
 V16_FN uint32x4_t v16_first(int n, int i)
@@ -24,14 +43,8 @@ V16_FN uint32x4_t v16_first(int n, int i)
     static const int32_t lanes[4] = {0, 1, 2, 3};
     return vcltq_s32(vld1q_s32(lanes), vdupq_n_s32(n - 4 * i));
 }
-V16_FN v16 v16_set1(float f)
-{
-    V16_EACH(vdupq_n_f32(f));
-}
-V16_FN v16 v16_load(const float *p)
-{
-    V16_EACH(vld1q_f32(p + 4 * i));
-}
+V16_DEFINE(v16_set1(float f), vdupq_n_f32(f))
+V16_DEFINE(v16_load(const float *p), vld1q_f32(p + 4 * i))
 V16_FN void v16_store(float *p, v16 v)
 {
     for (int i = 0; i < 4; i++)
@@ -54,56 +67,24 @@ V16_FN float32x4_t v16_masked(float32x4_t v, uint32x4_t mask)
 {
     return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(v), mask));
 }
-V16_FN v16 v16_keep_n(v16 v, int n)
-{
-    V16_EACH(v16_masked(v.q[i], v16_first(n, i)));
-}
-V16_FN v16 v16_add(v16 a, v16 b)
-{
-    V16_EACH(vaddq_f32(a.q[i], b.q[i]));
-}
-V16_FN v16 v16_sub(v16 a, v16 b)
-{
-    V16_EACH(vsubq_f32(a.q[i], b.q[i]));
-}
-V16_FN v16 v16_mul(v16 a, v16 b)
-{
-    V16_EACH(vmulq_f32(a.q[i], b.q[i]));
-}
-V16_FN v16 v16_div(v16 a, v16 b)
-{
-    V16_EACH(vdivq_f32(a.q[i], b.q[i]));
-}
-V16_FN v16 v16_fma(v16 a, v16 b, v16 c)
-{
-    V16_EACH(vfmaq_f32(c.q[i], a.q[i], b.q[i]));
-}
+V16_DEFINE(v16_keep_n(v16 v, int n), v16_masked(v.q[i], v16_first(n, i)))
+V16_DEFINE(v16_add(v16 a, v16 b), vaddq_f32(a.q[i], b.q[i]))
+V16_DEFINE(v16_sub(v16 a, v16 b), vsubq_f32(a.q[i], b.q[i]))
+V16_DEFINE(v16_mul(v16 a, v16 b), vmulq_f32(a.q[i], b.q[i]))
+V16_DEFINE(v16_div(v16 a, v16 b), vdivq_f32(a.q[i], b.q[i]))
+V16_DEFINE(v16_fma(v16 a, v16 b, v16 c), vfmaq_f32(c.q[i], a.q[i], b.q[i]))
 /* Not fmax and fmin, which give NaN where the other sets give b. */
-V16_FN v16 v16_max(v16 a, v16 b)
-{
-    V16_EACH(vbslq_f32(vcgtq_f32(a.q[i], b.q[i]), a.q[i], b.q[i]));
-}
-V16_FN v16 v16_min(v16 a, v16 b)
-{
-    V16_EACH(vbslq_f32(vcltq_f32(a.q[i], b.q[i]), a.q[i], b.q[i]));
-}
-V16_FN v16 v16_select_gt(v16 a, v16 b, v16 x, v16 y)
-{
-    V16_EACH(vbslq_f32(vcgtq_f32(a.q[i], b.q[i]), x.q[i], y.q[i]));
-}
-V16_FN v16 v16_abs(v16 v)
-{
-    V16_EACH(vabsq_f32(v.q[i]));
-}
+V16_DEFINE(v16_max(v16 a, v16 b), vbslq_f32(vcgtq_f32(a.q[i], b.q[i]), a.q[i], b.q[i]))
+V16_DEFINE(v16_min(v16 a, v16 b), vbslq_f32(vcltq_f32(a.q[i], b.q[i]), a.q[i], b.q[i]))
+V16_DEFINE(v16_select_gt(v16 a, v16 b, v16 x, v16 y),
+           vbslq_f32(vcgtq_f32(a.q[i], b.q[i]), x.q[i], y.q[i]))
+V16_DEFINE(v16_abs(v16 v), vabsq_f32(v.q[i]))
 V16_FN float32x4_t v16_pow2_quarter(float32x4_t t)
 {
     uint32x4_t n = vshlq_n_u32(vreinterpretq_u32_f32(t), 23);
     return vreinterpretq_f32_u32(vaddq_u32(n, vdupq_n_u32(0x3f800000u)));
 }
-V16_FN v16 v16_pow2(v16 t)
-{
-    V16_EACH(v16_pow2_quarter(t.q[i]));
-}
+V16_DEFINE(v16_pow2(v16 t), v16_pow2_quarter(t.q[i]))
 /* The table is four registers of bytes: lane n takes bytes 4 n .. 4 n + 3. */
 V16_FN float32x4_t v16_pick_quarter(uint8x16x4_t table, float32x4_t t)
 {
@@ -124,10 +105,8 @@ V16_FN float v16_sum(v16 v)
     float32x2_t b = vadd_f32(vget_low_f32(a), vget_high_f32(a));
     return vget_lane_f32(b, 0) + vget_lane_f32(b, 1);
 }
-V16_FN v16 v16_load_bf16(const uint16_t *p)
-{
-    V16_EACH(vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * i), 16)));
-}
+V16_DEFINE(v16_load_bf16(const uint16_t *p),
+           vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * i), 16)))
 V16_FN v16u v16_load_pairs(const uint32_t *p)
 {
     v16u w;
@@ -135,14 +114,9 @@ V16_FN v16u v16_load_pairs(const uint32_t *p)
         w.q[i] = vld1q_u32(p + 4 * i);
     return w;
 }
-V16_FN v16 v16_pair_low(v16u w)
-{
-    V16_EACH(vreinterpretq_f32_u32(vshlq_n_u32(w.q[i], 16)));
-}
-V16_FN v16 v16_pair_high(v16u w)
-{
-    V16_EACH(vreinterpretq_f32_u32(vandq_u32(w.q[i], vdupq_n_u32(0xffff0000u))));
-}
+V16_DEFINE(v16_pair_low(v16u w), vreinterpretq_f32_u32(vshlq_n_u32(w.q[i], 16)))
+V16_DEFINE(v16_pair_high(v16u w),
+           vreinterpretq_f32_u32(vandq_u32(w.q[i], vdupq_n_u32(0xffff0000u))))
 V16_FN uint32x4_t v16_dot_bytes_quarter(uint32x4_t sum, uint32x4_t w, uint32_t x)
 {
 #ifdef V16_SIGNED_BYTES
@@ -165,10 +139,7 @@ V16_FN v16u v16_dot_bytes(v16u sum, v16u w, uint32_t x)
         sum.q[i] = v16_dot_bytes_quarter(sum.q[i], w.q[i], x);
     return sum;
 }
-V16_FN v16 v16_of_words(v16u w)
-{
-    V16_EACH(vcvtq_f32_s32(vreinterpretq_s32_u32(w.q[i])));
-}
+V16_DEFINE(v16_of_words(v16u w), vcvtq_f32_s32(vreinterpretq_s32_u32(w.q[i])))
 V16_FN void v16_store_low_bytes(uint8_t *p, v16 v)
 {
     uint16x4_t words[4];

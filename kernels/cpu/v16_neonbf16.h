@@ -1,6 +1,6 @@
 /*
- * Pairs of bf16, and products of two rows by two outputs, with NEON; included behind v16_neon.h.
- * What they compute exactly: mmla_plain.h.
+ * Pairs of bf16, and products of two rows by two outputs, with NEON; included after v16_neon.h.
+ * mmla_plain.h has their exact arithmetic.
  */
 #ifndef LINNET_KERNELS_CPU_V16_NEONBF16_H
 #define LINNET_KERNELS_CPU_V16_NEONBF16_H
@@ -9,7 +9,7 @@
 #define V16_DOT 1
 #define V16_MMLA 1
 
-/* Two words of inputs of one row, and two of another. */
+/* Two words of inputs of each of two rows. */
 typedef uint32x4_t v16_rows;
 
 /* Eight values of two registers. */
@@ -17,7 +17,7 @@ V16_FN uint32x4_t v16_round_pairs(float32x4_t low, float32x4_t high)
 {
     return vreinterpretq_u32_bf16(vcvtq_high_bf16_f32(vcvtq_low_bf16_f32(low), high));
 }
-/* Rounds n values, 1 .. 32, to bf16 pairs and stores them, zeros behind the end: 16 words. */
+/* Rounds n values, 1 .. 32, to bf16 pairs and stores them, then zeros: 16 words. */
 V16_FN void v16_store_pairs(uint32_t *to, const float *from, int n)
 {
     v16 low = v16_set1(0.0f), high = low;
@@ -38,10 +38,8 @@ V16_FN bfloat16x8_t v16_halves(uint32x4_t words)
     return vreinterpretq_bf16_u32(words);
 }
 /* sum + (w[2i] x[0] + w[2i + 1] x[1]) in every lane i, x a pair of bf16 */
-V16_FN v16 v16_dot(v16 sum, v16u w, uint32_t x)
-{
-    V16_EACH(vbfdotq_f32(sum.q[i], v16_halves(w.q[i]), v16_halves(vdupq_n_u32(x))));
-}
+V16_DEFINE(v16_dot(v16 sum, v16u w, uint32_t x),
+           vbfdotq_f32(sum.q[i], v16_halves(w.q[i]), v16_halves(vdupq_n_u32(x))))
 V16_FN v16_rows v16_two_rows(const uint32_t *a, const uint32_t *b)
 {
     return vcombine_u32(vld1_u32(a), vld1_u32(b));
@@ -88,7 +86,7 @@ V16_FN v16u v16_mmla_pairs(v16u sums, v16_rows x, v16u w)
             vbfmmlaq_f32(vreinterpretq_f32_u32(sums.q[i]), v16_halves(x), v16_halves(w.q[i])));
     return sums;
 }
-/* The same of signed bytes. */
+/* As v16_mmla_pairs, of signed bytes. */
 V16_FN v16u v16_mmla_bytes(v16u sums, v16_rows x, v16u w)
 {
     int8x16_t rows = vreinterpretq_s8_u32(x);

@@ -1,14 +1,19 @@
 /*
  * Sixteen f32 lanes in plain C, for any processor. See v16_avx512.h.
  *
- * Where the compiler knows no fast fmaf, it would call a library that may be very slow; the fused
- * multiply-add is then built from doubles, to the same bit: the product of two f32 is exact in
- * double, the sum's rounding error is found (Knuth's two-sum) and folded in by rounding to odd, and
- * a value rounded to odd with two bits to spare rounds to f32 as if it had been exact (Boldo and
+ * Where the compiler has no fast fmaf, it would call a library that may be very slow. The fused
+ * multiply-add is then built from doubles, to the same bit. The product of two f32 is exact in
+ * double. The sum's rounding error is found (Knuth's two-sum) and folded in by rounding to odd. A
+ * value rounded to odd with two bits to spare rounds to f32 as if it had been exact (Boldo and
  * Melquiond 2008, "Emulation of FMA and correctly rounded sums").
  */
 #ifndef LINNET_KERNELS_CPU_V16_H
 #define LINNET_KERNELS_CPU_V16_H
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/isa.h"
 
 typedef struct v16 {
     float f[16];
@@ -22,7 +27,7 @@ typedef struct v16u {
    by a sanitizer, they do even where the compiler may choose. */
 #if defined(LX_SANITIZE_ADDRESS) || defined(LX_SANITIZE_THREAD)
 #define V16_FN static __attribute__((noinline, unused))
-/* Those that touch nothing but their arguments: each lane would be looked at alone. */
+/* For functions that use only their arguments: a sanitizer would check each lane alone. */
 #define V16_LANES V16_FN __attribute__((no_sanitize("address", "thread")))
 #else
 #define V16_FN static inline
@@ -53,19 +58,21 @@ V16_LANES float v16_one_fma(float a, float b, float c)
     for (int i = 0; i < 16; i++)                                                                   \
         r.f[i] = (expression);                                                                     \
     return r
+/* A function whose lanes are the expression; LANES: of its arguments alone. */
+#define V16_DEFINE(function, expression)                                                           \
+    V16_FN v16 function                                                                            \
+    {                                                                                              \
+        V16_EACH(expression);                                                                      \
+    }
+#define V16_DEFINE_LANES(function, expression)                                                     \
+    V16_LANES v16 function                                                                         \
+    {                                                                                              \
+        V16_EACH(expression);                                                                      \
+    }
 
-V16_LANES v16 v16_set1(float f)
-{
-    V16_EACH(f);
-}
-V16_FN v16 v16_load(const float *p)
-{
-    V16_EACH(p[i]);
-}
-V16_FN v16 v16_load_n(const float *p, int n, v16 fill)
-{
-    V16_EACH(i < n ? p[i] : fill.f[i]);
-}
+V16_DEFINE_LANES(v16_set1(float f), f)
+V16_DEFINE(v16_load(const float *p), p[i])
+V16_DEFINE(v16_load_n(const float *p, int n, v16 fill), i < n ? p[i] : fill.f[i])
 V16_FN void v16_store_n(float *p, v16 v, int n)
 {
     for (int i = 0; i < n; i++)
@@ -75,26 +82,11 @@ V16_FN void v16_store(float *p, v16 v)
 {
     v16_store_n(p, v, 16);
 }
-V16_LANES v16 v16_keep_n(v16 v, int n)
-{
-    V16_EACH(i < n ? v.f[i] : 0.0f);
-}
-V16_LANES v16 v16_add(v16 a, v16 b)
-{
-    V16_EACH(a.f[i] + b.f[i]);
-}
-V16_LANES v16 v16_sub(v16 a, v16 b)
-{
-    V16_EACH(a.f[i] - b.f[i]);
-}
-V16_LANES v16 v16_mul(v16 a, v16 b)
-{
-    V16_EACH(a.f[i] * b.f[i]);
-}
-V16_LANES v16 v16_div(v16 a, v16 b)
-{
-    V16_EACH(a.f[i] / b.f[i]);
-}
+V16_DEFINE_LANES(v16_keep_n(v16 v, int n), i < n ? v.f[i] : 0.0f)
+V16_DEFINE_LANES(v16_add(v16 a, v16 b), a.f[i] + b.f[i])
+V16_DEFINE_LANES(v16_sub(v16 a, v16 b), a.f[i] - b.f[i])
+V16_DEFINE_LANES(v16_mul(v16 a, v16 b), a.f[i] * b.f[i])
+V16_DEFINE_LANES(v16_div(v16 a, v16 b), a.f[i] / b.f[i])
 /* A sum in double rounds to f32 as if it had been exact, but where it is the midpoint of two f32.
    These end with a one and 28 zeros; those of denormal f32 in other ways, so that all such sums
    count. */
@@ -121,22 +113,10 @@ V16_LANES v16 v16_fma(v16 a, v16 b, v16 c)
     return r;
 #endif
 }
-V16_LANES v16 v16_max(v16 a, v16 b)
-{
-    V16_EACH(a.f[i] > b.f[i] ? a.f[i] : b.f[i]);
-}
-V16_LANES v16 v16_min(v16 a, v16 b)
-{
-    V16_EACH(a.f[i] < b.f[i] ? a.f[i] : b.f[i]);
-}
-V16_LANES v16 v16_select_gt(v16 a, v16 b, v16 x, v16 y)
-{
-    V16_EACH(a.f[i] > b.f[i] ? x.f[i] : y.f[i]);
-}
-V16_LANES v16 v16_abs(v16 v)
-{
-    V16_EACH(__builtin_fabsf(v.f[i]));
-}
+V16_DEFINE_LANES(v16_max(v16 a, v16 b), a.f[i] > b.f[i] ? a.f[i] : b.f[i])
+V16_DEFINE_LANES(v16_min(v16 a, v16 b), a.f[i] < b.f[i] ? a.f[i] : b.f[i])
+V16_DEFINE_LANES(v16_select_gt(v16 a, v16 b, v16 x, v16 y), a.f[i] > b.f[i] ? x.f[i] : y.f[i])
+V16_DEFINE_LANES(v16_abs(v16 v), __builtin_fabsf(v.f[i]))
 V16_LANES float v16_of_bits(uint32_t bits)
 {
     float f;
@@ -154,14 +134,8 @@ V16_LANES float v16_flushed(uint32_t bits)
 {
     return v16_of_bits((bits & 0x7f800000u) == 0 ? bits & 0x80000000u : bits);
 }
-V16_LANES v16 v16_pow2(v16 t)
-{
-    V16_EACH(v16_of_bits((v16_bits(t.f[i]) << 23) + 0x3f800000u));
-}
-V16_FN v16 v16_pick(const float *table, v16 t)
-{
-    V16_EACH(table[v16_bits(t.f[i]) & 15]);
-}
+V16_DEFINE_LANES(v16_pow2(v16 t), v16_of_bits((v16_bits(t.f[i]) << 23) + 0x3f800000u))
+V16_DEFINE(v16_pick(const float *table, v16 t), table[v16_bits(t.f[i]) & 15])
 V16_LANES float v16_sum(v16 v)
 {
     for (int half = 8; half >= 1; half /= 2) {
@@ -170,24 +144,15 @@ V16_LANES float v16_sum(v16 v)
     }
     return v.f[0];
 }
-V16_FN v16 v16_load_bf16(const uint16_t *p)
-{
-    V16_EACH(v16_of_bits((uint32_t)p[i] << 16));
-}
+V16_DEFINE(v16_load_bf16(const uint16_t *p), v16_of_bits((uint32_t)p[i] << 16))
 V16_FN v16u v16_load_pairs(const uint32_t *p)
 {
     v16u w;
     memcpy(&w, p, sizeof w);
     return w;
 }
-V16_LANES v16 v16_pair_low(v16u w)
-{
-    V16_EACH(v16_of_bits(w.u[i] << 16));
-}
-V16_LANES v16 v16_pair_high(v16u w)
-{
-    V16_EACH(v16_of_bits(w.u[i] & 0xffff0000u));
-}
+V16_DEFINE_LANES(v16_pair_low(v16u w), v16_of_bits(w.u[i] << 16))
+V16_DEFINE_LANES(v16_pair_high(v16u w), v16_of_bits(w.u[i] & 0xffff0000u))
 /* A byte of an input; that of a weight is signed. */
 #ifdef V16_SIGNED_BYTES
 typedef int8_t v16_byte;
@@ -203,10 +168,7 @@ V16_LANES v16u v16_dot_bytes(v16u sum, v16u w, uint32_t x)
     }
     return sum;
 }
-V16_LANES v16 v16_of_words(v16u w)
-{
-    V16_EACH((float)(int32_t)w.u[i]);
-}
+V16_DEFINE_LANES(v16_of_words(v16u w), (float)(int32_t)w.u[i])
 V16_FN void v16_store_low_bytes(uint8_t *p, v16 v)
 {
     for (int i = 0; i < 16; i++)

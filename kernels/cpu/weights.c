@@ -1,7 +1,7 @@
 /*
- * See weights.h. Addresses are never used again: a model's weights come and go together. A huge
- * page goes back to the system with the last block that has a part of it, as other models may keep
- * the chunk for as long as the server runs.
+ * See weights.h. Addresses are not reused, since a model's weights come and go together. A huge
+ * page goes back to the system with the last block in it: other models may keep the chunk for as
+ * long as the server runs.
  */
 #include "kernels/cpu/weights.h"
 
@@ -20,7 +20,7 @@ enum { ALONE = 0 };
 
 #define LINE ((size_t)64)
 #define HUGE_PAGE ((size_t)2 << 20)
-#define CHUNK ((size_t)32 << 20) /* of addresses; only what is written takes memory */
+#define CHUNK ((size_t)32 << 20) /* of addresses; only written pages take memory */
 
 struct lx_cpu_chunk {
     struct lx_cpu_chunk *next;

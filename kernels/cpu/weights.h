@@ -1,9 +1,9 @@
 /*
- * Memory for packed weights, one block behind the other in huge pages where the system gives them.
+ * Memory for packed weights: blocks next to each other, in huge pages where the system has them.
  *
- * A step reads all weights once. In pages of 4 KiB, those of a few million parameters need more
- * entries than a processor's TLB has; most matrices are smaller than a huge page, so that each for
- * itself could not get one.
+ * A step reads all weights once. In pages of 4 KiB, the weights of a few million parameters need
+ * more entries than a processor's TLB has. Most matrices are smaller than a huge page, so a matrix
+ * alone could not get one.
  */
 #ifndef LINNET_KERNELS_CPU_WEIGHTS_H
 #define LINNET_KERNELS_CPU_WEIGHTS_H
@@ -25,8 +25,7 @@ void lx_cpu_weights_fini(lx_cpu_weights *w);
 
 /* A zeroed block, 64-byte aligned; NULL without memory. From any thread. */
 void *lx_cpu_weights_new(lx_cpu_weights *w, size_t n_bytes);
-/* Gives it back, of that size; a huge page's memory goes with the last block in it. NULL is
- * allowed. */
+/* Frees a block of that size; a huge page goes with its last block. NULL is allowed. */
 void lx_cpu_weights_free(lx_cpu_weights *w, void *block, size_t n_bytes);
 
 #endif

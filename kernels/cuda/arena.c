@@ -1,7 +1,7 @@
 /*
  * The memory of steps: their inputs and results (pinned on the host, and on the device), and
- * scratch. It doubles while a step larger than any before is recorded, when all before have
- * finished; steps of sizes seen before allocate nothing.
+ * scratch. It doubles while a step larger than all earlier ones is recorded, after these have
+ * finished. Steps of known sizes allocate nothing.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@ static lx_status no_memory(lx_cuda *c, size_t n_bytes, cudaError_t e)
 {
     if (e != cudaErrorMemoryAllocation)
         return lx_cuda_lose(c, e, "memory for a step", &c->error);
-    (void)cudaGetLastError(); /* the next launch shall not report it */
+    (void)cudaGetLastError(); /* so that the next launch does not report it */
     return lx_fail(&c->error, LX_ERR_NO_MEMORY, NULL, "cuda: no memory for a step (%.1f MiB): %s",
                    (double)n_bytes / 1048576.0, cudaGetErrorString(e));
 }

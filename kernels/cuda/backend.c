@@ -8,10 +8,10 @@
  *   draws.c    what sampling is given        freed.c    addresses that no graph may name
  *   product.c  cuBLASLt                      *.cu       the kernels; launch.h is their interface
  *
- * A matrix stored in bf16 is multiplied by the library, or if that is asked for by a kernel of our
- * own for the tensor cores, with inputs rounded to bf16 and f32 sums;
- * every other one, and with precision f32 all of them, by a kernel of our own, which sums in the
- * order of the cpu back end. So with precision f32 both give the same bits.
+ * The library, or on request our own kernel for the tensor cores, multiplies a matrix stored in
+ * bf16, with inputs rounded to bf16 and f32 sums. Other matrices, and with precision f32 all, have
+ * a kernel of our own that sums in the order of the cpu back end. So with precision f32 both give
+ * the same bits.
  *
  * This is a library of its own (kernels/plugin.h): it needs the CUDA runtime, the program does not.
  */
@@ -60,8 +60,8 @@ static void cuda_close(lx_backend *be)
     free(c);
 }
 
-/* With the steps that were captured so far, for a GPU that launches them one by one is slow and
-   otherwise as good: tests/gpu.sh looks at it. */
+/* Counts the captured steps: without graphs a GPU gives the same results, slowly. tests/gpu.sh
+   checks the counts. */
 static void cuda_describe(const lx_backend *be, char *text, size_t size)
 {
     const lx_cuda *c = (const lx_cuda *)be;
@@ -80,11 +80,9 @@ static lx_status cuda_memory(lx_backend *be, int64_t *free_bytes, lx_error *err)
     lx_status st = lx_cuda_use(c, err);
     if (st != LX_OK)
         return st;
-    cudaError_t e = cudaMemGetInfo(&free_now, &total);
-    if (e != cudaSuccess)
-        return lx_cuda_lose(c, e, "asking for free memory", err);
-    *free_bytes = (int64_t)free_now;
-    return LX_OK;
+    st = lx_cuda_check(c, cudaMemGetInfo(&free_now, &total), "asking for free memory", err);
+    *free_bytes = st == LX_OK ? (int64_t)free_now : *free_bytes;
+    return st;
 }
 
 #define LX_OP_HOST(name)
@@ -138,11 +136,10 @@ static lx_status find_device(int32_t device, int *major, int *minor, lx_error *e
 
 static lx_status start(lx_cuda *c, lx_error *err)
 {
-    cudaError_t e = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
-    if (e == cudaSuccess)
-        e = cudaStreamCreateWithFlags(&c->capture, cudaStreamNonBlocking);
-    if (e == cudaSuccess)
-        e = cudaStreamCreateWithFlags(&c->moves, cudaStreamNonBlocking);
+    cudaStream_t *const streams[] = {&c->stream, &c->capture, &c->moves};
+    cudaError_t e = cudaSuccess;
+    for (int i = 0; i < 3 && e == cudaSuccess; i++)
+        e = cudaStreamCreateWithFlags(streams[i], cudaStreamNonBlocking);
     if (e == cudaSuccess)
         e = cudaEventCreateWithFlags(&c->settled, cudaEventDisableTiming);
     for (int32_t i = 0; i < LX_CUDA_STEPS && e == cudaSuccess; i++)

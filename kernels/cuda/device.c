@@ -1,7 +1,7 @@
 /*
- * The device of a cuda back end: whether it still answers, its memory, and copies that are waited
- * for. The first call of the runtime that fails loses the device: from then on every step and every
- * call that needs it returns LX_ERR_DEVICE with that first error's text.
+ * The device of a cuda back end: its health, its memory, and synchronous copies. The first failed
+ * call of the runtime loses the device: from then on every step and every call that needs it
+ * returns LX_ERR_DEVICE with the text of that error.
  */
 #include "kernels/cuda/cuda.h"
 
@@ -22,6 +22,11 @@ lx_status lx_cuda_lose(lx_cuda *c, cudaError_t error, const char *what, lx_error
     return LX_ERR_DEVICE;
 }
 
+lx_status lx_cuda_check(lx_cuda *c, cudaError_t e, const char *what, lx_error *err)
+{
+    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, what, err);
+}
+
 lx_status lx_cuda_use(lx_cuda *c, lx_error *err)
 {
     (void)pthread_mutex_lock(&c->lost_lock);
@@ -31,8 +36,7 @@ lx_status lx_cuda_use(lx_cuda *c, lx_error *err)
     (void)pthread_mutex_unlock(&c->lost_lock);
     if (lost)
         return LX_ERR_DEVICE;
-    cudaError_t e = cudaSetDevice(c->device);
-    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "choosing the device", err);
+    return lx_cuda_check(c, cudaSetDevice(c->device), "choosing the device", err);
 }
 
 cudaError_t lx_cuda_zeros(const lx_cuda *c, size_t n_bytes, void **out)
@@ -55,7 +59,7 @@ lx_status lx_cuda_device_new(lx_cuda *c, size_t n_bytes, const char *what, void 
 {
     cudaError_t e = lx_cuda_zeros(c, n_bytes, out);
     if (e != cudaErrorMemoryAllocation)
-        return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, what, err);
+        return lx_cuda_check(c, e, what, err);
     (void)cudaGetLastError(); /* the next launch shall not report it */
     return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "cuda: no memory for %s (%.1f MiB)", what,
                    (double)n_bytes / 1048576.0);
@@ -69,11 +73,18 @@ void lx_cuda_device_free(lx_cuda *c, void *p)
     (void)cudaFree(p);
 }
 
+lx_status lx_cuda_device_put(lx_cuda *c, const void *from, size_t n_bytes, const char *what,
+                             void **out, lx_error *err)
+{
+    lx_status st = lx_cuda_device_new(c, n_bytes, what, out, err);
+    return st == LX_OK ? lx_cuda_copy(c, *out, from, n_bytes, cudaMemcpyHostToDevice, err) : st;
+}
+
 lx_status lx_cuda_copy(lx_cuda *c, void *to, const void *from, size_t n_bytes,
                        enum cudaMemcpyKind kind, lx_error *err)
 {
     cudaError_t e = cudaMemcpyAsync(to, from, n_bytes, kind, c->stream);
     if (e == cudaSuccess)
         e = cudaStreamSynchronize(c->stream);
-    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "a copy", err);
+    return lx_cuda_check(c, e, "a copy", err);
 }

@@ -6,9 +6,9 @@
  *   by the host's compiler  with tests/simt/simt.h included before it, which defines LX_SIMT and
  *                           stands in for the language: threads of a block are fibers
  *
- * Rules that keep both equal: arithmetic is IEEE, nothing is fused but what asks for fmaf (nvcc
- * gets -fmad=false), a warp's operations name the lanes that take part, no thread of a block leaves
- * before a barrier that others wait at.
+ * Rules that keep both equal: arithmetic is IEEE, only fmaf is fused (nvcc gets -fmad=false), and a
+ * warp's operations name the lanes that take part. No thread of a block returns before a barrier at
+ * which other threads wait.
  */
 #ifndef LINNET_KERNELS_CUDA_DEVICE_CUH
 #define LINNET_KERNELS_CUDA_DEVICE_CUH
@@ -19,8 +19,8 @@
 #ifdef __CUDACC__
 #define LX_DEVICE static __device__ __forceinline__
 #define LX_METHOD __device__ __forceinline__
-/* Threads of a block; and so many blocks a multiprocessor at least, where the compiler would take
-   fewer registers than are there for them and spill. */
+/* Threads per block; and the least blocks per multiprocessor, for kernels that would otherwise get
+   too few registers and spill. */
 #define LX_KERNEL(...) static __global__ void __launch_bounds__(__VA_ARGS__)
 #define LX_SHARED(type, name, dims) __shared__ type name dims
 #define LX_NUMBERS static __device__ const
@@ -28,8 +28,8 @@
 #define LX_LAUNCH(kernel, blocks, threads, shared, stream, ...)                                    \
     (kernel<<<(unsigned)(blocks), (unsigned)(threads), (size_t)(shared), (stream)>>>(__VA_ARGS__), \
      cudaGetLastError())
-/* Of a kernel that calls lx_wait_for_others in every thread: it may begin before the kernel before
-   it has ended, where the device can do that. */
+/* For a kernel whose every thread calls lx_wait_for_others: where the device can do that, it begins
+   before the previous kernel has ended. */
 #define LX_LAUNCH_EARLY(kernel, blocks, threads, shared, stream, ...)                              \
     lx_launch_early(kernel, (blocks), (threads), (size_t)(shared), (stream), __VA_ARGS__)
 template <class... Given, class... Taken>
@@ -60,7 +60,7 @@ static cudaError_t lx_launch_early(void (*kernel)(Taken...), int64_t blocks, int
 
 /* --- the order of kernels --- */
 
-/* From here on the next kernel may begin, as far as its own lx_wait_for_others. */
+/* From here on the next kernel may run up to its own lx_wait_for_others. */
 LX_DEVICE void lx_let_next_begin(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -68,9 +68,10 @@ LX_DEVICE void lx_let_next_begin(void)
 #endif
 }
 
-/* Until all kernels before this one have ended, and their results are there. Every thread of a
-   kernel of LX_LAUNCH_EARLY calls it, also one that has nothing to do: else the kernel could end
-   before those, and the next one with it. Before it only what no kernel writes may be read. */
+/* Waits until all earlier kernels have ended and their results can be read. Every thread of a
+   kernel of LX_LAUNCH_EARLY calls it, even an idle one: else the kernel, and then the next, could
+   end before the earlier kernels. Before this call a kernel may read only memory that no kernel
+   writes. */
 LX_DEVICE void lx_wait_for_others(void)
 {
 #if defined(LX_SIMT)
@@ -80,9 +81,9 @@ LX_DEVICE void lx_wait_for_others(void)
 #endif
 }
 
-/* --- copies to shared memory that go on beside what the thread does next --- */
+/* --- asynchronous copies to shared memory --- */
 
-/* 16 bytes, or zeros where they are not there; `from` is a valid address all the same. */
+/* 16 bytes, or zeros unless `there`; `from` must be a valid address in both cases. */
 LX_DEVICE void lx_copy16(void *to, const void *from, bool there)
 {
 #ifdef LX_SIMT
@@ -104,8 +105,8 @@ LX_DEVICE void lx_end_copies(void)
 #endif
 }
 
-/* Until all of this thread's groups but the last PENDING are there; a barrier must follow before
-   other threads read them. */
+/* Waits for all of this thread's groups but the last PENDING; a barrier must follow before other
+   threads read them. */
 template <int PENDING> LX_DEVICE void lx_wait_for_copies(void)
 {
 #ifdef LX_SIMT
@@ -117,7 +118,7 @@ template <int PENDING> LX_DEVICE void lx_wait_for_copies(void)
 
 /* --- branches --- */
 
-/* The token row from which on sequence seq, whose rows are begin .. end - 1, is in its branch. */
+/* The first token row in the branch of sequence seq, whose rows are begin .. end - 1. */
 LX_DEVICE int64_t lx_branch_begin(const lx_cuda_branches &b, int64_t seq, int64_t begin,
                                   int64_t end)
 {
@@ -263,9 +264,9 @@ LX_DEVICE lx_bf16x4 lx_to_bf16x4(float4 f)
 }
 
 /*
- * The tensor cores' D = A B + D by the 32 lanes of a warp, A 16 by 16 and B 16 by 8 in bf16, D 16
- * by 8 in f32. With g = lane / 4 and q = lane % 4 a lane has, two bf16 in a number, the lower half
- * first:
+ * The tensor cores' D = A B + D by the 32 lanes of a warp. A is 16 by 16 and B 16 by 8 in bf16, D
+ * is 16 by 8 in f32. With g = lane / 4 and q = lane % 4, a lane has two bf16 per number, the lower
+ * half first:
  *
  *     a0, a1    columns 2 q, 2 q + 1 of A's rows g and g + 8       a2, a3    8 columns further
  *     b0        rows 2 q, 2 q + 1 of B's column g                  b1        8 rows further

@@ -1,5 +1,6 @@
 /*
- * What all sampling operations put down for the device, a row each, and what sync() hands out.
+ * The inputs of sampling operations on the device, one structure per row, and the notes by which
+ * sync() hands the results out.
  */
 #include "kernels/cuda/cuda.h"
 
@@ -13,7 +14,7 @@ static int32_t count_of(int32_t n)
     return n > 0 ? n : 0;
 }
 
-/* Field by field: a large step has many, and a whole one would be put together elsewhere. */
+/* Field by field: a large step has many rows, and a compound literal would copy each twice. */
 static void put_row(lx_cuda_row *to, const lx_sampling *s, int64_t keep_at)
 {
     to->seed = s->seed;
@@ -33,7 +34,7 @@ static void put_row(lx_cuda_row *to, const lx_sampling *s, int64_t keep_at)
     to->n_top = count_of(s->n_top);
 }
 
-/* Room for the results and the rows; says what lists the rows have, for only those need more. */
+/* Takes room for results and rows, and counts the rows' lists, which need more room. */
 lx_status lx_cuda_put_rows(lx_cuda *c, lx_cuda_op *op, lx_cuda_lists *lists)
 {
     lx_drawing d = op->kind->op->drawing(&op->args);

@@ -1,18 +1,18 @@
 /*
- * Whether kernels may begin before the kernel before them has ended. The device must be able to do
- * it (compute capability 9.0), and the code that it runs must have the waits of lx_wait_for_others:
- * code compiled for an earlier architecture has none.
+ * Whether kernels may begin before the previous kernel has ended. The device needs compute
+ * capability 9.0, and its code needs the waits of lx_wait_for_others, which code for earlier
+ * architectures lacks.
  */
 #include "kernels/cuda/device.cuh"
 
-#define LEAST 900 /* the architecture of nvcc's number from which on there are waits */
+#define LEAST 900 /* the first architecture with waits, in nvcc's numbers */
 
 bool lx_cuda_launches_early;
 
 #ifdef __CUDA_ARCH_LIST__
 static const int compiled_for[] = {__CUDA_ARCH_LIST__};
 #else
-static const int compiled_for[] = {0}; /* a compiler that does not say, and no GPU's */
+static const int compiled_for[] = {0}; /* a compiler that does not define it, for no GPU */
 #endif
 
 extern "C" void lx_cuda_allow_early(int major, int minor)

@@ -1,4 +1,4 @@
-/* Kernels of one thread an element: so many blocks, and the elements of a thread. */
+/* Kernels with one thread per element: the number of blocks, and a thread's elements. */
 #ifndef LINNET_KERNELS_CUDA_ELEMENTS_CUH
 #define LINNET_KERNELS_CUDA_ELEMENTS_CUH
 

@@ -1,6 +1,6 @@
 /*
- * Addresses of objects that were freed: another object may come there, and a captured step must not
- * take it for the one that was. Any thread adds an address before it frees the object.
+ * Addresses of freed objects. A new object may get such an address, and a captured step must not
+ * take it for the old one. Any thread adds an address before it frees the object.
  */
 #include <stdlib.h>
 

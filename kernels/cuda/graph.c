@@ -1,18 +1,18 @@
 /*
- * Steps as CUDA graphs, one per bucket: hundreds of launches cost one call when they are replayed.
+ * Steps as CUDA graphs, one per bucket: the replay of hundreds of launches costs one call.
  *
- * A step of single rows, up to LX_CUDA_MOST_CAPTURED of them, takes the sizes of the smallest
- * bucket that holds it, so all its launches and addresses are the same for every step of that
- * bucket; how many rows there are, their slots and ids lie in the inputs, which are copied before.
- * What decides about a graph is its key: the recorded operations in numbers, with bucket and
- * addresses. A step with a known key replays; a new one is captured first. Replay and plain
- * launches run the same kernels over the same numbers, so they give the same bits.
+ * A step of up to LX_CUDA_MOST_CAPTURED single rows takes the sizes of the smallest bucket that
+ * holds it. So every step of the bucket has the same launches and addresses; the number of rows,
+ * their slots and ids are in the inputs, which are copied first. A graph's key is the recorded
+ * operations in numbers, with bucket and addresses. A step with a known key is replayed; a new one
+ * is captured first. Replay and plain launches run the same kernels over the same numbers, so they
+ * give the same bits.
  *
- * An object that is freed may leave its address to another one, so the next step drops the graphs
- * whose keys name it; the others stay, as those prepared for the model that replaces it. The least
- * recently used graph makes room for the one too many.
+ * A new object may get the address of a freed one. So the next step drops the graphs whose keys
+ * name a freed address; the others stay, such as those prepared for a replacing model. When there
+ * are too many graphs, the least recently used is dropped.
  *
- * Capturing has a stream of its own, for another thread may queue a copy meanwhile. Where the
+ * Capturing has a stream of its own, since another thread may queue a copy meanwhile. Where the
  * matrix library cannot be captured, the step's operations are launched one by one, each time.
  */
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 
 #include "kernels/cuda/cuda.h"
 
-/* A full bucket is apart, see make_key. */
+/* A full bucket has a graph of its own, see make_key. */
 int32_t lx_cuda_step_size(int32_t n)
 {
     int32_t bucket = lx_cuda_bucket(n);
@@ -42,7 +42,6 @@ void lx_cuda_graphs_drop(lx_cuda *c)
     c->n_graphs = 0;
 }
 
-/* Objects that were freed since the last step. */
 static void drop_freed(lx_cuda *c)
 {
     int32_t n = 0;
@@ -67,14 +66,6 @@ uint64_t lx_cuda_key_float(float f)
     return bits;
 }
 
-uint64_t *lx_cuda_key_columns(uint64_t *w, const lx_columns *c)
-{
-    w[0] = lx_cuda_key_address(c->array);
-    w[1] = lx_cuda_key_pair(c->width, c->first);
-    return w + 2;
-}
-
-/* Everything that the operation makes launches of. */
 static void put_op(const lx_cuda_op *op, uint64_t *w)
 {
     memset(w, 0, LX_CUDA_KEY_WORDS * sizeof *w);
@@ -131,7 +122,7 @@ static lx_cuda_graph *find(lx_cuda *c)
     return NULL;
 }
 
-/* A place for one more: the last, or that of the graph that was used longest ago. */
+/* A place for one more graph: a free one, or that of the least recently used graph. */
 static lx_cuda_graph *make_room(lx_cuda *c)
 {
     if (c->n_graphs < LX_CUDA_MAX_GRAPHS)
@@ -145,8 +136,7 @@ static lx_cuda_graph *make_room(lx_cuda *c)
     return oldest;
 }
 
-/* Queues the operations on the capturing stream, which only notes them. LX_ERR_UNSUPPORTED: one of
-   them cannot be captured, and the device is as it was. */
+/* Captures the operations. LX_ERR_UNSUPPORTED: one of them cannot be captured; nothing has run. */
 static lx_status record(lx_cuda *c, cudaGraph_t *out)
 {
     cudaError_t e = cudaStreamBeginCapture(c->capture, cudaStreamCaptureModeThreadLocal);
@@ -169,17 +159,14 @@ static lx_status capture(lx_cuda *c, cudaGraphExec_t *exec)
     cudaGraph_t graph = NULL;
     lx_status st = record(c, &graph);
     if (st == LX_OK) {
-        cudaError_t e = cudaGraphInstantiate(exec, graph, 0);
-        if (e != cudaSuccess) {
-            *exec = NULL;
-            st = lx_cuda_lose(c, e, "making a graph", &c->error);
-        }
-        /* now, not when it runs for the first time: the device's memory for it */
-        e = st == LX_OK ? cudaGraphUpload(*exec, c->stream) : cudaSuccess;
-        if (e != cudaSuccess) {
+        st = lx_cuda_check(c, cudaGraphInstantiate(exec, graph, 0), "making a graph", &c->error);
+        *exec = st == LX_OK ? *exec : NULL;
+    }
+    if (st == LX_OK) { /* takes the device's memory now, not at the first run */
+        st = lx_cuda_check(c, cudaGraphUpload(*exec, c->stream), "uploading a graph", &c->error);
+        if (st != LX_OK) {
             (void)cudaGraphExecDestroy(*exec);
             *exec = NULL;
-            st = lx_cuda_lose(c, e, "uploading a graph", &c->error);
         }
     }
     if (graph != NULL)
@@ -229,6 +216,6 @@ lx_status lx_cuda_graph_run(lx_cuda *c)
         return st;
     if (g->exec == NULL)
         return lx_cuda_run_ops(c, c->stream);
-    cudaError_t e = cudaGraphLaunch(g->exec, c->stream);
-    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "starting a step's graph", &c->error);
+    return lx_cuda_check(c, cudaGraphLaunch(g->exec, c->stream), "starting a step's graph",
+                         &c->error);
 }

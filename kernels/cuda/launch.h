@@ -1,12 +1,11 @@
 /*
- * What the host part of the cuda back end and its kernels say to each other. Pointers are the
- * device's.
- * A launcher queues one kernel on the stream and returns what the launch reported; it allocates
- * nothing and waits for nothing, so a step can be captured into a graph.
+ * The interface between the host part of the cuda back end and its kernels. Pointers are the
+ * device's. A launcher queues one kernel on the stream and returns the error of the launch. It
+ * allocates nothing and does not wait, so that a step can be captured into a graph.
  *
- * A graph is replayed for every batch of its bucket. So a launch covers as many rows (or sequences)
- * as the bucket has, and `live` says in the device's memory how many of them there are this time:
- * the kernels read and write no others.
+ * A graph is replayed for every batch of its bucket. So a launch covers all rows (or sequences) of
+ * the bucket. `live`, in the device's memory, has the number of them that exist this time; kernels
+ * read and write only these.
  */
 #ifndef LINNET_KERNELS_CUDA_LAUNCH_H
 #define LINNET_KERNELS_CUDA_LAUNCH_H
@@ -20,12 +19,12 @@
 extern "C" {
 #endif
 
-/* Whether a kernel may begin before the one before it has ended (early.cu), and what decides that:
-   the device's compute capability, and what this library is compiled for. */
+/* Whether a kernel may begin before the previous one has ended (early.cu). The device's compute
+   capability and the architectures of this library decide. */
 extern bool lx_cuda_launches_early;
 void lx_cuda_allow_early(int major, int minor);
 
-/* What of a bucket is there; the first thing in a step's inputs. */
+/* The part of a bucket that exists; it begins a step's inputs. */
 typedef struct lx_cuda_live {
     int32_t tokens, seqs, outputs;
 } lx_cuda_live;
@@ -35,30 +34,44 @@ typedef struct lx_cuda_branches {
     const int32_t *slot, *row;
 } lx_cuda_branches;
 
-/* lx_sampling with what it points to on the device. */
+/* lx_sampling with its lists on the device. */
 typedef struct lx_cuda_row {
     uint64_t seed;
     uint32_t sample, step;
     float temperature, top_p, min_p, typical_p;
     int32_t top_k, forced;
     const float *mask; /* NULL for none */
-    int64_t keep_at;   /* where in `drawn` the token goes, -1: nowhere */
+    int64_t keep_at;   /* the token's place in `drawn`, -1: none */
     int64_t banned_at, top_at;
     int64_t bias_at; /* in bytes, as their size divides no power of 2 */
     int32_t n_banned, n_biases, n_top;
 } lx_cuda_row;
 
-/* Queues the kernels of an operation; its arguments are in kernels/ops/NAME/cuda.h. */
-#define LX_OP_HOST(name)
-#define LX_OP(name)                                                                                \
-    struct lx_cuda_##name;                                                                         \
-    cudaError_t lx_cuda_launch_##name(const struct lx_cuda_##name *a, cudaStream_t stream);
+/*
+ * lx_cuda_NAME, the arguments of an operation's launches, is in kernels/ops/NAME/cuda.h. Names
+ * of fields have one meaning in all of these structures:
+ *
+ *   y, twin         the results in f32 (NULL: none), and rounded to bf16 as the next product reads
+ *                   them (NULL: none)
+ *   live            how many rows, or sequences, exist
+ *   rows, n_seqs    how many the launch covers; of sampled rows n_rows
+ *   X, X_width      the first column of array X that is read or written, and its floats per row
+ *   states, stride  the layer's part of slot 0, and floats from one slot to the next
+ *   drawn           the slots' deferred tokens (lx_drawn_id)
+ */
+#define LX_OP_DEVICE
+#define LX_OP_FILE cuda.h
 #include "kernels/ops.def"
 
-/* What lies in memory for both: the host's compiler and the device's must lay it out alike. */
+/* Queues the kernels of an operation. */
+#define LX_OP_HOST(name)
+#define LX_OP(name) cudaError_t lx_cuda_launch_##name(const lx_cuda_##name *a, cudaStream_t stream);
+#include "kernels/ops.def"
+
+/* The host's compiler and the device's must lay these out alike. */
 static_assert(sizeof(lx_cuda_live) == 12, "three numbers");
-static_assert(sizeof(lx_cuda_row) == 96, "nothing between, and 4 bytes behind");
-static_assert(sizeof(lx_sample) == 8 && sizeof(lx_bias) == 12, "nothing between, nor behind");
+static_assert(sizeof(lx_cuda_row) == 96, "nothing between, and 4 bytes at the end");
+static_assert(sizeof(lx_sample) == 8 && sizeof(lx_bias) == 12, "nothing between, nor at the end");
 static_assert(sizeof(lx_rows_pattern) == 48,
               "after each group of flags the next number is aligned");
 

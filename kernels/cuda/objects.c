@@ -26,7 +26,7 @@ static lx_status object_new(lx_cuda *c, size_t n_bytes, const char *what, void *
 
 /* --- arrays --- */
 
-/* n floats, and memory for as many as fit in `room`. */
+/* n floats, in memory for at least `room`. */
 static lx_status array_new(lx_cuda *c, int64_t n, int64_t room, lx_array **out, lx_error *err)
 {
     lx_cuda_array *a = NULL;
@@ -51,7 +51,7 @@ lx_status lx_cuda_array_new(lx_backend *be, int64_t n_floats, lx_array **out, lx
     return st == LX_OK ? array_new((lx_cuda *)be, n_floats, 0, out, err) : st;
 }
 
-/* With the rows that the launches of a captured step cover. */
+/* With memory for the rows that launches of a captured step cover. */
 lx_status lx_cuda_rows_new(lx_backend *be, int64_t rows, int64_t width, lx_array **out,
                            lx_error *err)
 {
@@ -71,7 +71,7 @@ void lx_cuda_array_free(lx_backend *be, lx_array *a)
     free(a);
 }
 
-/* Between the host and n elements of the array from `offset` on: to `dst`, or from `src`. */
+/* Copies n elements of the array from `offset` on to the host's dst, or from src if dst is NULL. */
 static lx_status move(lx_cuda *c, const lx_array *a, int64_t offset, int64_t n, float *dst,
                       const float *src)
 {
@@ -104,7 +104,7 @@ static int32_t padded(int64_t n)
     return (int32_t)((n + LX_CUDA_PAD - 1) / LX_CUDA_PAD * LX_CUDA_PAD);
 }
 
-/* The weights as the product reads them, on the host; n_bytes of them. */
+/* The weights in the order of the product, on the host. */
 static void *pack(const lx_host_tensor *t, const lx_matrix *w, bool exact, size_t *n_bytes)
 {
     int64_t cols = exact ? w->shape.cols : w->padded_cols,
@@ -135,9 +135,7 @@ static lx_status put_weights(lx_cuda *c, const lx_host_tensor *t, lx_matrix *w, 
     if (packed == NULL)
         return no_memory(err, "a matrix");
     void *p = NULL;
-    lx_status st = lx_cuda_device_new(c, n_bytes, "a matrix", &p, err);
-    if (st == LX_OK)
-        st = lx_cuda_copy(c, p, packed, n_bytes, cudaMemcpyHostToDevice, err);
+    lx_status st = lx_cuda_device_put(c, packed, n_bytes, "a matrix", &p, err);
     free(packed);
     w->w = exact ? p : NULL;
     w->w16 = exact ? NULL : p;
@@ -167,10 +165,10 @@ static lx_status warm_up(lx_cuda *c, const lx_matrix *w, lx_error *err)
     st = lx_cuda_product_run(w->plan, w->w16, x, NULL, y, 1, c->stream, err);
     cudaError_t e = st == LX_OK ? cudaStreamSynchronize(c->stream) : cudaSuccess;
     (void)cudaFree(p);
-    return e == cudaSuccess ? st : lx_cuda_lose(c, e, "a matrix product", err);
+    return st == LX_OK ? lx_cuda_check(c, e, "a matrix product", err) : st;
 }
 
-/* Not beside a step that is captured: the library may then refuse to look for algorithms. */
+/* Excludes steps: while one is captured, the library may refuse to search for algorithms. */
 static lx_status make_plan(lx_cuda *c, lx_matrix *w, lx_error *err)
 {
     lx_turn_take(&c->turn);
@@ -182,7 +180,7 @@ static lx_status make_plan(lx_cuda *c, lx_matrix *w, lx_error *err)
     return st;
 }
 
-/* Only a matrix that is stored in bf16 has its inputs rounded; others are multiplied exactly. */
+/* Only a matrix stored in bf16 rounds its inputs; other matrices are multiplied exactly. */
 lx_status lx_cuda_matrix_new(lx_backend *be, const lx_host_tensor *t, const float *bias,
                              lx_matrix **out, lx_error *err)
 {
@@ -241,9 +239,7 @@ lx_status lx_cuda_table_new(lx_backend *be, const lx_host_tensor *t, lx_table **
         return st;
     size_t n_bytes = (size_t)t->rows * (size_t)t->cols * (size_t)lx_dtype_bytes(t->dtype);
     *table = (lx_table){t->dtype, t->rows, t->cols, NULL, n_bytes};
-    st = lx_cuda_device_new(c, n_bytes, "an embedding table", &table->data, err);
-    if (st == LX_OK)
-        st = lx_cuda_copy(c, table->data, t->data, n_bytes, cudaMemcpyHostToDevice, err);
+    st = lx_cuda_device_put(c, t->data, n_bytes, "an embedding table", &table->data, err);
     if (st != LX_OK) {
         lx_cuda_table_free(be, table);
         return st;
@@ -267,10 +263,8 @@ static lx_status put_mask(lx_cuda *c, lx_mask *m, const uint8_t *banned, lx_erro
         return no_memory(err, "a mask");
     for (int32_t i = 0; i < m->n_ids; i++)
         bias[i] = banned[i] != 0 ? -INFINITY : 0.0f;
-    size_t n_bytes = lx_cuda_floats(m->n_ids);
-    lx_status st = lx_cuda_device_new(c, n_bytes, "a mask", (void **)&m->bias, err);
-    if (st == LX_OK)
-        st = lx_cuda_copy(c, m->bias, bias, n_bytes, cudaMemcpyHostToDevice, err);
+    lx_status st =
+        lx_cuda_device_put(c, bias, lx_cuda_floats(m->n_ids), "a mask", (void **)&m->bias, err);
     free(bias);
     return st;
 }

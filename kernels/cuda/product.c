@@ -1,19 +1,18 @@
 /*
- * cuBLASLt behind product.h. Its matrices are column-major, so our y [rows, outputs] is its
+ * product.h by cuBLASLt. Its matrices are column-major, so our y [rows, outputs] is its
  * D (outputs x rows) = W^T (outputs x inputs) X (inputs x rows).
  *
  * The bias is an epilogue of the product and the residual its beta C, so that most products need no
  * kernel after them. The library's GELU is the tanh form, not ours, and is not used.
  *
- * One algorithm is chosen for all numbers of rows, from what the library proposes for steps from
- * the smallest to the largest: that whose worst place among these proposals is the best, so that
- * neither a single stream nor a full batch pays for the other. The library sorts by time that it
- * estimates, and says no more of it; to measure would be to draw an algorithm, and its bits, anew
- * at every start.
+ * One algorithm serves all numbers of rows. The library proposes algorithms for several sizes of
+ * steps and sorts them by its estimate of their time. We take the algorithm whose worst place among
+ * these lists is the best, so that neither a single stream nor a full batch pays for the other. We
+ * do not measure: the algorithm, and with it the bits, could then change at every start.
  *
- * Left out is what splits the sum, and what does not accept 1 row. Which rows a tile holds then
- * cannot change the order in which an output's products are added. One that accepts other numbers
- * of rows, up to MOST, comes first; where it refuses a number even so, the rows are multiplied in
+ * We exclude algorithms that split the sum, and those without 1 row. Then the rows of a tile cannot
+ * change the order in which an output's products are added. Algorithms that accept all numbers of
+ * rows up to MOST come first. Where an algorithm refuses a number, the rows are multiplied in
  * pieces, which gives the same bits.
  */
 #include <cublasLt.h>
@@ -25,13 +24,13 @@
 #define WORKSPACE_BYTES ((size_t)32 << 20)
 #define PROPOSALS 32
 #define MOST (1 << 20)
-#define MOST_VALUES INT32_MAX /* of one call's inputs or results; some algorithms count so far */
+#define MOST_VALUES INT32_MAX /* of one call's inputs or results: the limit of some algorithms */
 
 /* Rows of a step: from one stream to thousands, or to a long prompt. */
 static const int32_t sizes[] = {1, 16, 256, 4096};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
-/* What the library proposes for each of these sizes, what it takes for the quickest first. */
+/* The library's proposals for each of these sizes, in the order of its estimated times. */
 typedef struct proposals {
     cublasLtMatmulAlgo_t list[SIZES][PROPOSALS];
     int n[SIZES];
@@ -101,7 +100,6 @@ static cublasStatus_t describe(lx_cuda_product *p)
     return st;
 }
 
-/* Whether the product adds the bias. */
 static cublasStatus_t set_epilogue(lx_cuda_product *p, const float *bias)
 {
     cublasLtEpilogue_t epilogue = bias != NULL ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
@@ -126,17 +124,21 @@ static cublasStatus_t layouts(const lx_cuda_product *p, int32_t rows,
     return st;
 }
 
+/* Reads an attribute of 32 bits; false where the algorithm lacks it. */
+static bool get_attribute(const cublasLtMatmulAlgo_t *a, cublasLtMatmulAlgoConfigAttributes_t what,
+                          int32_t *value)
+{
+    size_t written = 0;
+    return cublasLtMatmulAlgoConfigGetAttribute(a, what, value, sizeof *value, &written) ==
+           CUBLAS_STATUS_SUCCESS;
+}
+
 static bool sums_in_one_piece(const cublasLtMatmulAlgo_t *a)
 {
-    int32_t splits = 0;
-    uint32_t reduction = 0;
-    size_t written = 0;
-    return cublasLtMatmulAlgoConfigGetAttribute(a, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &splits,
-                                                sizeof splits, &written) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatmulAlgoConfigGetAttribute(a, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
-                                                &reduction, sizeof reduction,
-                                                &written) == CUBLAS_STATUS_SUCCESS &&
-           splits <= 1 && reduction == CUBLASLT_REDUCTION_SCHEME_NONE;
+    int32_t splits = 0, reduction = 0;
+    return get_attribute(a, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &splits) &&
+           get_attribute(a, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &reduction) && splits <= 1 &&
+           reduction == CUBLASLT_REDUCTION_SCHEME_NONE;
 }
 
 static bool accepts(const lx_cuda_product *p, const cublasLtMatmulAlgo_t *a, int32_t rows)
@@ -149,7 +151,6 @@ static bool accepts(const lx_cuda_product *p, const cublasLtMatmulAlgo_t *a, int
            result.workspaceSize <= WORKSPACE_BYTES;
 }
 
-/* The most rows of one call. */
 static int32_t most_rows(const lx_cuda_product *p)
 {
     int32_t width = p->outputs > p->inputs ? p->outputs : p->inputs;
@@ -190,7 +191,7 @@ static cublasStatus_t ask(const lx_cuda_product *p, int32_t rows,
     return st;
 }
 
-/* All that keep the law; none for a size that the library has nothing for. */
+/* All proposals that keep the law; none for a size without proposals. */
 static cublasStatus_t propose(const lx_cuda_product *p, proposals *all)
 {
     for (int i = 0; i < SIZES; i++) {
@@ -209,26 +210,21 @@ static cublasStatus_t propose(const lx_cuda_product *p, proposals *all)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Whether both are the same kernel; one that cannot be asked is none. */
+/* Whether both are one kernel; false if either lacks an attribute. */
 static bool is_same(const cublasLtMatmulAlgo_t *a, const cublasLtMatmulAlgo_t *b)
 {
     static const cublasLtMatmulAlgoConfigAttributes_t what[] = {
         CUBLASLT_ALGO_CONFIG_ID, CUBLASLT_ALGO_CONFIG_TILE_ID, CUBLASLT_ALGO_CONFIG_STAGES_ID};
     for (size_t i = 0; i < sizeof what / sizeof what[0]; i++) {
         int32_t of_a = 0, of_b = 0;
-        size_t written = 0;
-        if (cublasLtMatmulAlgoConfigGetAttribute(a, what[i], &of_a, sizeof of_a, &written) !=
-                CUBLAS_STATUS_SUCCESS ||
-            cublasLtMatmulAlgoConfigGetAttribute(b, what[i], &of_b, sizeof of_b, &written) !=
-                CUBLAS_STATUS_SUCCESS ||
-            of_a != of_b)
+        if (!get_attribute(a, what[i], &of_a) || !get_attribute(b, what[i], &of_b) || of_a != of_b)
             return false;
     }
     return true;
 }
 
-/* The worst place that it has among the proposals of a size, the sum of its places as a tie-break.
-   Where it was not proposed it comes last. */
+/* Its worst place among the proposals of a size, with the sum of its places as a tie-break. Where
+   it was not proposed its place is the last. */
 static int standing(const proposals *all, const cublasLtMatmulAlgo_t *a)
 {
     int worst = 0, sum = 0;
@@ -244,8 +240,8 @@ static int standing(const proposals *all, const cublasLtMatmulAlgo_t *a)
     return worst * (SIZES * PROPOSALS + 1) + sum;
 }
 
-/* The proposal that stands best, if asked so only of those that accept all numbers of rows; NULL:
-   there is none. */
+/* The proposal with the best standing, with must_accept_all only of algorithms that accept all
+   numbers of rows; NULL: there is none. */
 static const cublasLtMatmulAlgo_t *best_of(const lx_cuda_product *p, const proposals *all,
                                            bool must_accept_all)
 {
@@ -264,7 +260,7 @@ static const cublasLtMatmulAlgo_t *best_of(const lx_cuda_product *p, const propo
     return best;
 }
 
-/* LX_ERR_UNSUPPORTED when nothing that is proposed keeps the law. */
+/* LX_ERR_UNSUPPORTED when no proposal keeps the law. */
 static lx_status pin(lx_cuda_product *p, const float *bias, lx_error *err)
 {
     proposals all;
@@ -337,7 +333,7 @@ static cublasStatus_t multiply(const lx_cuda_product *p, const uint16_t *w, cons
     return st;
 }
 
-/* Whether fewer rows may be accepted; nothing was queued then. */
+/* Whether fewer rows may be accepted; then nothing was queued. */
 static bool is_refusal(cublasStatus_t st)
 {
     return st == CUBLAS_STATUS_NOT_SUPPORTED || st == CUBLAS_STATUS_INVALID_VALUE;

@@ -1,10 +1,9 @@
 /*
- * The bf16 matrix product of the cuda back end, y = x w^T + b + r with f32 sums: all that is taken
- * from NVIDIA's library (product.c). Tests without a GPU link a library of their own
- * (tests/simt/fake).
+ * The bf16 matrix product of the cuda back end by NVIDIA's library, y = x w^T + b + r with f32 sums
+ * (product.c). Tests without a GPU link a library of their own (tests/simt/fake).
  *
- * A plan belongs to a matrix and pins one algorithm for it, so that a row's result does not depend
- * on how many rows there are: one kernel, no split of the sum.
+ * A plan belongs to a matrix and pins one algorithm for it: one kernel that does not split the sum.
+ * So a row's result does not depend on the number of rows.
  */
 #ifndef LINNET_KERNELS_CUDA_PRODUCT_H
 #define LINNET_KERNELS_CUDA_PRODUCT_H
@@ -30,7 +29,7 @@ lx_status lx_cuda_product_new(lx_cuda_blas *b, int32_t outputs, int32_t inputs, 
                               lx_cuda_product **out, lx_error *err) LX_MUST_USE;
 void lx_cuda_product_free(lx_cuda_product *p); /* NULL is allowed */
 
-/* Whether run() adds the bias: not where the library has no such algorithm that keeps the law. */
+/* Whether run() adds the bias: not where no such algorithm of the library keeps the law. */
 bool lx_cuda_product_adds_bias(const lx_cuda_product *p);
 
 /* Queues y [rows, outputs] = x [rows, inputs] w^T (+ bias) + add; add [rows, outputs], NULL for

@@ -1,20 +1,21 @@
 /*
- * A step of the cuda back end. begin() takes the back end for this engine; each operation is
- * checked and recorded, and what it is given on the host goes to pinned memory; end() queues on one
- * stream the copy of these inputs, the kernels in their order and the copy of the results, and
- * gives the back end back; sync() waits and hands the results out.
+ * A step of the cuda back end:
  *
- * Several steps may be under way. Each has its own pinned memory and its own event; on the device
- * all use the same memory, because there one follows the other. An id that stands for a drawn token
- * goes to the device as a place in the arena's `drawn`, which the sampling kernels fill.
+ *   begin()     takes the back end for this engine
+ *   operations  are checked and recorded; their inputs from the host go to pinned memory
+ *   end()       queues the copy of the inputs, the kernels and the copy of the results on one
+ * stream, and gives the back end back; it does not wait sync()      waits and hands the results out
  *
- * Between end's first call and its last nothing waits and nothing is allocated. A step of single
- * rows with one output each, the common one, runs as a graph (graph.c): all its sizes, and so all
- * places in the inputs, are those of a bucket that holds it; lists whose length differs from step
- * to step lie behind everything else, and rows refer to them by place.
+ * Several steps may be under way. Each has its own pinned memory and its own event. They share one
+ * memory on the device, because they follow each other there. A deferred token goes to the device
+ * as a place in the states' `drawn`, which the sampling kernels fill.
  *
- * When all places are taken by steps that were not synced, the next begin() finishes the oldest:
- * its results are handed out then.
+ * The common step, of single rows with one output each, runs as a graph (graph.c). All its sizes,
+ * and so all places in the inputs, are those of its bucket. Lists of varying length come last, and
+ * rows name their places.
+ *
+ * When LX_CUDA_STEPS steps are not synced, the next begin() finishes the oldest and hands its
+ * results out.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,17 +30,8 @@ static bool is_single_rows(const lx_batch *b)
     return b->n_tokens == b->n_seqs && b->n_outputs == b->n_seqs;
 }
 
-/* Such a step is never captured: what branches has two rows. */
-static lx_status put_branches(lx_cuda *c, const lx_batch *b)
-{
-    size_t n = (size_t)b->n_seqs * sizeof(int32_t);
-    lx_status st = lx_cuda_put(c, b->branch, n, n, &c->branch);
-    return st == LX_OK ? lx_cuda_put(c, b->branch_row, n, n, &c->branch_row) : st;
-}
-
 static lx_status put_batch(lx_cuda *c, const lx_batch *b)
 {
-    const size_t id = sizeof(int32_t);
     lx_cuda_arena_turn(&c->inputs, c->n_ended + 1);
     lx_cuda_arena_turn(&c->results, c->n_ended + 1);
     c->n_tokens = b->n_tokens;
@@ -52,18 +44,25 @@ static lx_status put_batch(lx_cuda *c, const lx_batch *b)
         int32_t n = lx_cuda_bucket(b->n_tokens);
         c->bucket = (lx_cuda_live){n, n, n};
     }
-    size_t at = 0, seqs = (size_t)b->n_seqs, room = (size_t)c->bucket.seqs;
+    bool branches = b->branch != NULL && !c->captured; /* two rows of a sequence: not captured */
+    const struct {
+        const int32_t *data;
+        int32_t n, room;
+        size_t *at;
+    } lists[] = {
+        {b->seq_start, b->n_seqs + 1, c->bucket.seqs + 1, &c->seq_start},
+        {b->slot, b->n_seqs, c->bucket.seqs, &c->slot},
+        {b->output_row, b->n_outputs, c->bucket.outputs, &c->output_row},
+        {b->position, b->n_seqs, c->bucket.seqs, &c->position},
+        {b->branch, b->n_seqs, b->n_seqs, &c->branch},
+        {b->branch_row, b->n_seqs, b->n_seqs, &c->branch_row},
+    };
+    size_t at = 0, n_lists = sizeof lists / sizeof lists[0] - (branches ? 0 : 2);
     lx_status st = lx_cuda_put(c, &live, sizeof live, sizeof live, &at);
-    if (st == LX_OK)
-        st = lx_cuda_put(c, b->seq_start, (seqs + 1) * id, (room + 1) * id, &c->seq_start);
-    if (st == LX_OK)
-        st = lx_cuda_put(c, b->slot, seqs * id, room * id, &c->slot);
-    if (st == LX_OK)
-        st = lx_cuda_put(c, b->output_row, (size_t)b->n_outputs * id,
-                         (size_t)c->bucket.outputs * id, &c->output_row);
-    if (st == LX_OK)
-        st = lx_cuda_put(c, b->position, seqs * id, room * id, &c->position);
-    return st == LX_OK && b->branch != NULL && !c->captured ? put_branches(c, b) : st;
+    for (size_t i = 0; st == LX_OK && i < n_lists; i++)
+        st = lx_cuda_put(c, lists[i].data, (size_t)lists[i].n * sizeof(int32_t),
+                         (size_t)lists[i].room * sizeof(int32_t), lists[i].at);
+    return st;
 }
 
 lx_status lx_cuda_begin(lx_backend *be, const lx_batch *batch, lx_error *err)
@@ -140,11 +139,10 @@ static lx_status copy(lx_cuda *c, void *to, const void *from, size_t n_bytes,
 {
     if (n_bytes == 0)
         return LX_OK;
-    cudaError_t e = cudaMemcpyAsync(to, from, n_bytes, kind, c->stream);
-    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "a step's copy", &c->error);
+    return lx_cuda_check(c, cudaMemcpyAsync(to, from, n_bytes, kind, c->stream), "a step's copy",
+                         &c->error);
 }
 
-/* Everything a step is, in the order of the stream. */
 static lx_status queue(lx_cuda *c)
 {
     lx_status st =
@@ -155,8 +153,8 @@ static lx_status queue(lx_cuda *c)
         st = copy(c, c->results.host, c->results.device, c->results.used, cudaMemcpyDeviceToHost);
     if (st != LX_OK)
         return st;
-    cudaError_t e = cudaEventRecord(c->frame->done, c->stream);
-    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "starting a step", &c->error);
+    return lx_cuda_check(c, cudaEventRecord(c->frame->done, c->stream), "starting a step",
+                         &c->error);
 }
 
 lx_status lx_cuda_prepare(lx_backend *be, lx_error *err)
@@ -175,7 +173,7 @@ lx_status lx_cuda_prepare(lx_backend *be, lx_error *err)
     return st;
 }
 
-/* Operations look at one model's states, so next to each other at the same. */
+/* A step has the operations of one model, so neighbours share their states. */
 static void note_slots(lx_cuda *c)
 {
     const lx_states *noted = NULL;

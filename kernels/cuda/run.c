@@ -1,5 +1,5 @@
 /*
- * One recorded operation as kernels on the stream: offsets become pointers, arguments those of
+ * Recorded operations as kernels on the stream. Offsets become pointers, and arguments those of
  * kernels/ops/NAME/cuda.h. Nothing here allocates or waits.
  */
 #include "kernels/cuda/cuda.h"
@@ -27,20 +27,10 @@ const int32_t *lx_cuda_live_rows(const lx_cuda *c, lx_rows rows)
     return rows == LX_ROWS_TOKENS ? &l->tokens : &l->outputs;
 }
 
-lx_status lx_cuda_launched(lx_cuda *c, cudaError_t e, const char *what)
-{
-    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, what, &c->error);
-}
-
-bool lx_cuda_is_capturing(const lx_cuda *c)
-{
-    return c->target == c->capture;
-}
-
 /*
- * The planner's first rule: a value that products alone read, which round it, is written rounded
- * and in no other way, into its array. Which values these are follows from the step's operations.
- * Only arrays of rows_new hold such values: others keep theirs when the step is over.
+ * The planner's first rule: a value that only products read, which round it, is written to its
+ * array in rounded form only. Only arrays of rows_new may hold such values: other arrays must keep
+ * f32 values after the step.
  */
 
 static lx_cuda_writing writing_of(const lx_cuda_op *op)
@@ -67,7 +57,7 @@ static bool takes_rounded(const lx_cuda_op *op, const lx_use *y)
            op->kind->takes_rounded(&op->args);
 }
 
-/* The operation behind the last one that reads what `op` writes, if only products do; else NULL. */
+/* The end of the operations that read the result of `op`, if only products read it; else NULL. */
 static lx_cuda_op *readers_end(const lx_cuda *c, lx_cuda_op *op)
 {
     lx_cuda_op *end = NULL;
@@ -103,8 +93,8 @@ static void plan(lx_cuda *c)
 }
 
 /*
- * The second: what is read otherwise as well, but by a product of the library next, is written
- * rounded beside, and c->ready says so to that one. Our own product rounds as it reads.
+ * The second rule: a value that a product of the library reads next, and other operations later, is
+ * written in both forms, and c->ready names that product. Our own product rounds as it reads.
  */
 static uint16_t *twin(lx_cuda *c, const lx_cuda_op *op)
 {
@@ -139,10 +129,13 @@ const uint16_t *lx_cuda_rounded_input(const lx_cuda *c, const lx_cuda_op *op)
     return c->rounded.data;
 }
 
+/* Every operation declares first the array whose rows it computes or reads. */
 static lx_status run_op(lx_cuda *c, const lx_cuda_op *op)
 {
     c->is_ready = c->ready == op || op->takes;
     c->ready = NULL;
+    if (lx_cuda_row_count(c, op->uses.arrays[0].rows) == 0)
+        return LX_OK;
     return op->kind->run(c, op);
 }
 

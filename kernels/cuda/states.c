@@ -1,7 +1,7 @@
 /*
- * States on the device: all slots in one allocation, all pages in another. What goes to and from
- * the host has a stream of its own and waits only for what was queued for its slot, so that other
- * slots' steps go on meanwhile.
+ * States on the device: all slots in one allocation, all pages in another. Moves to and from the
+ * host have a stream of their own and wait only for the work on their slot, so that steps of other
+ * slots run meanwhile.
  */
 #include <stdlib.h>
 
@@ -25,13 +25,9 @@ static lx_status allocate_states(lx_cuda *c, lx_cuda_states *all, lx_error *err)
     lx_status st = lx_cuda_device_new(c, fixed, "states", (void **)&s->data, err);
     if (st == LX_OK && pool > 0)
         st = lx_cuda_device_new(c, pool, "pages of states", (void **)&s->pool, err);
-    if (st == LX_OK && places > 0) {
-        st = lx_cuda_device_new(c, places * sizeof *s->pages, "maps of pages", (void **)&all->pages,
-                                err);
-        if (st == LX_OK)
-            st = lx_cuda_copy(c, all->pages, s->pages, places * sizeof *s->pages,
-                              cudaMemcpyHostToDevice, err);
-    }
+    if (st == LX_OK && places > 0)
+        st = lx_cuda_device_put(c, s->pages, places * sizeof *s->pages, "maps of pages",
+                                (void **)&all->pages, err);
     if (st == LX_OK)
         st = lx_cuda_device_new(c, (size_t)s->n_slots * LX_DRAWN * sizeof *s->drawn, "drawn tokens",
                                 (void **)&s->drawn, err);
@@ -67,7 +63,7 @@ void lx_cuda_states_free(lx_backend *be, lx_states *s)
         return;
     lx_cuda_freed_add(c, s);
     (void)cudaSetDevice(c->device);
-    (void)cudaStreamSynchronize(c->stream); /* what was zeroed, mapped or copied was only queued */
+    (void)cudaStreamSynchronize(c->stream); /* zeroing, mapping and copying are only queued */
     lx_cuda_device_free(c, s->data);
     lx_cuda_device_free(c, s->pool);
     lx_cuda_device_free(c, lx_cuda_states_of(s)->pages);
@@ -99,26 +95,26 @@ static lx_status check_pages(lx_cuda *c, const lx_states *s, int32_t slot, int32
 
 static lx_status check_copy(lx_cuda *c, cudaError_t e)
 {
-    return e == cudaSuccess ? LX_OK : lx_cuda_lose(c, e, "copying a state", NULL);
+    return lx_cuda_check(c, e, "copying a state", NULL);
 }
 
-/* One part of a state; needs no waiting: what follows on the stream comes after. */
+/* Copies one part of a state; later work on the stream waits for it. */
 static lx_status queue_copy(lx_cuda *c, void *to, const void *from, size_t n_bytes,
                             enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     return n_bytes == 0 ? LX_OK : check_copy(c, cudaMemcpyAsync(to, from, n_bytes, kind, stream));
 }
 
-/* What was queued for the slot since its last step comes before what is moved from there. */
+/* Makes later moves of the slot wait for the work that is queued on `stream` so far. */
 static lx_status settle(lx_cuda *c, const lx_states *s, int32_t slot)
 {
     lx_cuda_states_of(s)->changed[slot] = true;
     return check_copy(c, cudaEventRecord(c->settled, c->stream));
 }
 
-/* What is queued as moves from here on comes after the slot's last step and what has changed it
-   since; pages may have been copied by way of another slot. Another thread may record either event
-   anew before it is waited for here: then this only comes later. */
+/* Makes the moves that follow wait for the slot's last step and for later changes of the slot; a
+   page may have changed through another slot. If another thread records either event again
+   meanwhile, the moves only wait longer. */
 static lx_status begin_moves(lx_cuda *c, const lx_states *s, int32_t slot)
 {
     uint64_t step = lx_cuda_states_of(s)->last_step[slot];
@@ -130,11 +126,6 @@ static lx_status begin_moves(lx_cuda *c, const lx_states *s, int32_t slot)
     return st;
 }
 
-static lx_status wait_for_moves(lx_cuda *c)
-{
-    return check_copy(c, cudaStreamSynchronize(c->moves));
-}
-
 lx_status lx_cuda_state_map(lx_backend *be, lx_states *s, int32_t slot, int32_t first, int32_t n,
                             const int32_t *pages)
 {
@@ -144,7 +135,7 @@ lx_status lx_cuda_state_map(lx_backend *be, lx_states *s, int32_t slot, int32_t 
         st = lx_cuda_use(c, NULL);
     if (st != LX_OK)
         return st;
-    /* Pageable memory has been read when the call returns. */
+    /* The call returns after it has read pageable memory. */
     st = queue_copy(c, lx_cuda_states_of(s)->pages + (int64_t)slot * s->slot_pages + first, pages,
                     (size_t)n * sizeof *pages, cudaMemcpyHostToDevice, c->stream);
     return st == LX_OK ? settle(c, s, slot) : st;
@@ -178,11 +169,11 @@ lx_status lx_cuda_state_copy(lx_backend *be, lx_states *s, int32_t to, int32_t f
             st = queue_copy(c, page, lx_states_page(s, from, i), lx_cuda_floats(s->page_floats),
                             cudaMemcpyDeviceToDevice, c->stream);
     }
-    lx_cuda_states_of(s)->changed[from] = true; /* nothing may come there before it was read */
+    lx_cuda_states_of(s)->changed[from] = true; /* an import there must wait for this copy */
     return st == LX_OK ? settle(c, s, to) : st;
 }
 
-/* A state's parts to the host's `dst`, or from its `src` where dst is NULL. */
+/* Moves a state to the host's dst, or from src if dst is NULL. */
 static lx_status move_state(lx_cuda *c, const lx_states *s, int32_t slot, float *dst,
                             const float *src, int32_t n_pages)
 {
@@ -200,7 +191,7 @@ static lx_status move_state(lx_cuda *c, const lx_states *s, int32_t slot, float 
                          : queue_copy(c, part, src + at, bytes, cudaMemcpyHostToDevice, c->moves);
         at += n;
     }
-    return st == LX_OK ? wait_for_moves(c) : st;
+    return st == LX_OK ? check_copy(c, cudaStreamSynchronize(c->moves)) : st;
 }
 
 lx_status lx_cuda_state_export(lx_backend *be, const lx_states *s, int32_t slot, float *dst,

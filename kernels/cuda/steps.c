@@ -1,6 +1,6 @@
 /*
- * The steps of the cuda back end that have ended: what waits for them and hands their results out,
- * in the order in which they were started.
+ * Steps of the cuda back end that have ended: waits for them and hands their results out, in the
+ * order in which they were started.
  */
 #include <string.h>
 
@@ -44,8 +44,8 @@ lx_status lx_cuda_sync(lx_backend *be, uint64_t step, lx_error *err)
     lx_status st = lx_cuda_use(c, err);
     if (st != LX_OK)
         return st;
-    /* Without the turn, so that another engine can start its step meanwhile. Should the event stand
-       for a later step by now, this one has been handed out. */
+    /* Without the turn, so that another engine can start its step meanwhile. If a later step
+       already uses the event, this step's results have been handed out. */
     cudaError_t e = cudaEventSynchronize(c->frames[step % LX_CUDA_STEPS].done);
     lx_turn_take(&c->turn);
     st = e == cudaSuccess ? lx_cuda_finish_step(c, step, err) : lx_cuda_lose(c, e, "a step", err);

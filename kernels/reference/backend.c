@@ -1,10 +1,9 @@
 /*
  * The reference back end: the oracle every other back end is tested against.
  *
- * Its operations (kernels/ops/NAME/reference.c) are written to be read beside the equations, not to
- * be fast: plain C, one thread, every operation runs at once, every sum in double, exp/erf/log from
- * libm. Only stored results are f32, as the contract says. An error in an operation stops the step
- * and is returned by end().
+ * Its operations (kernels/ops/NAME/reference.c) follow the equations and are not fast: plain C, one
+ * thread, every sum in double, exp/erf/log from libm. Every operation runs at once. Only stored
+ * results are f32, as the contract says. An error in an operation stops the step; end() returns it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +88,7 @@ static lx_status reference_end(lx_backend *be, uint64_t *step, lx_error *err)
     return st;
 }
 
-/* Checks and runs an operation, unless the step has failed; keeps what it drew. */
+/* Checks and runs an operation, unless the step has failed; keeps the tokens that it drew. */
 static void run(lx_backend *be, const lx_op *op, lx_reference_run *operate, const void *args)
 {
     lx_reference *r = (lx_reference *)be;

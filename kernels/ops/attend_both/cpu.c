@@ -11,10 +11,7 @@ static void run_head(const lx_cpu *c, const void *args, const lx_cpu_unit *u, fl
     c->isa->attend_both(&job);
 }
 
-static int64_t units(const void *args)
-{
-    return ((const lx_attend_both_args *)args)->n_heads;
-}
+LX_CPU_UNITS_ARE_HEADS(attend_both)
 
 static int64_t scratch(const void *args)
 {
@@ -26,5 +23,5 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)c->batch->n_tokens * ((const lx_attend_both_args *)args)->n_heads / 4;
 }
 
-LX_DEFINE_CPU(attend_both, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 1,
-              .units = units, .run_unit = run_head);
+LX_DEFINE_CPU(attend_both, .scratch = scratch, .pieces = pieces, .units = units,
+              .run_unit = run_head);

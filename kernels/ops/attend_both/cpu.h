@@ -1,6 +1,6 @@
-/* One head of one sequence: the sums over all tokens, in their order, then what each reads. */
+/* One head of one sequence: the sums over all tokens, in their order, then each token's output. */
 
-/* phi of a row of q or k, into scratch; lanes behind d_key are 0. */
+/* phi of a row of q or k, into scratch, with zeros after d_key. */
 V16_FN void both_map_row(const lx_cpu_attend_linear *a, const float *x, lx_feature_map map)
 {
     for (int32_t d = 0; d < a->d_key; d += 16) {
@@ -12,19 +12,7 @@ V16_FN void both_map_row(const lx_cpu_attend_linear *a, const float *x, lx_featu
 
 static void both_map(const lx_cpu_attend_linear *a, const float *x)
 {
-    switch (a->feature_map) {
-    case LX_PHI_RELU:
-        both_map_row(a, x, LX_PHI_RELU);
-        break;
-    case LX_PHI_RELU2:
-        both_map_row(a, x, LX_PHI_RELU2);
-        break;
-    case LX_PHI_EXP:
-        both_map_row(a, x, LX_PHI_EXP);
-        break;
-    default:
-        both_map_row(a, x, LX_PHI_ELU1);
-    }
+    BODY_FEATURE_MAP(both_map_row, a, x)
 }
 
 /* s += phi(k) v^T, z += phi(k), phi(k) being in scratch. */

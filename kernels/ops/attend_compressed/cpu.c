@@ -39,10 +39,7 @@ static void run_head(const lx_cpu *c, const void *args, const lx_cpu_unit *u, fl
     c->isa->attend_compressed(&job);
 }
 
-static int64_t units(const void *args)
-{
-    return ((const lx_attend_compressed_args *)args)->n_heads;
-}
+LX_CPU_UNITS_ARE_HEADS(attend_compressed)
 
 static int64_t scratch(const void *args)
 {

@@ -1,13 +1,12 @@
-/* One head of one sequence, token after token: its part of the open block, then the rows it sees.
- */
+/* One head of one sequence, token by token: its part of the open block, then the rows it sees. */
 
 static float *compressed_page(const lx_cpu_attend_compressed *a, int32_t page)
 {
     return a->rows + a->pages[page] * a->page_stride;
 }
 
-/* Lanes are outputs, sums go over the inputs in order. to: what the block that ends here has
-   become, or NULL. */
+/* Lanes are outputs, sums go over the inputs in order. to: receives a block that ends here; or
+ * NULL. */
 V16_FN void compressed_add(const lx_cpu_taps *c, int32_t tap, const float *x, float *to)
 {
     const float *w = c->taps + (int64_t)tap * c->d * c->d;
@@ -24,7 +23,7 @@ V16_FN void compressed_add(const lx_cpu_taps *c, int32_t tap, const float *x, fl
     }
 }
 
-/* key: d_key floats to work with. */
+/* key: d_key floats of scratch. */
 static void compressed_keep(const lx_cpu_attend_compressed *a, int32_t i, const float *k,
                             const float *v, float *key)
 {
@@ -63,8 +62,8 @@ V16_FN void compressed_logits(const lx_cpu_attend_compressed *a, const float *pa
     }
 }
 
-/* The rows of some pages, and before those of page 0 the first one. *at: the page that is next, at
-   first -1. blocks: how many there are. Returns how many rows, 0 behind the last. */
+/* The rows of some of the pages, which have `blocks` rows, and before page 0 the first row. *at is
+   the next page, -1 at first. Returns the number of rows, 0 after the last. */
 static int32_t compressed_collect(const lx_cpu_attend_compressed *a, int32_t blocks, int32_t *at,
                                   const float *q, const float **rows, float *x)
 {

@@ -11,7 +11,7 @@ typedef struct lx_cpu_attend_compressed {
     float *y;
     lx_cpu_taps key, value;
     const float *first; /* the row before all blocks */
-    float *kept_first;  /* the same where it is token 0's, else NULL */
+    float *kept_first;  /* the first row where it is token 0's, else NULL */
     float *rows;        /* the head's part of page 0 of the pool */
     const int32_t *pages;
     int64_t page_stride;
@@ -23,8 +23,7 @@ typedef struct lx_cpu_attend_compressed {
     float *scratch; /* lx_cpu_attend_compressed_scratch() floats of this thread */
 } lx_cpu_attend_compressed;
 
-/* The first row and those of whole pages, LX_ROWS_BLOCK at most, and a vector that is stored whole.
- */
+/* The first row, rows of whole pages, at most LX_ROWS_BLOCK, and a vector for whole stores. */
 #define LX_CPU_COMPRESSED_ROWS (LX_ROWS_BLOCK + 32)
 
 static inline int64_t lx_cpu_attend_compressed_scratch(int64_t d_key, int64_t d_value)

@@ -3,7 +3,6 @@
 
 #include "kernels/reference/reference.h"
 
-/* A head of a sequence. */
 typedef struct head {
     const lx_attend_compressed_args *a;
     int32_t slot;

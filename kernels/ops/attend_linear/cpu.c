@@ -7,7 +7,6 @@ static int64_t head_floats(const lx_attend_linear_args *a)
     return (int64_t)a->d_key * a->d_value + a->d_key;
 }
 
-/* The state of a head of a sequence. */
 static float *head_state(const lx_cpu *c, const lx_attend_linear_args *a, int32_t seq, int64_t head)
 {
     return a->states->data + c->batch->slot[seq] * a->states->stride + a->offset +
@@ -48,10 +47,7 @@ static void run_unit(const lx_cpu *c, const void *args, const lx_cpu_unit *u, fl
                 scratch);
 }
 
-static int64_t units(const void *args)
-{
-    return ((const lx_attend_linear_args *)args)->n_heads;
-}
+LX_CPU_UNITS_ARE_HEADS(attend_linear)
 
 static int64_t scratch(const void *args)
 {
@@ -90,5 +86,5 @@ static void run_heads(const lx_cpu *c, const void *args, const lx_cpu_part *part
 
 static const lx_cpu_heads heads = {count, columns, run_heads};
 
-LX_DEFINE_CPU(attend_linear, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 1,
-              .units = units, .run_unit = run_unit, .heads = &heads);
+LX_DEFINE_CPU(attend_linear, .scratch = scratch, .pieces = pieces, .units = units,
+              .run_unit = run_unit, .heads = &heads);

@@ -1,9 +1,9 @@
 /* One head of one sequence, BODY_TOKENS tokens in a pass over its state. */
 
-#define TOKENS_AHEAD 4 /* measured with four tokens a pass: 2 to 8 are alike */
+#define TOKENS_AHEAD 4 /* measured with four tokens per pass: 2 to 8 are alike */
 
-/* What the tokens of a pass bring: phi of each one's rows in scratch, `stride` floats apart, lanes
-   behind d_key being 0, and their normalisers. */
+/* The tokens of a pass: phi of their rows in scratch, `stride` floats apart, with zeros after
+   d_key; and their normalisers. */
 typedef struct mapped {
     float *q, *k;
     int64_t stride;
@@ -26,23 +26,24 @@ V16_FN void map_row(const lx_cpu_attend_linear *a, int64_t t, float *q, float *k
     }
 }
 
-/* A loop for each map, so that none asks within it which one it is. */
-static void feature_maps(const lx_cpu_attend_linear *a, int64_t t, float *q, float *k)
-{
-    switch (a->feature_map) {
-    case LX_PHI_RELU:
-        map_row(a, t, q, k, LX_PHI_RELU);
-        break;
-    case LX_PHI_RELU2:
-        map_row(a, t, q, k, LX_PHI_RELU2);
-        break;
-    case LX_PHI_EXP:
-        map_row(a, t, q, k, LX_PHI_EXP);
-        break;
-    default:
-        map_row(a, t, q, k, LX_PHI_ELU1);
+/* map_row(.., map) with the job's map as a constant, so that no loop tests the map. */
+#define BODY_FEATURE_MAP(map_row, a, ...)                                                          \
+    switch ((a)->feature_map) {                                                                    \
+    case LX_PHI_RELU:                                                                              \
+        map_row(a, __VA_ARGS__, LX_PHI_RELU);                                                      \
+        break;                                                                                     \
+    case LX_PHI_RELU2:                                                                             \
+        map_row(a, __VA_ARGS__, LX_PHI_RELU2);                                                     \
+        break;                                                                                     \
+    case LX_PHI_EXP:                                                                               \
+        map_row(a, __VA_ARGS__, LX_PHI_EXP);                                                       \
+        break;                                                                                     \
+    default:                                                                                       \
+        map_row(a, __VA_ARGS__, LX_PHI_ELU1);                                                      \
     }
-}
+
+static void feature_maps(const lx_cpu_attend_linear *a, int64_t t, float *q,
+                         float *k){BODY_FEATURE_MAP(map_row, a, t, q, k)}
 
 /* Elements d .. of z, sixteen or the n that are left: z += phi(k), and their part of phi(q) . z,
    token after token. */
@@ -58,7 +59,7 @@ V16_FN void normalise(const lx_cpu_attend_linear *a, const mapped *x, const int 
     body_store(a->z + d, z, n);
 }
 
-/* phi(q) . z + eps of every token, z being what it is after the token's own phi(k). */
+/* phi(q) . z + eps of every token, with z after the token's own phi(k). */
 V16_FN void normalisers(const lx_cpu_attend_linear *a, mapped *x, const int tokens)
 {
     v16 dot[BODY_TOKENS];
@@ -76,10 +77,10 @@ V16_FN void normalisers(const lx_cpu_attend_linear *a, mapped *x, const int toke
 }
 
 /*
- * Asks for row d of the state that comes next, and with d = d_key for its z, which lies behind s.
- * States of many streams lie in memory, not in caches, and a head's 4 KiB are over before the
- * processor has seen in which direction they lie. The first cache has room for what is on its way
- * for one head only; so the second is asked for one that comes later.
+ * Prefetches row d of the next state, and with d = d_key its z, which follows s. States of many
+ * streams are in memory, not in caches, and a head's 4 KiB end before the processor has recognised
+ * the access pattern. The first cache can await the data of one head only, so a later head goes to
+ * the second cache.
  */
 V16_FN void ask_for_row(const lx_cpu_attend_linear *a, int32_t d)
 {
@@ -96,8 +97,8 @@ V16_FN void ask_for_row(const lx_cpu_attend_linear *a, int32_t d)
 }
 
 /*
- * Values m .. of the tokens from t on, `vectors` times sixteen or, with n < 16, the n that are
- * left: s += phi(k) v^T and y = phi(q)^T s / normaliser in one pass over their columns of s.
+ * Values m .. of the tokens from t on: `vectors` times sixteen, or with n < 16 the last n. Makes
+ * s += phi(k) v^T and y = phi(q)^T s / normaliser in one pass over their columns of s.
  */
 V16_FN void attend_values(const lx_cpu_attend_linear *a, const mapped *x, int64_t t,
                           const int tokens, int32_t m, const int vectors, const int n)
@@ -141,8 +142,9 @@ V16_FN void attend_values(const lx_cpu_attend_linear *a, const mapped *x, int64_
     }
 }
 
-/* Asks for what token t reads and writes. A head's share of a row is a few lines, far from those
-   of the next row, and its output's may be in the cache of the core that read the one before. */
+/* Prefetches the rows of token t. A head's share of a row is a few cache lines, far from those of
+   the next row. The output's lines may be in the cache of another core, which read the last output.
+ */
 V16_FN void ask_for_token(const lx_cpu_attend_linear *a, int64_t t)
 {
     for (int32_t d = 0; d < a->d_key; d += 16) {
@@ -166,7 +168,7 @@ V16_FN void attend_pass(const lx_cpu_attend_linear *a, mapped *x, int64_t t, con
     }
     normalisers(a, x, tokens);
     if (t + tokens == a->n_tokens)
-        ask_for_row(a, a->d_key); /* before the others: z is needed first */
+        ask_for_row(a, a->d_key); /* first, since z is needed first */
     for (; m + 32 <= a->d_value; m += 32)
         attend_values(a, x, t, tokens, m, 2, 16);
     for (; m < a->d_value; m += 16)

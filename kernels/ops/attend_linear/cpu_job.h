@@ -3,7 +3,7 @@ typedef struct lx_cpu_attend_linear {
     const float *q, *k, *v;
     float *y;
     float *s, *z; /* the state: [d_key, d_value], [d_key] */
-    /* the states this thread takes next, s and behind it z, and some heads later; or NULL */
+    /* the states, s and then z, that this thread takes next, and some heads later; or NULL */
     const float *next, *later;
     int64_t n_tokens, x_stride, y_stride;
     int32_t d_key, d_value;

@@ -1,19 +1,18 @@
 /*
  * Causal linear attention: one pass over the state for a run of tokens, however long the run. Both
- * kernels do for each token exactly what the cpu back end does, in its order, so a prompt in one
- * step, in pieces or token by token gives the same bits.
+ * kernels have the cpu back end's arithmetic per token, in its order. So a prompt in one step, in
+ * pieces or token by token gives the same bits.
  *
  * attend_small, for heads of 16 or 32: D / 4 lanes carry a head, a lane four columns of s in
- * registers, so the state is read and written once, 16 bytes an access. Lanes of other heads in the
- * warp have runs of other lengths: a shuffle names only the lanes of its head. States are read and
- * written as what leaves the cache first: all slots' together exceed it, and what the kernels
- * around hand on to each other shall stay there.
+ * registers, so that the state is read and written once, 16 bytes per access. Lanes of other heads
+ * in the warp have runs of other lengths, so a shuffle names only the lanes of its head. States are
+ * read and written with an evict-first hint: all slots' states exceed the cache, which is to keep
+ * the activations between kernels.
  *
- * attend_any, every other size or alignment: a block carries a head, a thread a column at a time;
- * the state lies in shared memory during the run when it fits, else it stays where it is.
+ * attend_any, every other size or alignment: a block carries a head, a thread one column at a time.
+ * The state is in shared memory during the run when it fits.
  */
 #include "kernels/cuda/device.cuh"
-#include "kernels/ops/attend_linear/cuda.h"
 
 #define THREADS 128
 #define TILE 256                /* keys whose feature maps are in shared memory, of attend_any */
@@ -42,7 +41,7 @@ template <int LANES> LX_DEVICE float add_partials(float *p, uint32_t lanes)
     return p[0];
 }
 
-/* What a lane needs of a token's row: its keys of q and k, its columns of v. */
+/* A lane's inputs of a token's row: its keys of q and k, its columns of v. */
 template <int D> struct token {
     float q[head<D>::own], k[head<D>::own];
     float4 v;
@@ -130,7 +129,7 @@ template <int D, int MAP> LX_KERNEL(THREADS) attend_small(const lx_cuda_attend_l
             store_head(h, state, lane);
             state = a.states + a.branches.slot[seq] * a.stride + at * (D * D + D);
         }
-        token<D> now = next; /* the one behind it is on its way meanwhile */
+        token<D> now = next; /* meanwhile the next token is fetched */
         if (t + 1 < end)
             next = load_token<D>(a.qkv + (t + 1) * 3 * n * D + at * D, n * D, lane);
         float4 y = attend_token<D, MAP>(h, now, a.eps, lanes);

@@ -10,7 +10,7 @@ static const char *wrong(const void *args)
         return "unknown feature map";
     if (a->y == a->qkv)
         return "qkv and y are the same array";
-    if (a->states == NULL || a->offset < 0 || a->offset > a->states->floats - h * (d * m + d))
+    if (!lx_states_hold(a->states, a->offset, h * (d * m + d)))
         return "the layer's sums lie outside the slot";
     return NULL;
 }

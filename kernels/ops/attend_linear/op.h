@@ -1,8 +1,11 @@
-/* Causal linear attention, recurrent. */
-#ifndef LINNET_KERNELS_OPS_ATTEND_LINEAR_OP_H
-#define LINNET_KERNELS_OPS_ATTEND_LINEAR_OP_H
-
-#include "kernels/types.h"
+/*
+ * Causal linear attention, recurrent form (Katharopoulos et al. 2020, eq. 16-20), for every token
+ * of every sequence in order and every head:
+ *     s += phi(k) v^T      s: D x M
+ *     z += phi(k)          z: D
+ *     y  = phi(q)^T s / (phi(q)^T z + eps)
+ * The state of head h begins at offset + h * (D * M + D) floats of the slot: s row-major, then z.
+ */
 
 /* phi, applied to every number of a query or key */
 typedef enum lx_feature_map {
@@ -13,26 +16,16 @@ typedef enum lx_feature_map {
     LX_FEATURE_MAPS
 } lx_feature_map;
 
-/* What exp of a feature map is taken of at most: products of two stay far from the largest float,
-   however many are added. */
+/* The bound on the argument of exp: no sum of products of two such values reaches the largest
+   float. */
 #define LX_PHI_MOST 8.0f
 
-/*
- * Causal linear attention, recurrent form (Katharopoulos et al. 2020, eq. 16-20), for every token
- * of every sequence in order and every head:
- *     s += phi(k) v^T      s: D x M
- *     z += phi(k)          z: D
- *     y  = phi(q)^T s / (phi(q)^T z + eps)
- * The state of head h begins at offset + h * (D * M + D) floats of the slot: s row-major, then z.
- */
 typedef struct lx_attend_linear_args {
     lx_array *y;         /* [T, H * M] */
     const lx_array *qkv; /* [T, H*D | H*D | H*M], feature map not yet applied */
     lx_states *states;
-    int64_t offset; /* where this layer's part of a slot begins, in floats */
+    int64_t offset; /* of this layer's part of a slot, in floats */
     int32_t n_heads, d_key, d_value;
     lx_feature_map feature_map;
     float eps;
 } lx_attend_linear_args;
-
-#endif

@@ -28,7 +28,7 @@ static int32_t lsh_bucket(const float *hash, int32_t d_key, int32_t n_buckets, c
     return best;
 }
 
-/* Asks for a row of the pages: it lies anywhere. */
+/* Prefetches a row of the pages, which may lie anywhere. */
 static void lsh_ask(const lx_cpu_attend_lsh *a, int32_t j)
 {
     const float *row = lsh_row(a, j);
@@ -36,8 +36,7 @@ static void lsh_ask(const lx_cpu_attend_lsh *a, int32_t j)
         __builtin_prefetch(row + at, 0, 3);
 }
 
-/* Keeps token i and enters it into its buckets; next: of every round the token before it, from 1.
- */
+/* Keeps token i and enters it into its buckets; next: per round the token before it, from 1. */
 static void lsh_keep(const lx_cpu_attend_lsh *a, int32_t i, const float *qk, const float *v,
                      int32_t *next)
 {
@@ -61,8 +60,8 @@ static void lsh_keep(const lx_cpu_attend_lsh *a, int32_t i, const float *qk, con
 }
 
 /*
- * The rows that the token sees, round after round; returns how many. Each says where the next one
- * lies, so all rounds go side by side: their rows come from memory at the same time.
+ * The rows that the token sees, round by round; returns their number. Each row links to the next,
+ * so all rounds advance together: their rows come from memory at the same time.
  */
 static int32_t lsh_collect(const lx_cpu_attend_lsh *a, int32_t *next, const float **rows)
 {

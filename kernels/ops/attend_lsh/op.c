@@ -1,27 +1,21 @@
-#include <math.h>
-
 #include "kernels/op.h"
 
 static const char *wrong(const void *args)
 {
     const lx_attend_lsh_args *a = args;
     int64_t h = a->n_heads;
-    if (h < 1 || a->d_key < 1 || a->d_value < 1 || h > 65536 || a->d_key > 1024 ||
-        a->d_value > 1024)
-        return "there must be 1 to 65536 heads, and their sizes be 1 to 1024";
+    const char *fault = lx_wrong_attention(h, a->d_key, a->d_value, a->scale, a->y, a->qkv);
+    if (fault != NULL)
+        return fault;
     if (a->rounds < 1 || a->rounds > LX_LSH_MOST_ROUNDS || a->cap < 1 ||
         (int64_t)a->rounds * a->cap > LX_LSH_MOST_SEEN)
         return "there must be 1 to 16 rounds, and a cap from 1, their product at most "
                "4096";
     if (a->n_buckets < 2 || a->n_buckets > LX_LSH_MOST_BUCKETS || a->n_buckets % 2 != 0)
         return "there must be 2 to 4096 buckets, an even number";
-    if (!isfinite(a->scale))
-        return "the scale is not finite";
-    if (a->y == a->qkv)
-        return "qkv and y are the same array";
     if (a->states == NULL)
         return "states is NULL";
-    if (a->offset < 0 || a->offset > a->states->floats - h * a->rounds * a->n_buckets)
+    if (!lx_states_hold(a->states, a->offset, h * a->rounds * a->n_buckets))
         return "the layer's state lies outside the slot";
     if (a->page_offset < 0 ||
         a->page_offset > a->states->page_floats - h * LX_PAGE_TOKENS * lx_lsh_row(a))

@@ -4,7 +4,6 @@
 #include "kernels/reference/functions.h"
 #include "kernels/reference/reference.h"
 
-/* A head of a sequence. */
 typedef struct head {
     const lx_attend_lsh_args *a;
     int32_t slot;

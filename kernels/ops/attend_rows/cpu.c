@@ -71,7 +71,7 @@ static void attend_head(const lx_cpu *c, const lx_attend_rows_args *a, int32_t s
     c->isa->attend_rows(&job);
 }
 
-/* What a head of a sequence costs, about, in rows: those that it reads, and some for itself. */
+/* The approximate cost of a head of a sequence, in rows: a constant, and the rows that it reads. */
 static int64_t weight(const lx_cpu *c, const lx_attend_rows_args *a, int32_t seq, int64_t head)
 {
     const lx_batch *b = c->batch;
@@ -94,8 +94,8 @@ static int64_t total_weight(const lx_cpu *c, const lx_attend_rows_args *a, int32
 }
 
 /*
- * The work is laid out as sequence after sequence, head after head, each as long as the rows it
- * reads; a piece has the heads that begin in its share of that line.
+ * The work is a line: of each sequence in turn its heads, each as long as its cost. A piece has the
+ * heads that begin in its share of the line.
  */
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
 {
@@ -130,7 +130,7 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return work < heads ? work : heads;
 }
 
-/* --- by heads: those of keys, each with all of its queries --- */
+/* --- by heads of keys, each with all of its queries --- */
 
 static int64_t count(const void *args)
 {

@@ -1,14 +1,13 @@
 /*
- * One head of keys of one sequence, and the queries that read its kept rows: of every token in turn
- * as many as heads share them. A query goes through the tiles that hold rows it sees, oldest first,
- * in blocks of LX_ROWS_BLOCK absolute positions; what a block gives is added to what those before
- * it gave. Several queries, of heads and of tokens, may share the reading: each of them has its own
- * sums, so what it gets is the same.
+ * One head of keys of one sequence, and the queries that read its kept rows: per token as many as
+ * heads share the rows. A query goes through the tiles with rows that it sees, oldest first, in
+ * blocks of LX_ROWS_BLOCK absolute positions, and adds up the results of the blocks. Several
+ * queries, of heads and of tokens, may read a tile together. Each has its own sums, so its bits do
+ * not change.
  */
 
 #define ROWS_SUMS (BODY_MAX_SUMS >= 8 ? 8 : 4) /* held in registers at once */
 
-/* A query, and what has been summed for it so far. */
 typedef struct rows_query {
     lx_rows_ranges sees;
     int32_t nearest; /* the row of distance 0 */
@@ -22,8 +21,8 @@ typedef struct rows_query {
 /* A tile of a block, and which of its rows each query sees. */
 typedef struct rows_tile {
     const float *k;
-    const float *later; /* a tile that is read some time after this one; or this one */
-    int32_t row;        /* its first one's position */
+    const float *later; /* a tile to prefetch, which is read some time later; or this tile */
+    int32_t row;        /* position of its first row */
     uint32_t lanes[LX_CPU_QUERIES];
 } rows_tile;
 
@@ -60,8 +59,8 @@ static void rows_keep(const lx_cpu_attend_rows *a, int64_t t)
            (size_t)a->d_value * sizeof *v);
 }
 
-/* Lists the block that begins with this tile: its tiles with rows that a query sees, none for
-   LX_ROWS_NO_TILE. Returns the tile that comes after it. */
+/* Lists the tiles with rows that a query sees, of the block that begins with this tile; none for
+   LX_ROWS_NO_TILE. Returns the tile after them. */
 static int32_t rows_collect(const lx_cpu_attend_rows *a, const rows_work *w, int nq, int32_t tile,
                             rows_list *list)
 {
@@ -85,9 +84,9 @@ static int32_t rows_collect(const lx_cpu_attend_rows *a, const rows_work *w, int
 }
 
 /*
- * Rows of many streams lie in memory, not in caches, and in pieces too short for the processor to
- * see in which direction they lie. So the second cache is asked for what is read a block later, or
- * for the next head.
+ * Rows of many streams are in memory, not in caches, and in pieces too short for the processor to
+ * recognise the access pattern. So tiles of the next block, or of the next head, are prefetched to
+ * the second cache.
  */
 static const float *rows_later(const lx_cpu_attend_rows *a, const rows_tile *tile,
                                const rows_list *then, int32_t i)
@@ -97,7 +96,7 @@ static const float *rows_later(const lx_cpu_attend_rows *a, const rows_tile *til
     return tile->k + a->to_next_head;
 }
 
-/* Where in the arrays of distances the column of a row lies; those behind it follow. */
+/* The column of a row in the arrays of distances; later rows follow. */
 static int64_t rows_column(const lx_cpu_attend_rows *a, const rows_query *query, int32_t row)
 {
     return (int64_t)LX_ROWS_TILE + a->n_distances - 1 - (query->nearest - row);
@@ -112,8 +111,8 @@ V16_FN v16 rows_add_distances(const lx_cpu_attend_rows *a, const float *q, int64
     return x;
 }
 
-/* The part of distances in the logits of a block. A tile that a query does not see may lie where
-   no distance is. */
+/* Adds the distances' part to the logits of a block. A tile that a query does not see may have no
+   distance. */
 static void rows_distances(const lx_cpu_attend_rows *a, rows_work *w, int j)
 {
     const rows_query *query = &w->query[j];
@@ -151,7 +150,7 @@ V16_FN void rows_logits(const lx_cpu_attend_rows *a, rows_work *w, int32_t first
     }
 }
 
-/* Puts a value where the rows of a tile are that the query does not see. */
+/* Replaces the logits of rows of a tile that the query does not see. */
 static void rows_hide(float *x, uint32_t lanes, float value)
 {
     for (int l = 0; lanes != 0xffff && l < LX_ROWS_TILE; l++)
@@ -196,9 +195,9 @@ static void rows_weights(const lx_cpu_attend_rows *a, rows_work *w, int j)
         seen_add(&query->all, largest, v16_sum(sum));
 }
 
-/* Adds this block's weighted values m .. of nq queries: nc times 16 columns, of the last n. A row
-   that a query does not see is not multiplied: it may hold anything. One that none sees is not
-   read. */
+/* Adds this block's weighted values m .. of nq queries: nc times 16 columns, n in the last 16. A
+   row that a query does not see is not multiplied, as its content is undefined. A row that no query
+   sees is not read. */
 V16_FN void rows_values(const lx_cpu_attend_rows *a, rows_work *w, int32_t m, const int nq,
                         const int nc, const int n)
 {
@@ -281,7 +280,7 @@ static void rows_zeros(const lx_cpu_attend_rows *a, rows_query *query)
     }
 }
 
-/* What query number u is before its first block; its places in the scratch. */
+/* Query number u before its first block, with its places in the scratch. */
 static void rows_begin(const lx_cpu_attend_rows *a, rows_query *query, int64_t u, float *scratch)
 {
     const float *q = a->q + u / a->shared * a->x_stride + u % a->shared * a->d_key;
@@ -340,8 +339,8 @@ V16_FN void rows_queries(const lx_cpu_attend_rows *a, int64_t u, const int nq)
         rows_end(a, &w.query[j], u + j);
 }
 
-/* Whether queries u .. u + n - 1 may be at work at once: where a ring has no room for a row more
-   than is seen, those of one token only. */
+/* Whether queries u .. u + n - 1 may work together. Where a ring has no room for a further row,
+   only queries of one token may. */
 static bool rows_may_share(const lx_cpu_attend_rows *a, int64_t u, int n)
 {
     return u + n <= a->n_tokens * a->shared && (a->together || u % a->shared + n <= a->shared);

@@ -3,16 +3,16 @@ typedef struct lx_cpu_attend_rows {
     const float *q, *k, *v;
     float *y;
     int64_t n_tokens, x_stride, y_stride;
-    int32_t shared; /* heads of queries that read these rows, one behind the other in q and y */
+    int32_t shared; /* heads of queries that read these rows, neighbours in q and y */
     const lx_rows_pattern *pattern;
     int32_t position; /* of the first token */
-    /* this head's tiles in the slot, `ring` of them, of which `kept` keep their place; or with
-       ring 0 in page 0 of the pool, and which pages are the slot's */
+    /* this head's tiles: `ring` tiles in the slot, of which `kept` keep their place; or with ring 0
+       the tiles in page 0 of the pool, and the slot's pages */
     float *tiles;
     int32_t ring, kept;
     const int32_t *pages;
     int64_t page_stride;
-    int64_t to_next_head; /* floats from a tile to the same one of the next head; 0: no such head */
+    int64_t to_next_head; /* floats from a tile to that of the next head; 0: no such head */
     int32_t d_key, d_value;
     float scale;
     float divisor; /* of squares, and by_count; 0: softmax */
@@ -21,7 +21,7 @@ typedef struct lx_cpu_attend_rows {
     const float *distance_keys, *distance_weights;
     int32_t n_distances;
     bool zeros_before;
-    bool together;  /* several tokens' rows may be kept before the first of them reads */
+    bool together;  /* rows of several tokens may be kept before the first of these tokens reads */
     float *scratch; /* lx_cpu_attend_rows_scratch(d_key, d_value) floats of this thread */
 } lx_cpu_attend_rows;
 

@@ -1,15 +1,13 @@
 /*
  * Attention over kept rows: a block carries a head of keys of a sequence with all its queries,
- * token after token. A query's rows are read in blocks of LX_ROWS_BLOCK positions, each by one
- * warp, as many at once as there are warps; what they give is added oldest first. Every number is
- * formed as the cpu back end forms it, in its order, so how many warps there are, and how a prompt
- * is cut, changes nothing.
+ * token by token. A query's rows are read in blocks of LX_ROWS_BLOCK positions, one block per warp,
+ * and their results are added oldest first. All arithmetic and its order are the cpu back end's, so
+ * the number of warps and the cuts of a prompt change nothing.
  *
  * In a warp a lane has a row of every second tile until the weights are known, then columns of the
- * values. Neither reads a row that the token does not see.
+ * values. It never reads a row that the token does not see.
  */
 #include "kernels/cuda/device.cuh"
-#include "kernels/ops/attend_rows/cuda.h"
 #include "kernels/row_ranges.h"
 
 #define MOST_WARPS 8
@@ -63,7 +61,7 @@ LX_DEVICE void keep_row(const lx_cuda_attend_rows &a, const rows_head &head, int
         tile[a.d_key * LX_ROWS_TILE + lane * a.d_value + m] = v[m];
 }
 
-/* What a warp finds in a block of positions. */
+/* A warp's results of a block of positions. */
 struct rows_part {
     float *x;        /* [LX_ROWS_BLOCK] weights */
     float *o;        /* [d_value] weighted values */

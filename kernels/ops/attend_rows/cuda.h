@@ -1,23 +1,17 @@
-/* What the launches of `attend_rows` are given. */
-#ifndef LINNET_KERNELS_OPS_ATTEND_ROWS_CUDA_H
-#define LINNET_KERNELS_OPS_ATTEND_ROWS_CUDA_H
-
-#include "kernels/cuda/launch.h"
-
 typedef struct lx_cuda_attend_rows {
-    float *y;       /* NULL: rounded alone */
-    uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none */
+    float *y;
+    uint16_t *twin;
     const float *qkv;
     float *tiles;         /* the layer's part of slot 0, or of page 0 of the pool */
     int64_t stride;       /* from slot to slot, or from page to page */
     const int32_t *pages; /* [n_slots, slot_pages]; NULL: a ring */
     int32_t slot_pages;
-    int32_t ring, kept; /* tiles, and how many of them keep their place */
+    int32_t ring, kept; /* tiles of a ring, and how many of them keep their place */
     const int32_t *seq_start, *slot, *position;
     const int32_t *live;
     const lx_rows_pattern *patterns;
     int32_t n_patterns, n_seqs, n_heads, d_key, d_value;
-    int32_t shared;                    /* heads of queries to one of keys */
+    int32_t shared;                    /* heads of queries per head of keys */
     int32_t width, keys_at, values_at; /* of a row of qkv */
     float scale;
     float divisor; /* of squares, and by_count; 0: softmax */
@@ -25,5 +19,3 @@ typedef struct lx_cuda_attend_rows {
     const float *distance_keys, *distance_weights; /* see lx_rows_distances; or NULL */
     int32_t n_distances;
 } lx_cuda_attend_rows;
-
-#endif

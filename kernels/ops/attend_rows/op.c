@@ -1,5 +1,3 @@
-#include <math.h>
-
 #include "kernels/op.h"
 #include "kernels/row_ranges.h"
 
@@ -143,19 +141,16 @@ static const char *wrong_distances(const lx_attend_rows_args *a)
 static const char *wrong(const void *args)
 {
     const lx_attend_rows_args *a = args;
-    if (a->n_heads < 1 || a->d_key < 1 || a->d_value < 1 || a->n_heads > 65536 || a->d_key > 1024 ||
-        a->d_value > 1024)
-        return "there must be 1 to 65536 heads, and their sizes be 1 to 1024";
+    const char *fault =
+        lx_wrong_attention(a->n_heads, a->d_key, a->d_value, a->scale, a->y, a->qkv);
+    if (fault != NULL)
+        return fault;
     if (a->key_heads < 0 || a->n_heads % lx_attend_rows_key_heads(a) != 0)
         return "the heads of keys do not divide those of queries";
-    if (!isfinite(a->scale))
-        return "the scale is not finite";
     if (a->weighting != LX_WEIGHT_SOFTMAX && a->weighting != LX_WEIGHT_RELU2)
         return "unknown weighting";
     if (a->weighting == LX_WEIGHT_RELU2 && !(isfinite(a->divisor) && a->divisor > 0))
         return "the divisor is not above 0";
-    if (a->y == a->qkv)
-        return "qkv and y are the same array";
     if (a->patterns == NULL || a->n_patterns < 1 || a->n_patterns > a->n_heads)
         return "there must be a pattern, and no more of them than heads";
     if (a->n_patterns > 1 && lx_attend_rows_key_heads(a) < a->n_heads)

@@ -34,7 +34,7 @@ typedef struct head {
     int64_t h, keys;
 } head;
 
-/* The tile that row j lies in, now or when it was young. */
+/* The tile of row j, even after later rows have replaced it. */
 static float *tile_of(const head *at, int64_t j)
 {
     const lx_attend_rows_args *a = at->a;
@@ -68,7 +68,7 @@ static void keep(const head *at, int64_t i, const float *k, const float *v)
     memcpy(tile + d_key * LX_ROWS_TILE + lane * d_value, v, (size_t)d_value * sizeof *v);
 }
 
-/* What a head's token sees of row j, which may be a row of zeros before the first token. */
+/* A head's token that looks at row j, which may be a row of zeros before the first token. */
 typedef struct query {
     const head *at;
     const lx_rows_pattern *p;

@@ -30,10 +30,7 @@ static void run_head(const lx_cpu *c, const void *args, const lx_cpu_unit *u, fl
     });
 }
 
-static int64_t units(const void *args)
-{
-    return ((const lx_attend_whole_args *)args)->n_heads;
-}
+LX_CPU_UNITS_ARE_HEADS(attend_whole)
 
 static int64_t scratch(const void *args)
 {

@@ -1,9 +1,8 @@
-/* One head of one whole sequence: all of its tokens in blocks, or those of the chunks around one.
- */
+/* One head of one whole sequence: each token sees all tokens, or those of the chunks around it. */
 
 /* --- all tokens --- */
 
-/* What some tokens share: a block of keys with tokens as lanes, and where its values lie. */
+/* A block of keys that some tokens share, with keys as lanes, and the rows of its values. */
 typedef struct whole_block {
     float *keys;                       /* [d_key][LX_WHOLE_BLOCK] */
     const float *rows[LX_WHOLE_BLOCK]; /* of v */
@@ -11,7 +10,7 @@ typedef struct whole_block {
     int32_t n;
 } whole_block;
 
-/* Lanes behind the last token are zeros up to a whole vector. */
+/* Fills the last vector with zeros. */
 static void whole_take(const lx_cpu_attend_whole *a, int64_t first, whole_block *b)
 {
     if (b->first == first)
@@ -45,7 +44,7 @@ V16_FN void whole_logits(const lx_cpu_attend_whole *a, const float *q, const flo
         v16_store(x + 16 * c, v16_mul(sum[c], scale));
 }
 
-/* Adds a block to what a token has of those before; x: its logits, here: room for its values. */
+/* Adds a block to the sums of a token. Scratch: x for its logits, `here` for its values. */
 static void whole_add(const lx_cpu_attend_whole *a, const float *q, const whole_block *b, float *x,
                       float *here, float *o, seen_sum *all)
 {
@@ -70,7 +69,7 @@ static void whole_write(float *y, const float *o, float sum, int32_t n)
         seen_store(y + m, v16_div(v16_load(o + m), v16_set1(sum)), n - m);
 }
 
-/* Some tokens share the turning of a block's keys; each has sums of its own. */
+/* Several tokens share a block's transposed keys; each has its own sums. */
 static void whole_all(const lx_cpu_attend_whole *a)
 {
     int64_t room = (a->d_value + 15) / 16 * 16;
@@ -95,7 +94,7 @@ static void whole_all(const lx_cpu_attend_whole *a)
 
 /* --- by hashes --- */
 
-/* Fills a round of `sorted`; until all buckets are known they stand where places will. */
+/* Fills a round of `sorted`. Until all buckets are known, they take the places' room. */
 static void whole_sort(const lx_cpu_attend_whole *a, int32_t r)
 {
     int32_t before[LX_LSH_MOST_BUCKETS + 1] = {0}; /* tokens of the buckets below */
@@ -116,7 +115,8 @@ static void whole_sort(const lx_cpu_attend_whole *a, int32_t r)
     }
 }
 
-/* Logits and values of all that token t sees, round after round in their order; how many. */
+/* Logits and values of all rows that token t sees, round by round, in order; returns their number.
+ */
 static int32_t whole_collect(const lx_cpu_attend_whole *a, int64_t t, float *x, const float **rows)
 {
     int32_t n = 0;

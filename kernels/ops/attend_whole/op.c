@@ -1,5 +1,3 @@
-#include <math.h>
-
 #include "kernels/op.h"
 
 static const char *wrong_hashes(const lx_attend_whole_args *a)
@@ -18,14 +16,9 @@ static const char *wrong_hashes(const lx_attend_whole_args *a)
 static const char *wrong(const void *args)
 {
     const lx_attend_whole_args *a = args;
-    if (a->n_heads < 1 || a->d_key < 1 || a->d_value < 1 || a->n_heads > 65536 || a->d_key > 1024 ||
-        a->d_value > 1024)
-        return "there must be 1 to 65536 heads, and their sizes be 1 to 1024";
-    if (!isfinite(a->scale))
-        return "the scale is not finite";
-    if (a->y == a->qkv)
-        return "qkv and y are the same array";
-    return a->hashes != NULL ? wrong_hashes(a) : NULL;
+    const char *fault =
+        lx_wrong_attention(a->n_heads, a->d_key, a->d_value, a->scale, a->y, a->qkv);
+    return fault != NULL || a->hashes == NULL ? fault : wrong_hashes(a);
 }
 
 static void uses(const void *args, lx_uses *u)

@@ -17,7 +17,7 @@ static void run_head(const lx_cpu *c, const lx_bonus_args *a, int64_t row, int64
     c->isa->bonus(&job);
 }
 
-/* The work is laid out as row after row, head after head. */
+/* The work is a line: of each row in turn its heads. */
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
 {
     const lx_bonus_args *a = args;
@@ -34,4 +34,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)c->batch->n_tokens * a->n_heads * (a->d_key + a->d_value) / 2048;
 }
 
-LX_DEFINE_CPU(bonus, .pieces = pieces, .pieces_a_thread = 1, .run = run);
+LX_DEFINE_CPU(bonus, .pieces = pieces, .run = run);

@@ -1,11 +1,11 @@
-/* A half warp a head. */
+/* A half warp per head. */
 #include "kernels/cuda/device.cuh"
-#include "kernels/ops/bonus/cuda.h"
 
 #define THREADS 256
 #define TOGETHER 4 /* values of a lane, fetched before one of them is stored */
 
-/* Values first + 16 k of a head: y may be x, and a load behind a store waits for its own turn. */
+/* Values first + 16 k of a head. All loads come first: y may be x, so a load after a store waits.
+ */
 LX_DEVICE void bonus_values(const lx_cuda_bonus &a, int64_t row, int64_t value, int64_t to,
                             int32_t first, float sum)
 {

@@ -1,6 +1,5 @@
 #include "kernels/cpu/cpu.h"
 
-/* Some columns of a sequence. */
 static void run_columns(const lx_cpu *c, const void *args, const lx_cpu_unit *u, float *scratch)
 {
     const lx_chunk_sums_args *a = args;
@@ -36,5 +35,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)c->batch->n_tokens * lx_cpu_tiles(a->d_value) * a->d_key / 128;
 }
 
-LX_DEFINE_CPU(chunk_sums, .pieces = pieces, .pieces_a_thread = 1, .units = units,
-              .run_unit = run_columns);
+LX_DEFINE_CPU(chunk_sums, .pieces = pieces, .units = units, .run_unit = run_columns);

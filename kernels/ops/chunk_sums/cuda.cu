@@ -1,6 +1,5 @@
 /* A thread carries a column of a sequence's sums through its tokens. */
 #include "kernels/cuda/elements.cuh"
-#include "kernels/ops/chunk_sums/cuda.h"
 
 LX_KERNEL(THREADS) chunk_sums(const lx_cuda_chunk_sums a)
 {

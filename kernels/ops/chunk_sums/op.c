@@ -1,5 +1,3 @@
-#include <math.h>
-
 #include "kernels/op.h"
 
 static const char *wrong(const void *args)
@@ -16,8 +14,7 @@ static const char *wrong(const void *args)
         return "columns lie outside the row";
     if (a->y == a->q.array || a->y == a->k.array || a->y == a->v.array)
         return "y is one of the inputs";
-    if (a->states == NULL || a->offset < 0 ||
-        a->offset > a->states->floats - 2 * (int64_t)a->d_key * a->d_value)
+    if (!lx_states_hold(a->states, a->offset, 2 * (int64_t)a->d_key * a->d_value))
         return "the layer's state lies outside the slot";
     return NULL;
 }

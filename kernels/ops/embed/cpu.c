@@ -16,15 +16,6 @@ static void add_table_row(const lx_cpu *c, float *y, const lx_table *t, int64_t 
         y[i] += lx_f16_to_f32(half[i]);
 }
 
-/* The id, or the drawn token that it stands for. */
-static int64_t id_of(const lx_embed_args *a, int32_t table, int32_t slot, int32_t id)
-{
-    if (!lx_is_drawn_id(id))
-        return id;
-    int32_t token = a->states->drawn[lx_drawn_place_of(slot, id)];
-    return token >= 0 && token < a->tables[table]->rows ? token : 0;
-}
-
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
 {
     const lx_embed_args *a = args;
@@ -39,7 +30,8 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
         float *y = a->y->data + r * d;
         memset(y, 0, (size_t)d * sizeof *y);
         for (int32_t j = 0; j < a->n_tables; j++)
-            add_table_row(c, y, a->tables[j], id_of(a, j, c->batch->slot[seq], ids[j]));
+            add_table_row(c, y, a->tables[j],
+                          lx_host_id(a->states, a->tables[j], c->batch->slot[seq], ids[j]));
     }
 }
 
@@ -49,4 +41,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return c->batch->n_tokens / 4;
 }
 
-LX_DEFINE_CPU(embed, .pieces = pieces, .pieces_a_thread = 1, .run = run);
+LX_DEFINE_CPU(embed, .pieces = pieces, .run = run);

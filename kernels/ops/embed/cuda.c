@@ -1,4 +1,3 @@
-#include "kernels/ops/embed/cuda.h"
 #include "kernels/cuda/cuda.h"
 
 static lx_status put_tables(lx_cuda *c, const lx_embed_args *a, lx_cuda_op *op)
@@ -40,25 +39,17 @@ static lx_status record(lx_cuda *c, lx_cuda_op *op)
 static void key(const lx_cuda_op *op, uint64_t *w)
 {
     const lx_embed_args *a = &op->args.embed;
-    w[0] = lx_cuda_key_address(a->y);
-    w[1] = lx_cuda_key_pair(a->n_tables, a->tables[0]->cols);
-    w[2] = op->in;
-    w[3] = op->more;
-    w[4] = lx_cuda_key_address(a->states);
+    LX_CUDA_KEY(w, lx_cuda_key_address(a->y), lx_cuda_key_pair(a->n_tables, a->tables[0]->cols),
+                op->in, op->more, lx_cuda_key_address(a->states));
 }
 
 static lx_status run(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_embed_args *a = &op->args.embed;
-    lx_cuda_embed k = {.y = a->y->data,
-                       .tables = lx_cuda_input(c, op->in),
-                       .ids = lx_cuda_input(c, op->more),
-                       .drawn = a->states != NULL ? a->states->drawn : NULL,
-                       .n_tables = a->n_tables,
-                       .d = (int32_t)a->tables[0]->cols,
-                       .live = lx_cuda_live_rows(c, LX_ROWS_TOKENS),
-                       .rows = c->bucket.tokens};
-    return lx_cuda_launched(c, lx_cuda_launch_embed(&k, c->target), "embed");
+    return LX_CUDA_LAUNCH(
+        c, embed, .y = a->y->data, .tables = lx_cuda_input(c, op->in),
+        .ids = lx_cuda_input(c, op->more), .drawn = a->states != NULL ? a->states->drawn : NULL,
+        .n_tables = a->n_tables, .d = (int32_t)a->tables[0]->cols, LX_CUDA_ROWS(c, LX_ROWS_TOKENS));
 }
 
 LX_DEFINE_CUDA(embed, .record = record, .key = key, .run = run);

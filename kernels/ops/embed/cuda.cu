@@ -1,6 +1,5 @@
-/* An element a thread, so nothing depends on the batch. */
+/* One thread per element, so nothing depends on the batch. */
 #include "kernels/cuda/elements.cuh"
-#include "kernels/ops/embed/cuda.h"
 
 LX_DEVICE float f16_to_f32(uint32_t h)
 {

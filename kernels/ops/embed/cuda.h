@@ -1,9 +1,3 @@
-/* What the launches of `embed` are given. */
-#ifndef LINNET_KERNELS_OPS_EMBED_CUDA_H
-#define LINNET_KERNELS_OPS_EMBED_CUDA_H
-
-#include "kernels/cuda/launch.h"
-
 typedef struct lx_cuda_table {
     const void *data; /* [rows, d] */
     int32_t dtype, rows;
@@ -13,10 +7,8 @@ static_assert(sizeof(lx_cuda_table) == 16, "in memory for both, so it has one la
 typedef struct lx_cuda_embed {
     float *y;
     const lx_cuda_table *tables; /* [n_tables] */
-    const int32_t *ids;          /* [rows, n_tables], below 0: -1 - a place in drawn */
-    const int32_t *drawn;        /* tokens that slots have drawn, see lx_drawn_id */
+    const int32_t *ids;          /* [rows, n_tables]; below 0: -1 - a place in `drawn` */
+    const int32_t *drawn;
     const int32_t *live;
     int32_t n_tables, d, rows;
 } lx_cuda_embed;
-
-#endif

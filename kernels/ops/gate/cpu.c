@@ -2,7 +2,6 @@
 
 #define COLUMNS 64 /* of a row that are dealt out at a time */
 
-/* Columns from .. to - 1 of a row. */
 static void run_columns(const lx_cpu *c, const lx_gate_args *a, int64_t row, int64_t from,
                         int64_t to)
 {
@@ -23,7 +22,7 @@ static void run_columns(const lx_cpu *c, const lx_gate_args *a, int64_t row, int
     c->isa->gate(&job);
 }
 
-/* The work is laid out as row after row, of each some columns after the others. */
+/* The work is a line: of each row in turn its groups of columns. */
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
 {
     const lx_gate_args *a = args;
@@ -45,4 +44,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)lx_batch_rows(c->batch, a->rows) * a->d / 1024;
 }
 
-LX_DEFINE_CPU(gate, .pieces = pieces, .pieces_a_thread = 1, .run = run);
+LX_DEFINE_CPU(gate, .pieces = pieces, .run = run);

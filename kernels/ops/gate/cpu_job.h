@@ -1,4 +1,4 @@
-/* Some elements of a row, all at the first one; NULL for what is not there. */
+/* Some elements of a row; pointers to the first element, NULL for a missing array. */
 typedef struct lx_cpu_gate {
     float *y;
     const float *x, *z, *other, *bias, *factor, *offset;

@@ -1,5 +1,4 @@
 #include "kernels/cuda/elements.cuh"
-#include "kernels/ops/gate/cuda.h"
 
 LX_KERNEL(THREADS) gate(const lx_cuda_gate a)
 {

@@ -1,8 +1,18 @@
-/* Gates: a function of each element, and what it weighs. */
-#ifndef LINNET_KERNELS_OPS_GATE_OP_H
-#define LINNET_KERNELS_OPS_GATE_OP_H
-
-#include "kernels/ops/columns.h"
+/*
+ * Gates. For every element of a row
+ *     g = offset + factor f(x + bias), or exp of that with `exponent`
+ *     y = g, or as `weighing` says
+ * A parameter that is NULL is 0, factor 1. So with f:
+ *     RWKV-7's decay        exp(factor sigmoid(x + bias)), factor -0.606530659
+ *     GDN's, Mamba-2's      exp(factor softplus(x + bias)), factor -exp(A_log)
+ *     GLA's                 exp(factor log_sigmoid(x + bias)), factor 1/16
+ *     RWKV-6's              exp(factor exp(x + bias)), factor -1
+ *     Mamba-2's dt          softplus(x + bias)
+ *     an MLP                silu(x) z, both columns of one projection
+ *     RWKV-7's keys         (offset + factor sigmoid(x)) z, factor k_a, offset 1 - k_a
+ *     RWKV-7's values       z + sigmoid(x) (other - z)
+ *     RWKV-6's channel mix  z + sigmoid(x) other, z the residual stream
+ */
 
 /* softplus(x) = log(1 + exp(x)); log_sigmoid(x) = -softplus(-x); exp(x) = exp(80) above 80. */
 typedef enum lx_function {
@@ -24,26 +34,11 @@ typedef enum lx_weighing {
     LX_WEIGH_PLUS     /* y = z + g other */
 } lx_weighing;
 
-/*
- * For every element of a row
- *     g = offset + factor f(x + bias), or exp of that with `exponent`
- *     y = g, or what `weighing` makes of it
- * A parameter that is NULL is 0, factor 1. So with f:
- *     RWKV-7's decay        exp(factor sigmoid(x + bias)), factor -0.606530659
- *     GDN's, Mamba-2's      exp(factor softplus(x + bias)), factor -exp(A_log)
- *     GLA's                 exp(factor log_sigmoid(x + bias)), factor 1/16
- *     RWKV-6's              exp(factor exp(x + bias)), factor -1
- *     Mamba-2's dt          softplus(x + bias)
- *     an MLP                silu(x) z, both columns of one projection
- *     RWKV-7's keys         (offset + factor sigmoid(x)) z, factor k_a, offset 1 - k_a
- *     RWKV-7's values       z + sigmoid(x) (other - z)
- *     RWKV-6's channel mix  z + sigmoid(x) other, z the residual stream
- */
 typedef struct lx_gate_args {
-    lx_array *y; /* [rows, d], or with y_width columns y_first .. of rows of that width; the others
-                    stay as they are. May be an input that lies where y does */
+    lx_array *y; /* [rows, d], or with y_width columns y_first .. of rows of that width; other
+                    columns keep their values. May be an input that lies where y does */
     int32_t y_width, y_first;
-    lx_columns x;                           /* d of them, as of those below */
+    lx_columns x;                           /* d columns, as z and other */
     lx_columns z;                           /* TIMES, TOWARDS, PLUS */
     lx_columns other;                       /* TOWARDS, PLUS */
     const lx_array *bias, *factor, *offset; /* [d] */
@@ -54,7 +49,7 @@ typedef struct lx_gate_args {
     lx_rows rows;
 } lx_gate_args;
 
-/* Whether they weigh a second array, too. */
+/* Whether the operation reads `other`. */
 static inline bool lx_gate_has_other(const lx_gate_args *a)
 {
     return a->weighing == LX_WEIGH_TOWARDS || a->weighing == LX_WEIGH_PLUS;
@@ -65,5 +60,3 @@ static inline lx_columns lx_gate_output(const lx_gate_args *a)
 {
     return (lx_columns){a->y, a->y_width > 0 ? a->y_width : a->d, a->y_first};
 }
-
-#endif

@@ -16,4 +16,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return c->batch->n_outputs / 16;
 }
 
-LX_DEFINE_CPU(gather, .pieces = pieces, .pieces_a_thread = 1, .run = run);
+LX_DEFINE_CPU(gather, .pieces = pieces, .run = run);

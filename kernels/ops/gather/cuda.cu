@@ -1,6 +1,5 @@
-/* An element a thread. */
+/* One thread per element. */
 #include "kernels/cuda/elements.cuh"
-#include "kernels/ops/gather/cuda.h"
 
 LX_KERNEL(THREADS) gather(const lx_cuda_gather a)
 {

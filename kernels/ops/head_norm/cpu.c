@@ -1,6 +1,6 @@
 #include "kernels/cpu/cpu.h"
 
-/* Head `head` of a row; its own part of y lies at `to`. */
+/* A head of a row, with its part of y at `to`. */
 static void run_head(const lx_cpu *c, const lx_head_norm_args *a, int64_t row, int64_t head,
                      float *to)
 {
@@ -20,7 +20,7 @@ static void run_head(const lx_cpu *c, const lx_head_norm_args *a, int64_t row, i
     c->isa->head_norm(&job);
 }
 
-/* The work is laid out as row after row, head after head. */
+/* The work is a line: of each row in turn its heads. */
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
 {
     const lx_head_norm_args *a = args;
@@ -50,4 +50,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)lx_batch_rows(c->batch, a->rows) * a->n_heads * a->d / 1024;
 }
 
-LX_DEFINE_CPU(head_norm, .pieces = pieces, .pieces_a_thread = 1, .run = run, .run_rows = run_rows);
+LX_DEFINE_CPU(head_norm, .pieces = pieces, .run = run, .run_rows = run_rows);

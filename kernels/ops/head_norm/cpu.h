@@ -1,6 +1,6 @@
 /* One head of a row. y may be x: an element is read before it is written. */
 
-/* Elements i .. i + n - 1 of what is normed, 0 behind them. */
+/* Elements i .. i + n - 1 of the input of the norm, then zeros. */
 V16_FN v16 head_load(const lx_cpu_head_norm *a, int32_t i, int n)
 {
     v16 zero = v16_set1(0.0f), x = v16_load_n(a->x + i, n, zero);

@@ -1,4 +1,4 @@
-/* A head of a row, see lx_norm_kind; NULL for what is not there. */
+/* A head of a row, see lx_norm_kind; NULL for a missing array. */
 typedef struct lx_cpu_head_norm {
     float *y;
     const float *x, *gate, *gamma, *beta;

@@ -1,7 +1,6 @@
-/* A half warp a head, so nothing depends on the batch. y may be x: a lane meets its own elements.
- */
+/* A half warp per head, so nothing depends on the batch. y may be x, as a lane has its own
+ * elements. */
 #include "kernels/cuda/device.cuh"
-#include "kernels/ops/head_norm/cuda.h"
 
 #define THREADS 256
 #define TOGETHER 4 /* elements of a lane, fetched before one of them is stored */
@@ -25,14 +24,14 @@ LX_DEVICE head head_of(const lx_cuda_head_norm &a, int64_t row, int64_t at)
     return h;
 }
 
-/* An element of what is normed. */
+/* An element of the input of the norm. */
 LX_DEVICE float head_load(const lx_cuda_head_norm &a, const head &h, int32_t i)
 {
     return h.gate != NULL && a.gate_first ? h.x[i] * lx_apply(h.gate[i], a.f) : h.x[i];
 }
 
-/* Elements first + 16 k of a head, as they are and with what they are multiplied by and added to: a
-   load behind a store would wait for its own turn. */
+/* Elements first + 16 k of a head, with their factors and summands. All loads come first: a load
+   after a store would wait. */
 struct head_part {
     float x[TOGETHER], gate[TOGETHER], gamma[TOGETHER], beta[TOGETHER];
 };

@@ -1,7 +1,7 @@
 #include "kernels/cpu/cpu.h"
 
 #define LEAST_PRODUCTS 8192 /* to share them */
-#define LEAST_ROWS 12       /* a thread, to share rows */
+#define LEAST_ROWS 12       /* per thread, to share rows */
 
 static int64_t groups_of(const void *args)
 {
@@ -29,8 +29,8 @@ static void run_groups(const lx_cpu *c, const void *args, const float *x, lx_cpu
     c->isa->linear(&job);
 }
 
-/* With many rows a piece has all columns of some, as a norm's piece has: so most of what a thread
-   reads it has written itself, and it does not come from the cache of another core. */
+/* With many rows a piece has all columns of some rows, like a piece of a norm. So a thread has
+   itself written most of its input, and does not fetch it from the cache of another core. */
 static bool shares_rows(const lx_cpu *c, const lx_linear_args *a)
 {
     return lx_batch_rows(c->batch, a->rows) >= LEAST_ROWS * c->n_threads;
@@ -52,7 +52,8 @@ static int64_t scratch(const void *args)
     return lx_cpu_linear_scratch(((const lx_linear_args *)args)->w->shape.cols);
 }
 
-/* Wide kernels take four groups of outputs; two pieces a thread only of matrices with many. */
+/* Wide kernels take four groups of outputs, so only matrices with many get two pieces per thread.
+ */
 static int64_t pieces(const lx_cpu *c, const void *args)
 {
     const lx_linear_args *a = args;
@@ -67,8 +68,8 @@ static int64_t pieces(const lx_cpu *c, const void *args)
 }
 
 /*
- * The first lines of the weights, four groups side by side as the micro-kernels of few rows take
- * them: while a thread waits for the others they come nearer, and a phase is a few microseconds.
+ * Prefetches the first lines of the weights, four groups at a time, in the order of the
+ * micro-kernels of few rows. A thread does it while it waits for other threads.
  */
 static void prefetch(const void *args, lx_cpu_range groups)
 {

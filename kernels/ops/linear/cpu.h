@@ -11,17 +11,20 @@
  *             +------------+---------------------------------+------------
  *   group 1   | panel 2, 3 | group_words words after group 0
  *
- * A micro-kernel holds rows x panels sums in registers (1, 2, 4 or 8 panels; rows are those of x),
- * walks the inputs in order, chunk after chunk, and applies bias, activation and residual before it
- * stores. Which shapes exist depends on the registers the instruction set has (BODY_WIDE and
- * BODY_NARROW in isa_*.c); every shape gives an output the same sum: the bias first, then input
- * after input. Rows are taken in blocks of at most BODY_ROWS, copied side by side so that one
- * pointer reaches all of them (cpu_rows.h); groups of weights in blocks that stay in the
- * second-level cache while all rows pass.
+ * A micro-kernel holds rows x panels sums in registers (rows of x; 1, 2, 4 or 8 panels). It walks
+ * the inputs in order, and applies bias, activation and residual before it stores. The registers of
+ * the instruction set decide which shapes exist (BODY_WIDE and BODY_NARROW). Every shape sums an
+ * output in one order: the bias first, then input by input. Rows are taken in blocks of at most
+ * BODY_ROWS, copied side by side so that one pointer reaches all of them (cpu_rows.h). Groups of
+ * weights are taken in blocks that stay in the second-level cache while all rows pass.
  *
- * What is added how: cpu_f32.h; and of rounded weights cpu_bf16.h and cpu_int8.h, or cpu_pairs.h
- * with V16_DOT (isa_avx512bf16.c), or cpu_tiles.h with V16_TILES (isa_amx*.c), or with V16_MMLA
- * (isa_neonbf16*.c) cpu_mmla.h beside cpu_pairs.h and cpu_int8.h.
+ * The files of the sums:
+ *   cpu_f32.h                 f32 weights
+ *   cpu_bf16.h, cpu_int8.h    rounded weights
+ *   cpu_pairs.h               bf16 with V16_DOT (isa_avx512bf16.c)
+ *   cpu_tiles.h               rounded weights with V16_TILES (isa_amx*.c)
+ *   cpu_mmla.h                rounded weights with V16_MMLA (isa_neonbf16*.c); there cpu_pairs.h
+ * and cpu_int8.h take single rows
  */
 #include "kernels/ops/linear/cpu_epilogue.h"
 #include "kernels/ops/linear/cpu_rows.h"
@@ -35,11 +38,25 @@ V16_FN const uint32_t *panel_words(const lx_matrix *w, int64_t panel)
 }
 
 /*
- * M(0) M(1) .. M(11), where each M(i) begins with `if (i < n)`, n being known at compile time. A
- * loop that is unrolled by the optimiser would come to the same, but not every compiler does it
- * early enough to keep the sums in registers.
+ * M(0) M(1) .. M(11), where each M(i) begins with `if (i < n)` and n is known at compile time. Not
+ * every compiler unrolls a loop early enough to keep the sums in registers.
  */
 #define BODY_REPEAT(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11)
+
+/*
+ * add(sums, x, w, v, ..) for each group of a block. Its panels are v and v + 1, its words of these
+ * inputs begin at w; groups are `apart` words apart. Without a loop for the reason above.
+ */
+#define BODY_GROUPS(add, sums, x, w, apart, ...)                                                   \
+    do {                                                                                           \
+        add(sums, x, w, 0, __VA_ARGS__);                                                           \
+        if (panels > 2)                                                                            \
+            add(sums, x, (w) + (apart), 2, __VA_ARGS__);                                           \
+        if (panels > 4)                                                                            \
+            add(sums, x, (w) + 2 * (apart), 4, __VA_ARGS__);                                       \
+        if (panels > 6)                                                                            \
+            add(sums, x, (w) + 3 * (apart), 6, __VA_ARGS__);                                       \
+    } while (0)
 
 /* Copies one sum of every panel. */
 V16_FN void copy_sums(v16 *to, const v16 *from, const int panels)
@@ -109,8 +126,7 @@ V16_FN void run_block(const block *b, const int rows, const int panels)
     finish_block(b, done, rows, panels);
 }
 
-/* The micro-kernels: a wide one for few rows, where many panels are needed to keep the units busy.
- */
+/* The micro-kernels. The wide ones are for few rows, where only many panels keep the units busy. */
 #define BODY_DEFINE_WIDE(rows, panels)                                                             \
     static void run_wide_##rows(const block *b)                                                    \
     {                                                                                              \

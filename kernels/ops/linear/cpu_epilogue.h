@@ -1,6 +1,5 @@
 /*
- * What is done with the sums of `linear`, whatever computes them (cpu.h, cpu_tiles.h):
- * activation and residual.
+ * Activation and residual: the last step of all sums of `linear` (cpu.h, cpu_tiles.h).
  */
 
 /* The outputs of some panels, from `panel` on, for some rows, from `row` on. */
@@ -18,9 +17,7 @@ V16_FN v16 activate(v16 x, lx_activation activation)
     return activation == LX_ACT_GELU ? v16_gelu(x) : x;
 }
 
-/*
- * sums [rows][panels]. Not inline: micro-kernels stay small. Panels of padding only are left out.
- */
+/* sums [rows][panels]. Not inline, to keep micro-kernels small. Skips panels of padding. */
 static void finish_block(const block *b, const v16 *sums, int rows, int panels)
 {
     const lx_cpu_linear *job = b->job;

@@ -1,4 +1,4 @@
-/* `linear` with f32 weights on sixteen lanes: one fma an input. See cpu.h. */
+/* `linear` with f32 weights on sixteen lanes: one fma per input. See cpu.h. */
 
 /* Adds one input of all rows, x pointing at it in the first, to the sums of panel v. */
 V16_FN void add_input(v16 *sums, const float *x, v16 weight, const int v, const int rows,
@@ -12,7 +12,7 @@ V16_FN void add_input(v16 *sums, const float *x, v16 weight, const int v, const 
 #undef BODY_ADD
 }
 
-/* The same for panels v and v + 1, each row's input being fetched once for both. */
+/* Adds it for panels v and v + 1, with one fetch of each row's input. */
 V16_FN void add_input_2(v16 *sums, const float *x, v16 weight0, v16 weight1, const int v,
                         const int rows, const int panels)
 {
@@ -27,8 +27,8 @@ V16_FN void add_input_2(v16 *sums, const float *x, v16 weight0, v16 weight1, con
 }
 
 /*
- * One f32 input of a group, or of the one panel there is. With few rows the inputs wait in
- * registers while the weights pass by, with many the weights.
+ * One f32 input of a group, or of the only panel. With few rows the inputs stay in registers, with
+ * many rows the weights.
  */
 V16_FN void add_f32(v16 *sums, const float *x, const float *w, const int v, const int rows,
                     const int panels)
@@ -49,14 +49,7 @@ V16_FN void run_f32(const block *b, v16 *sums, const int rows, const int panels)
     int64_t group = w->group_words;
     for (int64_t k0 = 0; k0 < w->shape.cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
         int64_t n = chunk_inputs(w->shape.cols, k0);
-        for (int64_t k = 0; k < n; k++, words += LX_CPU_GROUP) {
-            add_f32(sums, x + k, words, 0, rows, panels);
-            if (panels > 2)
-                add_f32(sums, x + k, words + group, 2, rows, panels);
-            if (panels > 4)
-                add_f32(sums, x + k, words + 2 * group, 4, rows, panels);
-            if (panels > 6)
-                add_f32(sums, x + k, words + 3 * group, 6, rows, panels);
-        }
+        for (int64_t k = 0; k < n; k++, words += LX_CPU_GROUP)
+            BODY_GROUPS(add_f32, sums, x + k, words, group, rows, panels);
     }
 }

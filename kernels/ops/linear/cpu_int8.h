@@ -1,49 +1,15 @@
 /*
- * `linear` with int8 weights on sixteen lanes: rows become whole numbers when they are copied
- * (pack_bytes), chunk by chunk; a chunk's products are added exactly in 32 bits, then to the f32
- * sum by one fma.
+ * `linear` with int8 weights on sixteen lanes. pack_bytes copies rows as whole numbers, chunk by
+ * chunk. A chunk's products are added exactly in 32 bits, and their sum to the f32 sum by one fma.
  */
 
-/* Adds four inputs of all rows, x pointing at them in the first, to the sums of panel v. */
-V16_FN void add_bytes(v16u *sums, const uint32_t *x, v16u weights, const int v, const int rows,
-                      const int panels)
-{
-#define BODY_ADD(r)                                                                                \
-    if (r < rows)                                                                                  \
-        sums[r * panels + v] =                                                                     \
-            v16_dot_bytes(sums[r * panels + v], weights, x[r * BODY_BYTES_STRIDE]);
-    BODY_REPEAT(BODY_ADD)
-#undef BODY_ADD
-}
+#define WORD_ADD add_bytes
+#define WORD_SUM v16u
+#define WORD_DOT v16_dot_bytes
+#define WORD_STRIDE BODY_BYTES_STRIDE
+#include "kernels/ops/linear/cpu_words.h"
 
-/*
- * The same for panels v and v + 1. Each row's inputs are fetched once, used for both and forgotten:
- * a compiler that sees a second fetch keeps them all in registers that the sums need.
- */
-V16_FN void add_bytes_2(v16u *sums, const uint32_t *x, v16u w0, v16u w1, const int v,
-                        const int rows, const int panels)
-{
-#define BODY_ADD(r)                                                                                \
-    if (r < rows) {                                                                                \
-        uint32_t bytes = x[r * BODY_BYTES_STRIDE];                                                 \
-        sums[r * panels + v] = v16_dot_bytes(sums[r * panels + v], w0, bytes);                     \
-        sums[r * panels + v + 1] = v16_dot_bytes(sums[r * panels + v + 1], w1, bytes);             \
-    }
-    BODY_REPEAT(BODY_ADD)
-#undef BODY_ADD
-}
-
-/* Four inputs of one group; of its two panels when there are two. */
-V16_FN void add_bytes_group(v16u *sums, const uint32_t *x, const uint32_t *w, const int v,
-                            const int rows, const int panels)
-{
-    if (panels > 1)
-        add_bytes_2(sums, x, v16_load_pairs(w), v16_load_pairs(w + 16), v, rows, panels);
-    else
-        add_bytes(sums, x, v16_load_pairs(w), v, rows, panels);
-}
-
-/* Where the sums of panel v over a chunk start: at 0 where the inputs are signed. */
+/* The start of the sums of panel v over a chunk: 0 where the inputs are signed. */
 V16_FN void start_bytes(v16u *sums, const uint32_t *from, const int v, const int rows,
                         const int panels)
 {
@@ -62,7 +28,7 @@ V16_FN void start_bytes(v16u *sums, const uint32_t *from, const int v, const int
     }
 }
 
-/* Adds the sums over a chunk, times both scales, to those of panel v over the chunks before, or in
+/* Adds the sums over a chunk, times both scales, to the sums of panel v over earlier chunks, or in
    the first chunk to the bias. */
 V16_FN void fold_bytes(v16 *done, const v16 *bias, const v16u *sums, const uint32_t *x,
                        const float *scales, const int v, const int rows, const int panels)
@@ -95,21 +61,14 @@ V16_FN void run_chunk_int8(const block *b, v16 *done, const v16 *bias, const uin
     start_bytes(sums, starts + v / 2 * starts_group + v % 2 * 16, v, rows, panels);
     BODY_REPEAT(BODY_START_PANEL)
 #undef BODY_START_PANEL
-    for (int64_t k = 0; k < (n + 3) / 4; k++, words += LX_CPU_GROUP) {
-        add_bytes_group(sums, x + k, words, 0, rows, panels);
-        if (panels > 2)
-            add_bytes_group(sums, x + k, words + w->group_words, 2, rows, panels);
-        if (panels > 4)
-            add_bytes_group(sums, x + k, words + 2 * w->group_words, 4, rows, panels);
-        if (panels > 6)
-            add_bytes_group(sums, x + k, words + 3 * w->group_words, 6, rows, panels);
-    }
+    for (int64_t k = 0; k < (n + 3) / 4; k++, words += LX_CPU_GROUP)
+        BODY_GROUPS(add_bytes, sums, x + k, words, w->group_words, rows, panels);
 #define BODY_FOLD_PANEL(v) fold_bytes(done, bias, sums, x, scales, v, rows, panels);
     BODY_REPEAT(BODY_FOLD_PANEL)
 #undef BODY_FOLD_PANEL
 }
 
-/* Between chunks the registers belong to the whole numbers. A compiler that is not told so copies
+/* Between chunks the registers belong to the whole numbers. Without this barrier a compiler copies
    all sums to places of its own and back. */
 V16_FN void keep_in_memory(v16 *done)
 {

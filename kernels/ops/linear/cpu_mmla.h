@@ -1,20 +1,18 @@
 /*
- * `linear` with rounded weights where an instruction multiplies two words of inputs of two rows by
- * those of two outputs (V16_MMLA: NEON's BFMMLA and SMMLA): for blocks of two rows and more; a row
- * alone goes by cpu_pairs.h and cpu_int8.h.
+ * `linear` with rounded weights by instructions that multiply two words of inputs of two rows by
+ * two words of two outputs (V16_MMLA: NEON's BFMMLA and SMMLA). For blocks of two rows and more; a
+ * single row takes cpu_pairs.h and cpu_int8.h.
  *
  * Sums are squares of two rows by two outputs; a v16u holds four of them, a panel has eight.
- * Weights lie packed as they do for lanes: the words of two inputs of a panel, in turn, are what
- * the instruction takes of two outputs. A sum takes its words one after the other, as in a row
- * alone, so the bits are the same. Of an odd number of rows the last goes as both rows of its
- * squares.
+ * Weights keep the packed order of lanes: v16_zip of two words of a panel gives the instruction's
+ * operand. A sum takes its words in their order, as in a single row, so the bits are equal. The
+ * last of an odd number of rows is both rows of its squares.
  */
 
 /* Where the squares of rows 2 p and 2 p + 1 by panel v lie. */
 #define BODY_SQUARES(p, v, panels) (2 * ((p) * (panels) + (v)))
 
-/* Adds two words of inputs of all rows, x pointing at them in the first, to the squares of panel v.
- */
+/* Adds two words of inputs of all rows, from x on in the first row, to the squares of panel v. */
 V16_FN void add_squares(v16u *sums, const uint32_t *x, const uint32_t *w, const int v,
                         const int rows, const int panels, const bool bytes)
 {

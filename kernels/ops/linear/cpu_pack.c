@@ -1,8 +1,8 @@
 /*
- * Packs the weights of a `linear` once, at load, into the order in which the inner loops read them
- * (isa.h). bf16 stays bf16 in memory, because a single token's time is the time to read all
- * weights; f16 becomes f32, which keeps its value. With precision int8 every type is rounded to a
- * scale an output and whole numbers (lx_precision in kernels.h).
+ * Packs the weights of a `linear` once, at load, into the order of the inner loops (cpu_job.h).
+ * bf16 stays bf16 in memory, because a single token takes the time to read all weights. f16 becomes
+ * f32, which keeps its value. Precision int8 rounds every type to a scale per output and whole
+ * numbers (lx_precision in kernels.h).
  */
 #include <math.h>
 #include <stdatomic.h>
@@ -12,7 +12,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/pool.h"
 
-enum { PIECE_BYTES = 2 << 20 }; /* of packed weights, a huge page: threads seldom clear the same */
+enum { PIECE_BYTES = 2 << 20 }; /* of packed weights, a huge page: threads rarely share one */
 
 /* Outputs of a group that are there. */
 static int64_t lanes_of(const lx_host_tensor *t, int64_t group)
@@ -45,7 +45,7 @@ static void pack_pairs(const unsigned char *from, int64_t n, uint32_t *to)
     }
 }
 
-/* A cache line of every output in turn, so that what is written of a line's inputs stays near. */
+/* A cache line of every output in turn, so that the written words stay in the cache. */
 static void pack_bf16(const lx_host_tensor *t, lx_matrix *w, int64_t group)
 {
     enum { LINE = 32 }; /* inputs */
@@ -59,7 +59,7 @@ static void pack_bf16(const lx_host_tensor *t, lx_matrix *w, int64_t group)
     }
 }
 
-/* The weights of output o as whole numbers, scale and sums of the chunks with them. */
+/* The weights of output o as whole numbers, with its scale and the sums of its chunks. */
 static void pack_int8_row(const lx_host_tensor *t, lx_matrix *w, int64_t o)
 {
     int64_t cols = t->cols, chunks = lx_cpu_chunks(cols), group = o / LX_CPU_GROUP;
@@ -149,9 +149,8 @@ static void pack_pieces(void *context, int thread)
     }
 }
 
-/* A large matrix on threads of its own, as those that compute may be at a step: the pages that are
-   written are new, and the system clears them first, which takes as long as all else. Where no
-   thread can be had this one does it. */
+/* Packs a large matrix on new threads, as the compute threads may run a step. The system clears new
+   pages first, which takes half of the time. Without new threads this thread does it. */
 static void pack(const lx_cpu *c, const lx_host_tensor *t, lx_matrix *w)
 {
     int64_t group_bytes = w->group_words * 4;

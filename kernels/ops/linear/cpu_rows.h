@@ -1,11 +1,11 @@
 /*
- * Rows of activations are copied side by side before `linear` takes them, so that one pointer
- * reaches all of them: chunk after chunk of LX_CPU_CHUNK inputs, each [rows][stride]. With
- * V16_PAIRS as two bf16 a word, with precision int8 as four bytes a word.
+ * Copies rows of activations side by side for `linear`, so that one pointer reaches all of them:
+ * chunks of LX_CPU_CHUNK inputs, each [rows][stride]. With V16_PAIRS a word has two bf16, with
+ * precision int8 four bytes.
  */
 
-/* Between rows: floats; words of two inputs; words of four, a row's scale behind its bytes. All
-   have room so that rows lie in different sets of the cache. */
+/* Floats from row to row; words of two inputs; words of four, with the row's scale after its bytes.
+   All have spare room, so that rows lie in different sets of the cache. */
 #define BODY_ROW_STRIDE (LX_CPU_CHUNK + LX_CPU_CHUNK_PAD)
 #define BODY_PAIR_STRIDE (BODY_ROW_STRIDE / 2)
 #define BODY_BYTES_STRIDE (LX_CPU_CHUNK / 4 + LX_CPU_CHUNK_PAD)
@@ -16,7 +16,6 @@ static inline int64_t chunk_inputs(int64_t cols, int64_t k)
     return cols - k < LX_CPU_CHUNK ? cols - k : LX_CPU_CHUNK;
 }
 
-/* Copies rows side by side: chunk after chunk, each [rows][BODY_ROW_STRIDE]. */
 static inline void pack_rows(const lx_cpu_linear *job, int64_t row, int rows)
 {
     float *to = job->scratch;
@@ -31,8 +30,8 @@ static inline void pack_rows(const lx_cpu_linear *job, int64_t row, int rows)
 #ifdef V16_PAIRS
 
 /*
- * Words of n inputs of a chunk. Where an instruction takes two words they are an even number, for
- * a row alone too: to add the zeros behind the last makes 0 of -0.
+ * Words of n inputs of a chunk. Where an instruction takes two words their number is even, for a
+ * single row too: to add the zeros of a further word turns -0 into 0.
  */
 static inline int64_t chunk_pairs(int64_t n)
 {
@@ -43,8 +42,7 @@ static inline int64_t chunk_pairs(int64_t n)
 #endif
 }
 
-/* Like pack_rows, with the inputs rounded to bf16, two a word; what is missing in the last word is
- * 0. */
+/* Like pack_rows, with the inputs rounded to bf16, two per word; the last word ends with zeros. */
 static inline void pack_pairs(const lx_cpu_linear *job, int64_t row, int rows)
 {
     uint32_t *to = (uint32_t *)job->scratch;
@@ -68,10 +66,8 @@ static inline void pack_pairs(const lx_cpu_linear *job, int64_t row, int rows)
 #define BODY_BYTE_ZERO 128.0f
 #endif
 
-/*
- * n inputs of a row as whole numbers plus BODY_BYTE_ZERO, and their scale. Where
- * one is not finite the scale is NaN, and so is every output.
- */
+/* n inputs of a row as whole numbers plus BODY_BYTE_ZERO, and their scale. If an input is not
+   finite the scale is NaN, and so is every output. */
 static inline void quantise(uint32_t *to, const float *from, int64_t n)
 {
     v16 zero = v16_set1(0.0f), most = zero, nothing = zero;

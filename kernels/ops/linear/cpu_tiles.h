@@ -1,16 +1,17 @@
 /*
  * `linear` on tiles: registers of up to sixteen rows of 64 bytes (AMX; tiles_amx.h and
- * tiles_plain.h have the operations). A tile of activations, rows of 32 bf16 or 64 bytes, times a
- * tile of weights, as many inputs of sixteen outputs, is added to a tile of sums. Weights lie
- * packed as they do for lanes: sixteen words of inputs of a panel are a tile.
+ * tiles_plain.h have the operations). A tile of activations has rows of 32 bf16 or 64 bytes, a tile
+ * of weights as many inputs of sixteen outputs. Their product is added to a tile of sums. Weights
+ * keep the packed order of lanes: sixteen words of inputs of a panel are a tile.
  *
- * Four tiles of sums at a time: two of rows by the two panels of a group, or with sixteen rows and
- * fewer, one of rows by the panels of two groups. A row's sums do not depend on the others:
+ * Four tiles of sums are computed at a time: two tiles of rows by the two panels of a group, or
+ * with at most sixteen rows one tile of rows by the panels of two groups. A row's sums do not
+ * depend on other rows:
  *
- *   bf16  an output starts with its bias; then, 32 inputs after the other, the sum of their even
- *         products and the sum of the odd ones, each by fma from 0, are added to one another and
- *         the result to the output. What is or becomes denormal is 0.
- *   int8  as on lanes, to the bit: whole numbers over a chunk of inputs, exactly, then one fma.
+ *   bf16  an output starts with its bias and takes 32 inputs at a time: the sum of their even
+ *         products and that of their odd products, each by fma from 0, are added to one another,
+ *         then to the output. Denormal inputs and results become 0.
+ *   int8  exactly as on lanes: whole numbers over a chunk of inputs, then one fma.
  */
 #define TILE_ROWS 16
 #define TILE_LANES LX_CPU_TILE /* words of a row */
@@ -29,7 +30,7 @@ typedef struct tile_shapes {
     uint8_t rows[16];
 } tile_shapes;
 
-/* A block of rows: `first` of them in one tile, what is left in a second. */
+/* A block of rows: `first` rows in one tile, the rest in a second. */
 typedef struct tile_rows {
     tile_file *file;
     int first, second;

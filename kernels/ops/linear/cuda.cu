@@ -1,15 +1,14 @@
 /*
- * The exact product: f32 weights and inputs, one fma an input in their order after the bias, the
- * order of the cpu back end. So its bits are those of the cpu, and do not depend on the rows
- * beside, nor on which of two kernels computes them.
+ * The exact product: f32 weights and inputs, the bias, then one fma per input in order, as in the
+ * cpu back end. So its bits are those of the cpu, and depend neither on other rows nor on the
+ * kernel.
  *
- * `linear_few` is for few rows or outputs: a thread an output, so that many blocks share the
- * weights and a block's are all on their way at once. `linear` is for many: a thread 4 by 4 of a
- * tile, so that what it reads of shared memory serves four times. Both fetch what comes next while
- * they add up, 4 inputs at a time.
+ * `linear_few` is for few rows or outputs: one thread per output, so that many blocks share the
+ * weights and each block fetches all of its weights at once. `linear` is for many: a thread has 4
+ * by 4 outputs of a tile, so that each value from shared memory serves four times. Both prefetch,
+ * and add 4 inputs at a time.
  */
 #include "kernels/cuda/device.cuh"
-#include "kernels/ops/linear/cuda.h"
 
 #define THREADS 256
 #define FEW 16     /* outputs and rows of a block of linear_few */

@@ -1,24 +1,22 @@
 /*
  * The bf16 product of our own: weights in bf16, inputs rounded to bf16, f32 sums by the tensor
- * cores (lx_mma). Bias, activation and residual are added where the sum is, so that nothing has to
- * be read again, and the inputs of the next product are stored rounded.
+ * cores (lx_mma). The kernel also adds bias, activation and residual, so that no sum is read again,
+ * and stores the inputs of the next product rounded.
  *
- * The order of an output's sum is written down here, and it does not depend on the number of rows
- * nor on a row's place, so neither do a row's bits. Inputs are taken in segments of 256. Within a
- * segment they are added 32 at a time by two instructions: lane q of four holds inputs 8 q .. 8 q +
- * 7 of each 32, since that is one access of 16 bytes; the first instruction adds the first four of
- * each eight, the second adds the others. The segments' sums are then added in order.
+ * The order of an output's sum depends neither on the number of rows nor on a row's place, so a
+ * row's bits do not either. Inputs are taken in segments of 256. Within a segment two instructions
+ * add 32 inputs at a time: lane q of four holds inputs 8 q .. 8 q + 7 of each 32, one access of 16
+ * bytes. The first instruction adds the first four of each eight, the second the last four. The
+ * segments' sums are then added in order.
  *
  * Two kernels compute this sum:
  *
- *   few    up to 32 rows of a block. The time goes by latency, so a warp has one segment of 16
- *          outputs, and loads all its weights before it uses the first; the warps of a block have
- *          the segments of the same outputs.
- *   many   64 outputs of 128 rows per block, by way of shared memory: while a warp multiplies 32
- *          inputs, the next three times 32 are on their way.
+ *   few    up to 32 rows per block. Latency decides, so a warp has one segment of 16 outputs and
+ *          loads all its weights before it uses the first. A block has all segments of its outputs.
+ *   many   64 outputs of 128 rows per block, through shared memory: while a warp multiplies 32
+ *          inputs, the next three times 32 are fetched.
  */
 #include "kernels/cuda/device.cuh"
-#include "kernels/ops/linear/cuda.h"
 
 #define SEGMENT 256 /* inputs */
 #define STEP 32     /* inputs of two instructions */
@@ -212,12 +210,12 @@ template <int TILES> static cudaError_t launch_few(const lx_cuda_mma *a, cudaStr
 #define TALL 64   /* outputs of a block; a warp has 32 of them */
 #define WIDE 128  /* rows of a block; a warp has 32 of them */
 #define INPUTS 32 /* of a stage */
-#define STAGES 4  /* in shared memory: one is multiplied, the others are on their way */
+#define STAGES 4  /* in shared memory: one is multiplied while three are fetched */
 #define CHUNKS (INPUTS / 8)
 #define WIDTH (TALL + 4) /* floats of a row of results, so that no two lanes meet in a bank */
 
-/* Eight lanes read 16 bytes of two rows each time, which lie one after the other: no two lanes meet
-   in a bank. The results take the place of the inputs at the end. */
+/* Eight lanes read 16 bytes each of two neighbouring rows, so no two lanes meet in a bank. At the
+   end the results replace the inputs. */
 struct stages {
     eight w[STAGES][TALL * CHUNKS], x[STAGES][WIDE * CHUNKS];
 };

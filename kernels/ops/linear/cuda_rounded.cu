@@ -1,11 +1,10 @@
 /*
- * What surrounds a bf16 product: rounding its inputs; bias, activation and residual where the
+ * The steps around a bf16 product: rounding its inputs; bias, activation and residual where the
  * product leaves them. A kernel whose results go into a bf16 product writes them rounded too
- * (`twin`), so that no other has to read them again. Every element is by itself, so nothing depends
+ * (`twin`), so that no other kernel reads them again. Elements are independent, so nothing depends
  * on the batch.
  */
 #include "kernels/cuda/elements.cuh"
-#include "kernels/ops/linear/cuda.h"
 
 LX_KERNEL(THREADS) round_inputs(const lx_cuda_round a)
 {

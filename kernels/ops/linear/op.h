@@ -1,12 +1,7 @@
-/* A linear layer with what may follow it: activation and residual. */
-#ifndef LINNET_KERNELS_OPS_LINEAR_OP_H
-#define LINNET_KERNELS_OPS_LINEAR_OP_H
-
-#include "kernels/types.h"
-
+/* A linear layer with an optional activation and residual:
+   y[r] = act(W x[r] + b) + residual[r]               x [rows, cols of W], y [rows, rows of W] */
 typedef enum lx_activation { LX_ACT_NONE, LX_ACT_RELU, LX_ACT_GELU /* erf form */ } lx_activation;
 
-/* y[r] = act(W x[r] + b) + residual[r]               x [rows, cols of W], y [rows, rows of W] */
 typedef struct lx_linear_args {
     lx_array *y;
     const lx_array *x; /* not y */
@@ -15,5 +10,3 @@ typedef struct lx_linear_args {
     const lx_array *residual; /* NULL for none; may be y */
     lx_rows rows;
 } lx_linear_args;
-
-#endif

@@ -1,3 +1,2 @@
-/* What the inner loop of `norm` is given (cpu.h); included by cpu/isa.h. */
 typedef void lx_cpu_norm_loop(float *y, const float *x, const float *gamma, const float *beta,
                               int32_t d, float eps);

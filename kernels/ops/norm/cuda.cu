@@ -1,11 +1,10 @@
-/* A half warp a row, so nothing depends on the batch. */
+/* A half warp per row, so nothing depends on the batch. */
 #include "kernels/cuda/device.cuh"
-#include "kernels/ops/norm/cuda.h"
 
 #define THREADS 64 /* so few that some hundred rows reach half of the multiprocessors */
 #define TOGETHER 8
 
-/* Where to is asked once, not for each element. */
+/* Tests y and twin once, not for each element. */
 template <int N>
 LX_DEVICE void put_each(const float (&v)[N], int32_t from, int32_t d, float *y, uint16_t *twin)
 {
@@ -25,8 +24,8 @@ LX_DEVICE void put_each(const float (&v)[N], int32_t from, int32_t d, float *y, 
     }
 }
 
-/* A row's elements of this lane, and what scales them: kept in registers, so that they are fetched
-   at once, the latter before it is known whether the row is there ... */
+/* A row's elements of this lane, with gamma and beta, in registers, so that all are fetched at
+   once. gamma and beta are fetched before it is known whether the row exists. */
 template <int KEEP> struct norm_row {
     float kept[KEEP], gamma[KEEP], beta[KEEP];
     int32_t lane, d;
@@ -67,7 +66,7 @@ template <int KEEP> struct norm_row {
     }
 };
 
-/* ... or, of long rows, read again from where they lie, TOGETHER at a time before f writes: y may
+/* Long rows stay in memory and are read again, TOGETHER elements at a time before f writes: y may
    be x. */
 template <> struct norm_row<0> {
     const float *x, *gamma, *beta;
@@ -113,7 +112,7 @@ template <int KEEP> LX_KERNEL(THREADS) norm(const lx_cuda_norm a)
     int64_t row = (int64_t)blockIdx.x * (THREADS / 16) + threadIdx.x / 16;
     norm_row<KEEP> r(a.gamma, a.beta, (int32_t)(threadIdx.x % 16u), a.d);
     lx_let_next_begin();
-    lx_wait_for_others(); /* what scales was there before */
+    lx_wait_for_others(); /* no kernel writes gamma and beta */
     if (row >= *a.live)
         return; /* a whole half warp */
     r.fetch(a.x + row * a.d);

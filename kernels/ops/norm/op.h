@@ -1,9 +1,3 @@
-/* LayerNorm. */
-#ifndef LINNET_KERNELS_OPS_NORM_OP_H
-#define LINNET_KERNELS_OPS_NORM_OP_H
-
-#include "kernels/types.h"
-
 /* LayerNorm: y[r] = (x[r] - mean) / sqrt(var + eps) * gamma + beta; y may be x */
 typedef struct lx_norm_args {
     lx_array *y;
@@ -13,5 +7,3 @@ typedef struct lx_norm_args {
     float eps;
     lx_rows rows;
 } lx_norm_args;
-
-#endif

@@ -2,7 +2,6 @@
 
 #include "kernels/cpu/cpu.h"
 
-/* Some columns of a head of a sequence. */
 typedef struct place {
     int32_t seq;
     int64_t head, column;
@@ -24,7 +23,7 @@ static float *state_at(const lx_cpu *c, const lx_recurrence_args *a, place p)
            p.head * a->d_key * a->d_value + p.column;
 }
 
-/* What a head reads of token row `row` and of those behind it. */
+/* The inputs of a head from token row `row` on. */
 static lx_cpu_inputs inputs(const lx_head_columns *c, int64_t row, int64_t head)
 {
     if (c->array == NULL)
@@ -76,7 +75,7 @@ static void run_rows(const lx_cpu *c, const lx_recurrence_args *a, place p, int6
     c->isa->recurrence(&job);
 }
 
-/* The state of these columns in the sequence's branch: what it is in its slot. */
+/* The state of these columns in the sequence's branch, copied from its slot. */
 static float *branch_of(const lx_cpu *c, const lx_recurrence_args *a, place p)
 {
     const float *from = state_at(c, a, p);
@@ -120,5 +119,5 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)c->batch->n_tokens * a->n_heads * tiles(a) * a->d_key / 128;
 }
 
-LX_DEFINE_CPU(recurrence, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 1,
-              .units = units, .run_unit = run_place);
+LX_DEFINE_CPU(recurrence, .scratch = scratch, .pieces = pieces, .units = units,
+              .run_unit = run_place);

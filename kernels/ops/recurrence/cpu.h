@@ -1,8 +1,8 @@
-/* Some columns of one head of one sequence, token after token. Lanes are columns of the state. */
+/* Some columns of one head of one sequence, token by token. Lanes are columns of the state. */
 
 /*
- * What a token needs of the pass that other vectors than its own cannot share: w k for the delta
- * rule with a decay a channel, bonus k for a read before the update. [d_key]
+ * Products of a token that all its columns share, [d_key]: w k for the delta rule with one decay
+ * per channel, bonus k for a read before the update.
  */
 V16_FN const float *recur_products(const lx_cpu_recurrence *r, const float *x, const float *k)
 {
@@ -16,9 +16,9 @@ V16_FN const float *recur_products(const lx_cpu_recurrence *r, const float *x, c
 }
 
 /*
- * Asks for vectors first, first + every .. of row d of the state that comes next: states of many
- * streams lie in memory, not in caches. Two passes over a state ask for half of it each, or the
- * first one would wait for what the second one has time for.
+ * Prefetches vectors first, first + every .. of row d of the next state: states of many streams are
+ * in memory, not in caches. Of two passes over a state each prefetches half, so that the first does
+ * not wait.
  */
 V16_FN void recur_ask(const lx_cpu_recurrence *r, int32_t d, int32_t m, int first, int every,
                       int vectors)
@@ -47,8 +47,8 @@ V16_FN void recur_dot(const lx_cpu_recurrence *r, const float *x, int32_t m, int
 }
 
 /*
- * One token of columns m .. of the head: `vectors` times sixteen, or with n < 16 the n that are
- * left. The equation is at lx_recurrence_args. With a decay a head, R^T k is w (S^T k).
+ * One token of columns m .. of the head: `vectors` times sixteen, or with n < 16 the last n. The
+ * equation is in op.h. With one decay per head, R^T k is w (S^T k).
  */
 V16_FN void recur_token(const lx_cpu_recurrence *r, int64_t t, int32_t m, int vectors, int n,
                         lx_decay decay, lx_correction correction, lx_read read)
@@ -105,7 +105,7 @@ V16_FN void recur_token(const lx_cpu_recurrence *r, int64_t t, int32_t m, int ve
     }
 }
 
-/* All tokens over some columns before the next ones, so that these stay near. */
+/* All tokens over some columns before the next columns, so that these stay in the cache. */
 V16_FN void recur_columns(const lx_cpu_recurrence *r, lx_decay decay, lx_correction correction,
                           lx_read read)
 {
@@ -113,7 +113,7 @@ V16_FN void recur_columns(const lx_cpu_recurrence *r, lx_decay decay, lx_correct
 #define RECUR_TOKENS(VECTORS, N)                                                                   \
     for (int64_t t = 0; t < r->n_tokens; t++)                                                      \
         recur_token(r, t, m, VECTORS, N, decay, correction, read);
-#if BODY_MAX_SUMS >= 8 /* registers enough; the more columns a row, the better */
+#if BODY_MAX_SUMS >= 8 /* enough registers; more columns per row are faster */
     for (; m + 64 <= r->columns; m += 64)
         RECUR_TOKENS(4, 16)
 #endif

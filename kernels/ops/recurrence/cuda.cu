@@ -1,16 +1,15 @@
 /*
- * A thread carries a column of a head's state through a run of tokens and meets no other one, so
- * there is nothing to wait for. It does for each token what the cpu back end does for a lane, in
- * its order: the bits are the same. The columns lie in shared memory during the run when they fit,
- * so the state is read and written once; else they stay where they are.
+ * A thread carries a column of a head's state through a run of tokens without waiting for other
+ * threads. Its arithmetic per token is that of a lane of the cpu back end, in equal order, so the
+ * bits are equal. If the columns fit, they are in shared memory during the run, so that the state
+ * is read and written once.
  */
 #include "kernels/cuda/device.cuh"
-#include "kernels/ops/recurrence/cuda.h"
 
 #define THREADS 64              /* columns of a head */
 #define MOST_SHARED (40 * 1024) /* bytes of a block's columns */
 
-/* What a kernel is made for: the lowest bit says that the columns lie in shared memory. */
+/* The variants of the kernel; the lowest bit: the columns are in shared memory. */
 enum { IN_SHARED = 1, PLAIN = 0, BEFORE = 2, DELTA = 4, PAIR = 6 };
 
 LX_DEVICE const float *row_of(const lx_cuda_columns &c, int64_t t, int64_t head)

@@ -1,22 +1,16 @@
-/* What the launches of `recurrence` are given. */
-#ifndef LINNET_KERNELS_OPS_RECURRENCE_CUDA_H
-#define LINNET_KERNELS_OPS_RECURRENCE_CUDA_H
-
-#include "kernels/cuda/launch.h"
-
-/* lx_head_columns: what the first head reads of row 0, NULL for none. */
+/* lx_head_columns: `at` is the first column that the first head reads of row 0; NULL for none. */
 typedef struct lx_cuda_columns {
     const float *at;
-    int32_t width; /* 0 where all rows read the same */
+    int32_t width; /* 0 where all rows read the same columns */
     int32_t apart, shared;
 } lx_cuda_columns;
 
 typedef struct lx_cuda_recurrence {
-    float *y;       /* NULL: rounded alone */
-    uint16_t *twin; /* results rounded to bf16, the next product's inputs; NULL for none */
+    float *y;
+    uint16_t *twin;
     lx_cuda_columns q, k, v, w, a, b, beta;
     const float *bonus, *skip; /* NULL for none */
-    float *states;             /* at the layer's part of slot 0 */
+    float *states;
     int64_t stride;
     const int32_t *seq_start, *slot;
     lx_cuda_branches branches;
@@ -27,5 +21,3 @@ typedef struct lx_cuda_recurrence {
     lx_read read;
     float scale;
 } lx_cuda_recurrence;
-
-#endif

@@ -43,7 +43,7 @@ static const char *wrong(const void *args)
         return "a read before the update has neither correction nor beta";
     if (a->read == LX_READ_AFTER && a->bonus != NULL)
         return "a bonus goes with a read before the update";
-    if (a->states == NULL || a->offset < 0 || a->offset > a->states->floats - h * d * m)
+    if (!lx_states_hold(a->states, a->offset, h * d * m))
         return "the layer's state lies outside the slot";
     return NULL;
 }

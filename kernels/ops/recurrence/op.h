@@ -1,40 +1,6 @@
-/* The recurrence of modern linear-recurrent kinds: a matrix a head, which decays and is corrected.
- */
-#ifndef LINNET_KERNELS_OPS_RECURRENCE_OP_H
-#define LINNET_KERNELS_OPS_RECURRENCE_OP_H
-
-#include "kernels/types.h"
-
 /*
- * What a head reads of a token's row: `length` columns of the row, which lie at
- *     first + h / shared * apart
- * for head h. So projections need no copying, and `shared` heads that follow each other may read
- * the same ones (Mamba-2's groups, several value heads to a key head). 1: each head has its own.
- */
-typedef struct lx_head_columns {
-    const lx_array *array; /* [T, width] */
-    int32_t width;
-    int32_t first, apart; /* columns */
-    int32_t shared;       /* divides the number of heads */
-} lx_head_columns;
-
-typedef enum lx_decay {
-    LX_DECAY_NONE,
-    LX_DECAY_FIXED, /* w: a number a head, the same for all tokens: its array is [width], one row */
-    LX_DECAY_HEAD,  /* w: a number a head */
-    LX_DECAY_CHANNEL /* w: K numbers a head */
-} lx_decay;
-
-typedef enum lx_correction {
-    LX_CORRECT_NONE,
-    LX_CORRECT_DELTA, /* what the decayed state holds under k is replaced, not added to */
-    LX_CORRECT_PAIR   /* b (S^T a)^T is added, with vectors a and b of their own */
-} lx_correction;
-
-typedef enum lx_read { LX_READ_AFTER, LX_READ_BEFORE } lx_read;
-
-/*
- * For every token of every sequence in order and every head, S being [K, V]:
+ * The recurrence of modern linear-recurrent kinds: each head has a matrix S [K, V] that decays and
+ * is corrected. For every token of every sequence in order and every head:
  *     R  = diag(w) S                                   w = 1 without decay
  *     NONE    S' = R + k (beta v)^T                    beta = 1 when there is none
  *     DELTA   S' = R + k (beta (v - R^T k))^T
@@ -58,21 +24,49 @@ typedef enum lx_read { LX_READ_AFTER, LX_READ_BEFORE } lx_read;
  *     GDN-2           CHANNEL  PAIR                a = w * erase * k, b = -k, v = write * v
  *     RWKV-7          CHANNEL  PAIR                a = -kk, b = kk * rate, scale 1
  */
+
+/*
+ * The columns that a head reads of a token's row: as many as the argument's `length`, from
+ *     first + h / shared * apart
+ * for head h. So projections need no copying, and `shared` neighbouring heads may read the same
+ * columns (Mamba-2's groups, several value heads per key head). With shared = 1 each head has its
+ * own.
+ */
+typedef struct lx_head_columns {
+    const lx_array *array; /* [T, width] */
+    int32_t width;
+    int32_t first, apart; /* columns */
+    int32_t shared;       /* divides the number of heads */
+} lx_head_columns;
+
+typedef enum lx_decay {
+    LX_DECAY_NONE,
+    LX_DECAY_FIXED,  /* w: one number per head for all tokens; its array is one row, [width] */
+    LX_DECAY_HEAD,   /* w: one number per head */
+    LX_DECAY_CHANNEL /* w: K numbers per head */
+} lx_decay;
+
+typedef enum lx_correction {
+    LX_CORRECT_NONE,
+    LX_CORRECT_DELTA, /* the new value replaces the decayed state's value under k */
+    LX_CORRECT_PAIR   /* b (S^T a)^T is added, with vectors a and b of their own */
+} lx_correction;
+
+typedef enum lx_read { LX_READ_AFTER, LX_READ_BEFORE } lx_read;
+
 typedef struct lx_recurrence_args {
     lx_array *y;             /* [T, H * V] */
     lx_head_columns q, k, v; /* length K, K, V */
-    lx_head_columns w;       /* length 1 or K, see lx_decay; not looked at without decay */
+    lx_head_columns w;       /* length 1 or K, see lx_decay; ignored without decay */
     lx_head_columns a, b;    /* length K; PAIR only */
     lx_head_columns beta;    /* length 1; array NULL for none */
     const lx_array *bonus;   /* [H * K], BEFORE only; NULL for none */
     const lx_array *skip;    /* [H]; NULL for none */
     lx_states *states;
-    int64_t offset; /* where this layer's part of a slot begins, in floats */
+    int64_t offset; /* of this layer's part of a slot, in floats */
     int32_t n_heads, d_key, d_value;
     lx_decay decay;
     lx_correction correction;
     lx_read read;
     float scale;
 } lx_recurrence_args;
-
-#endif

@@ -14,7 +14,6 @@ static void run_row(const lx_cpu *c, const lx_rotary_args *a, int64_t row, int32
     c->isa->rotary(&job);
 }
 
-/* The work is laid out as row after row. */
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
 {
     const lx_rotary_args *a = args;
@@ -38,4 +37,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)c->batch->n_tokens * (a->n_heads + 1) * a->d / 2048;
 }
 
-LX_DEFINE_CPU(rotary, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 1, .run = run);
+LX_DEFINE_CPU(rotary, .scratch = scratch, .pieces = pieces, .run = run);

@@ -1,6 +1,6 @@
 /* The heads of a row. */
 
-/* The turn of this position, cos and sin of every pair: that of one digit after the other. */
+/* The turn of this position, cos and sin of every pair: the product of its digits' turns. */
 V16_FN void rotary_turn(const lx_cpu_rotary *a)
 {
     v16 zero = v16_set1(0.0f);

@@ -1,6 +1,5 @@
-/* A thread a pair of columns of a row, for all heads. */
+/* One thread per pair of columns of a row, for all heads. */
 #include "kernels/cuda/elements.cuh"
-#include "kernels/ops/rotary/cuda.h"
 
 /* The sequence that a row belongs to. */
 LX_DEVICE int32_t sequence_of(const lx_cuda_rotary &a, int32_t row)

@@ -2,10 +2,10 @@
  * Samples one output row as lx_sampling in op.h says, in the back end so that logits need not
  * leave it. One row is one thread's work, so nothing here depends on batch or threads.
  *
- * Weights are exp((logit - largest) / temperature) in f32; their sums go on in double after blocks
- * of LX_CPU_BLOCK. Without cuts the draw walks block sums, then one block. With cuts nothing is
- * sorted but a few ids: weight and number of the ids above a level are cheap to find, so the level
- * of a cut or of a draw is closed in on by halving, and only the ids at it are put in order.
+ * Weights are exp((logit - largest) / temperature) in f32. Sums of blocks of LX_CPU_BLOCK are f32,
+ * sums of blocks double. Without cuts the draw walks block sums, then one block. With cuts only a
+ * few ids are sorted: weight and number of the ids above a level are cheap to find, so halving
+ * finds the level of a cut or of a draw, and only the ids at that level are put in order.
  */
 #include <math.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 
 #define FEW 16 /* ids worth ordering one by one */
 
-/* scratch: n_ids allowed logits (banned: -infinity), n_ids weights, n_ids ids of the heap, n_ids
-   distances */
+/* scratch, n_ids of each: allowed logits (banned: -infinity), weights, ids of the heap, distances
+ */
 typedef struct row {
     const lx_cpu_isa *isa;
     const lx_sampling *s;
@@ -207,9 +207,9 @@ static found find(row *r, goal g, double wanted)
     return f;
 }
 
-/* --- what is typical --- */
+/* --- typical ids --- */
 
-/* Bans what comes behind the id in an order, which may be another one, and weighs the rest anew. */
+/* Bans the ids after this id in `order`, and weighs the rest again. */
 static double drop_behind(row *r, const row *order, int32_t id)
 {
     for (int32_t i = 0; i < r->n; i++) {
@@ -230,7 +230,7 @@ static float center_of(const row *r, double total)
     return (float)((double)r->greatest + sum / total);
 }
 
-/* The order by distance is the order by logit of what is the less the further away. */
+/* Negates the distances, so that the order by logit sorts the nearest first. */
 static double keep_typical(row *r, double total)
 {
     if (r->s->top_k > 0)
@@ -247,7 +247,7 @@ static double keep_typical(row *r, double total)
 
 /* --- with cuts --- */
 
-/* The last id that is likely enough beside the likeliest. */
+/* The last id with min_p times the largest probability. */
 static found find_min_p(row *r)
 {
     int32_t count = 0;
@@ -258,9 +258,9 @@ static found find_min_p(row *r)
 }
 
 /*
- * Finds the last id that is kept, then the id drawn of those up to it. Sums over the same ids may
- * differ in their last bits, so a draw at the very end may point behind the last id: then that one
- * is taken or, if its weight is 0, the first.
+ * Finds the last id that is kept, then draws one of the ids up to it. Two sums over the same ids
+ * may differ in their last bits, so a draw at the very end may point past the last id. Then the
+ * result is the last id or, if its weight is 0, the first.
  */
 static int32_t draw_with_cuts(row *r, double total, float u)
 {
@@ -399,5 +399,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return c->batch->n_outputs;
 }
 
-LX_DEFINE_CPU(sample, .scratch = scratch_floats, .pieces = pieces, .pieces_a_thread = 1,
-              .run = run);
+LX_DEFINE_CPU(sample, .scratch = scratch_floats, .pieces = pieces, .run = run);

@@ -6,7 +6,7 @@ static bool scan(const float *x, int32_t n, float *largest)
     for (int32_t i = 0; i < n; i += 16) {
         v16 v = v16_load_n(x + i, n - i < 16 ? n - i : 16, first);
         most = v16_max(v, most);
-        nothing = v16_fma(v, zero, nothing); /* 0, or NaN once a value is not finite */
+        nothing = v16_fma(v, zero, nothing); /* 0, or NaN after a value that is not finite */
     }
     *largest = v16_greatest(most);
     return v16_sum(nothing) == 0.0f;

@@ -1,10 +1,8 @@
-/* What the inner loop of `sample` is given (cpu.h); included by cpu/isa.h. */
-
 #define LX_CPU_BLOCK 256 /* ids summed in f32 before the sum goes on in double */
 
 /* Passes over n values. */
 typedef const struct lx_cpu_sample_loops {
-    /* false when one is not finite; *largest is the greatest. */
+    /* false when a value is not finite; *largest receives the greatest. */
     bool (*scan)(const float *x, int32_t n, float *largest);
     /* The least and greatest of the values that are not -infinity; false when there are none. */
     bool (*range)(const float *x, int32_t n, float *least, float *greatest);

@@ -1,12 +1,11 @@
-/* Puts banned ids, biases and places for top ids down behind the rows, and launches. */
+/* Sampling: the inputs are rows, then banned ids and biases; top ids are among the results. */
 #include <string.h>
 
 #include "kernels/cuda/cuda.h"
-#include "kernels/ops/sample/cuda.h"
 
 #define MAX_LISTED (1 << 28) /* banned ids, biases or top ids of all rows of an operation */
 
-/* Room for the lists of all rows, one row's behind the other's; their sums are below 2^63. */
+/* Room for the lists of all rows, row by row; their sums are below 2^63. */
 static lx_status take_room(lx_cuda *c, lx_cuda_op *op, const lx_cuda_lists *n)
 {
     if (n->banned > MAX_LISTED)
@@ -23,7 +22,7 @@ static lx_status take_room(lx_cuda *c, lx_cuda_op *op, const lx_cuda_lists *n)
     return st;
 }
 
-/* Puts masks and lists down and says each row where its own are. */
+/* Writes masks and lists to the inputs, and each row's places. */
 static void put_lists(lx_cuda *c, const lx_cuda_op *op, const lx_sampling *rows)
 {
     lx_cuda_row *to = (void *)(c->inputs.host + op->in);
@@ -64,30 +63,18 @@ static lx_status record(lx_cuda *c, lx_cuda_op *op)
 static void key(const lx_cuda_op *op, uint64_t *w)
 {
     const lx_sample_args *a = &op->args.sample;
-    w[0] = lx_cuda_key_address(a->logits);
-    w[1] = (uint64_t)a->n_ids;
-    w[2] = op->in;
-    w[3] = op->out;
-    w[4] = lx_cuda_key_address(a->states);
+    LX_CUDA_KEY(w, lx_cuda_key_address(a->logits), (uint64_t)a->n_ids, op->in, op->out,
+                lx_cuda_key_address(a->states));
 }
 
+/* A row counts the places of its lists from the beginnings of the inputs and of the results. */
 static lx_status run(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_sample_args *a = &op->args.sample;
-    lx_cuda_sample k = {.logits = a->logits->data,
-                        .rows = lx_cuda_input(c, op->in),
-                        .banned =
-                            lx_cuda_input(c, 0), /* places count from the arenas' beginnings */
-                        .biases = lx_cuda_input(c, 0),
-                        .top = (void *)c->results.device,
-                        .bits = c->bits.data,
-                        .out = (void *)(c->results.device + op->out),
-                        .drawn = a->states != NULL ? a->states->drawn : NULL,
-                        .live = lx_cuda_live_rows(c, LX_ROWS_OUTPUTS),
-                        .n_rows = c->bucket.outputs,
-                        .n_ids = a->n_ids};
-    return k.n_rows == 0 ? LX_OK
-                         : lx_cuda_launched(c, lx_cuda_launch_sample(&k, c->target), "sample");
+    return LX_CUDA_LAUNCH(c, sample, .logits = a->logits->data, LX_CUDA_DRAWS(c, op, a),
+                          .banned = lx_cuda_input(c, 0), .biases = lx_cuda_input(c, 0),
+                          .top = (void *)c->results.device, .bits = c->bits.data,
+                          .n_ids = a->n_ids);
 }
 
 LX_DEFINE_CUDA(sample, .record = record, .key = key, .run = run);

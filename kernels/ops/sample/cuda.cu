@@ -1,12 +1,11 @@
 /*
- * Samples a row of logits a block, by the steps of cpu.c and with its sums (blocks of 256 ids in
- * f32, a half warp a block, then double in order), so with the same draws.
+ * Samples one row of logits per block, with the steps and sums of cpu.c, so with its draws. A half
+ * warp sums 256 ids in f32; these sums are added in double, in order.
  *
- * Nothing but a bit an id is stored: a weight is computed where it is needed. All control flow is
- * the same in every thread of a block; what one thread finds reaches the others by shared memory.
+ * Only one bit per id is stored: a weight is computed where it is needed. All threads of a block
+ * take one control flow, and share results through shared memory.
  */
 #include "kernels/cuda/device.cuh"
-#include "kernels/ops/sample/cuda.h"
 #include "kernels/ops/sample/cuts_internal.cuh"
 #include "kernels/ops/sample/plain_internal.cuh"
 #include "kernels/ops/sample/row_internal.cuh"
@@ -25,8 +24,8 @@ LX_DEVICE int32_t last_with_weight(const row &r)
 
 /*
  * The first weight with which `sum` and the weights up to it exceed `wanted`, or -1 where that is
- * not certain. Each of PIECES threads adds its own weights up, where one would add all of them, one
- * after the other. Sums of BLOCK + 1 numbers in two orders differ by less than 2^-43 of them all.
+ * not certain. Each of PIECES threads adds up its own weights, faster than one thread would add
+ * all. Sums of BLOCK + 1 numbers in two orders differ by less than 2^-43 of the total.
  */
 LX_DEVICE int32_t find_weight(shared_row *s, double sum, double wanted)
 {
@@ -56,8 +55,8 @@ LX_DEVICE int32_t find_weight(shared_row *s, double sum, double wanted)
     return found % 2 == 0 ? found / 2 : -1; /* where none was found the number is odd, too */
 }
 
-/* The id in one block of ids, or -1. Order decides where sums lie very near to what is wanted: then
-   one thread adds up. */
+/* The id in one block of ids, or -1. Where a sum lies very near to the wanted value its order
+   decides: then one thread adds up. */
 LX_DEVICE int32_t draw_in_block(const row &r, const weighting &w, int32_t from, double sum,
                                 double wanted)
 {
@@ -155,13 +154,13 @@ LX_DEVICE lx_sample sample_of(const row &r, int32_t id, float largest, double lo
     return s;
 }
 
-/* Whether an id with this logit comes behind the one that was listed last. */
+/* Whether an id with this logit comes after the last listed id. */
 LX_DEVICE bool is_behind(float l, int32_t id, float last, int32_t last_id)
 {
     return l < last || (l == last && id > last_id);
 }
 
-/* The ids with the largest logits, one after the other; they are few. */
+/* The ids with the largest logits, one by one, as they are few. */
 LX_DEVICE void list_top(const row &r, lx_sample *top, float largest, double log_sum)
 {
     float last = largest;

@@ -1,20 +1,12 @@
-/* What the launches of `sample` are given. */
-#ifndef LINNET_KERNELS_OPS_SAMPLE_CUDA_H
-#define LINNET_KERNELS_OPS_SAMPLE_CUDA_H
-
-#include "kernels/cuda/launch.h"
-
 typedef struct lx_cuda_sample {
     const float *logits;
     const lx_cuda_row *rows;
-    const int32_t *banned; /* of all rows: a row's places count from here, like those below */
-    const char *biases;    /* lx_bias of all rows, by places in bytes */
-    lx_sample *top;
-    uint32_t *bits; /* scratch [n_rows, (n_ids + 31) / 32] */
+    const int32_t *banned; /* of all rows; a row's places count from here */
+    const char *biases;    /* lx_bias of all rows; places count bytes from here */
+    lx_sample *top;        /* of all rows; places count from here */
+    uint32_t *bits;        /* scratch [n_rows, (n_ids + 31) / 32] */
     lx_sample *out;
     int32_t *drawn;
     const int32_t *live;
     int32_t n_rows, n_ids;
 } lx_cuda_sample;
-
-#endif

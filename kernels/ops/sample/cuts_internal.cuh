@@ -1,6 +1,6 @@
 /*
- * Drawing with top_k or top_p: the place in the order by logit at which a number or a sum is
- * reached, found by halving, and the ids there, one by one.
+ * Drawing with top_k or top_p: halving finds the place in the order by logit at which a number or a
+ * sum is reached; the ids there are taken one by one.
  */
 #ifndef LINNET_OPS_SAMPLE_CUTS_INTERNAL_CUH
 #define LINNET_OPS_SAMPLE_CUTS_INTERNAL_CUH
@@ -150,14 +150,14 @@ LX_DEVICE found find(const row &r, goal g, double wanted)
     return f;
 }
 
-/* --- what is typical; see cpu.c --- */
+/* --- typical ids; see cpu.c --- */
 
 LX_DEVICE bool wants_typical(const row &r)
 {
     return r.s.typical_p > 0.0f && r.s.typical_p < 1.0f;
 }
 
-/* Bans what comes behind the id in the order of keys, and weighs the rest anew by their logits. */
+/* Bans the ids after this id in the order of keys, and weighs the rest again by their logits. */
 LX_DEVICE double drop_behind(row *r, int32_t id)
 {
     float limit = key_at(*r, id);
@@ -190,7 +190,7 @@ LX_DEVICE double keep_typical(row *r, double total)
 
 /* --- with cuts --- */
 
-/* The last id that is likely enough beside the likeliest. */
+/* The last id with min_p times the largest probability. */
 LX_DEVICE found find_min_p(const row &r)
 {
     double log_p = log((double)r.s.min_p);

@@ -1,5 +1,3 @@
-#include <math.h>
-
 #include "kernels/op.h"
 
 bool lx_bias_is_valid(const lx_bias *b)

@@ -1,11 +1,7 @@
-/* Sampling of ids, and what every sampling operation is given a row. */
-#ifndef LINNET_KERNELS_OPS_SAMPLE_OP_H
-#define LINNET_KERNELS_OPS_SAMPLE_OP_H
+/* Sampling of ids, and the settings of a row for every sampling operation. */
 
-#include "kernels/types.h"
-
-/* What becomes of one id's logit before it is sampled: l / divisor where l > 0 and l * divisor
-   elsewhere, then + add; kept within LX_MAX_LOGIT either way. */
+/* A change of one id's logit before sampling: l / divisor where l > 0 and l * divisor elsewhere,
+   then + add, then kept within LX_MAX_LOGIT either way. */
 typedef struct lx_bias {
     int32_t id;
     float add;     /* finite, not beyond LX_MAX_BIAS either way */
@@ -15,12 +11,12 @@ typedef struct lx_bias {
 #define LX_MAX_BIAS 10000.0f
 #define LX_MAX_DIVISOR 1000.0f
 #define LX_MAX_LOGIT 3e38f
-#define LX_MAX_TOP 20 /* ids that are reported beside the sampled one */
+#define LX_MAX_TOP 20 /* ids that may be reported in addition to the sampled id */
 
 /*
  * How one output row is sampled. Of the ids allowed (not in `mask`, not in `banned`), with b the
  * logits after `biases` (in f32) and l = b / temperature:
- *   forced >= 0        that id, whatever else is said here (scoring)
+ *   forced >= 0        that id, whatever the other fields say (scoring)
  *   temperature == 0   the largest b, the lowest id among equals
  *   otherwise          sort by l descending, equals by id, and keep
  *                        the first top_k (0: all);
@@ -50,9 +46,9 @@ typedef struct lx_sampling {
     const int32_t *banned; /* [n_banned], host, any order, may repeat; borrowed until sync() */
     int32_t n_biases;
     const lx_bias *biases; /* [n_biases], host, ids strictly ascending; borrowed until sync() */
-    int32_t n_top;         /* 0 .. LX_MAX_TOP, not more than there are ids */
-    /* [n_top], host, written by sync(): the ids with the largest logits, equals by id, with the
-       same log-probabilities as lx_sample has; all -1 and NAN when that has no token */
+    int32_t n_top;         /* 0 .. LX_MAX_TOP, at most the number of ids */
+    /* [n_top], host, written by sync(): the ids with the largest logits, equals by id, with
+       log-probabilities as in lx_sample; all -1 and NAN when lx_sample has no token */
     struct lx_sample *top;
 } lx_sampling;
 
@@ -73,5 +69,3 @@ typedef struct lx_sample_args {
     lx_sample *out;          /* [n_outputs], host; written by sync() */
     lx_states *states;       /* where the tokens are kept (lx_drawn_id); NULL: nowhere */
 } lx_sample_args;
-
-#endif

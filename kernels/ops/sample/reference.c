@@ -13,7 +13,7 @@ typedef struct candidate {
     float logit;
     int32_t id;
     double weight;  /* exp(l - largest l) */
-    float distance; /* of the logit from what is typical */
+    float distance; /* of the logit from the typical value */
 } candidate;
 
 static int by_logit_then_id(const void *pa, const void *pb)

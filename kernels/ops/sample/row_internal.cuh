@@ -1,12 +1,11 @@
 /*
- * One row of logits and the sums over it, by all threads of a block: half a warp adds up 256 ids in
- * f32, in the order of cpu.c, and every thread adds up those sums in double.
+ * One row of logits and its sums, by all threads of a block. Half a warp adds up 256 ids in f32, in
+ * the order of cpu.c; every thread adds up these sums in double.
  */
 #ifndef LINNET_OPS_SAMPLE_ROW_INTERNAL_CUH
 #define LINNET_OPS_SAMPLE_ROW_INTERNAL_CUH
 
 #include "kernels/cuda/device.cuh"
-#include "kernels/ops/sample/cuda.h"
 
 #define MOST_THREADS 256
 #define FEW_IDS 512 /* up to here a warp does */
@@ -67,7 +66,7 @@ LX_DEVICE float logit_at(const row &r, int32_t i)
     return r.s.n_biases > 0 ? biased(r, r.logits[i], i) : r.logits[i];
 }
 
-/* What ids are ordered by, from a logit; that of a banned id is -infinity either way. */
+/* The key by which ids are ordered; -infinity for a banned id. */
 LX_DEVICE float key_of_logit(const row &r, float logit)
 {
     return r.by_distance ? (float)-fabs((double)logit - (double)r.center) : logit;
@@ -132,7 +131,7 @@ LX_DEVICE int32_t block_min_id(shared_row *s, int32_t id)
     return id;
 }
 
-/* What a sum adds up: exp((l - largest) / temperature) of the ids with key >= level; `moment`:
+/* The terms of a sum: exp((l - largest) / temperature) of the ids with key >= level; with `moment`
    times l - largest. */
 struct weighting {
     float largest, temperature, level;

@@ -1,11 +1,10 @@
 /*
- * Samples one output row of a mixture head as lx_sample_mixture_args in op.h says. One row is
- * one thread's work, so nothing here depends on batch or threads.
+ * Samples one output row of a mixture head as op.h says. One row is one thread's work, so nothing
+ * here depends on batch or threads.
  *
- * What touches every component runs over lanes (cpu.h, and the weights of `sample`): the
- * draw of a component and the log-probability. What touches only the component drawn is done here
- * in double with the C library, a handful of calls a row: so the level is the oracle's whenever the
- * component is.
+ * Steps over all components run on lanes (cpu.h, and the weights of `sample`): the draw of a
+ * component and the log-probability. Steps on the drawn component use double and the C library, a
+ * handful of calls per row. So the level is the oracle's whenever the component is.
  */
 #include <float.h>
 #include <math.h>
@@ -109,5 +108,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return c->batch->n_outputs;
 }
 
-LX_DEFINE_CPU(sample_mixture, .scratch = scratch_floats, .pieces = pieces, .pieces_a_thread = 1,
-              .run = run);
+LX_DEFINE_CPU(sample_mixture, .scratch = scratch_floats, .pieces = pieces, .run = run);

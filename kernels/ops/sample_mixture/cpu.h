@@ -1,11 +1,12 @@
 /*
- * log P(v) of a mixture of logistics (lx_sample_mixture_args in op.h), a component a lane.
+ * log P(v) of a mixture of logistics (op.h), with one component per lane.
  *
- * What may be very small is kept as an exponent, the rest as a factor: P_k(v) = exp(e) q with
+ * Very small factors are kept as an exponent e, the others as a factor q: P_k(v) = exp(e) q with
  *     e = min(a, 0) + min(-b, 0) - max(log_scale, 0)
  *     q = (1 - exp(-r)) exp(max(log_scale, 0)) / ((1 + exp(-|a|)) (1 + exp(-|b|)))
- * where q lies between 1e-6 and 2 for any parameters. All terms of e are negative and every a comes
- * from one rounding, so that no digits cancel; then the components are added as in logsumexp.
+ *
+ * q lies between 1e-6 and 2 for any parameters. All terms of e are negative and every a comes from
+ * one rounding, so no digits cancel. The components are added as in logsumexp.
  */
 
 /* (1 - exp(-r)) / r for r >= 0: its series below 1/2, where the difference would lose digits */

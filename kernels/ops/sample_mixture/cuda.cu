@@ -1,9 +1,8 @@
 /*
- * Samples a row of a logistic mixture a half warp, component k in lane k mod 16, by the steps of
- * cpu.c and cpu.h and with their sums, so with the same levels.
+ * Samples one row of a logistic mixture per half warp, with component k in lane k mod 16. Steps and
+ * sums are those of cpu.c and cpu.h, so the levels are too.
  */
 #include "kernels/cuda/device.cuh"
-#include "kernels/ops/sample_mixture/cuda.h"
 #include "kernels/philox.h"
 
 #define THREADS 128

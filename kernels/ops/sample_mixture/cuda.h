@@ -1,9 +1,3 @@
-/* What the launches of `sample_mixture` are given. */
-#ifndef LINNET_KERNELS_OPS_SAMPLE_MIXTURE_CUDA_H
-#define LINNET_KERNELS_OPS_SAMPLE_MIXTURE_CUDA_H
-
-#include "kernels/cuda/launch.h"
-
 typedef struct lx_cuda_sample_mixture {
     const float *parameters;
     const lx_cuda_row *rows;
@@ -12,5 +6,3 @@ typedef struct lx_cuda_sample_mixture {
     const int32_t *live;
     int32_t n_rows, n, levels;
 } lx_cuda_sample_mixture;
-
-#endif

@@ -1,5 +1,3 @@
-#include <math.h>
-
 #include "kernels/op.h"
 
 static lx_status check(const void *args, lx_error *err)

@@ -1,12 +1,6 @@
-/* Sampling of levels from a mixture of logistics. */
-#ifndef LINNET_KERNELS_OPS_SAMPLE_MIXTURE_OP_H
-#define LINNET_KERNELS_OPS_SAMPLE_MIXTURE_OP_H
-
-#include "kernels/ops/sample/op.h"
-
 /*
- * The other head: a mixture of K logistics over L levels (Salimans et al. 2017). A row has K
- * mixture logits, K means and K log scales. In units of levels, component k has
+ * Sampling of levels from a mixture of K logistics over L levels (Salimans et al. 2017). A row has
+ * K mixture logits, K means and K log scales. In units of levels, component k has
  *     m = (mean + 1) (L - 1) / 2
  *     r = 2 / (L - 1) exp(-max(log_scale, -7))
  *     a = (v + 1/2 - m) r
@@ -17,7 +11,7 @@
  * and P(v) = sum_k softmax(logits)_k P_k(v). The product form loses no digits, and neighbours share
  * an edge exactly, so the levels' sum is 1.
  *
- * Of lx_sampling, forced, temperature, seed, sample and step count; the rest is not looked at:
+ * The operation uses forced, temperature, seed, sample and step of lx_sampling:
  *   forced >= 0        that level
  *   temperature == 0   the mean of the likeliest component (the first among equals), rounded
  *   otherwise          the first k whose cumulative softmax(logits / temperature) exceeds
@@ -37,7 +31,5 @@ typedef struct lx_sample_mixture_args {
     int32_t n_levels;           /* L, 2 .. LX_MIXTURE_MAX_LEVELS */
     const lx_sampling *rows;    /* [n_outputs], host; borrowed until sync() */
     lx_sample *out;             /* [n_outputs], host; written by sync() */
-    lx_states *states;          /* as of lx_sample_args */
+    lx_states *states;          /* as in lx_sample_args */
 } lx_sample_mixture_args;
-
-#endif

@@ -1,6 +1,5 @@
 /* A thread carries a channel of a sequence through its tokens; the inputs kept are in registers. */
 #include "kernels/cuda/elements.cuh"
-#include "kernels/ops/short_conv/cuda.h"
 
 template <int TAPS> LX_DEVICE void store_kept(const float *kept, float *state, int64_t d)
 {

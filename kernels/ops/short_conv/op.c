@@ -11,8 +11,7 @@ static const char *wrong(const void *args)
         return "columns lie outside the row";
     if (a->y == a->x.array)
         return "x and y are the same array";
-    if (a->states == NULL || a->offset < 0 ||
-        a->offset > a->states->floats - (int64_t)(a->taps - 1) * a->d)
+    if (!lx_states_hold(a->states, a->offset, (int64_t)(a->taps - 1) * a->d))
         return "the layer's state lies outside the slot";
     return NULL;
 }
@@ -20,12 +19,10 @@ static const char *wrong(const void *args)
 static void uses(const void *args, lx_uses *u)
 {
     const lx_short_conv_args *a = args;
-    int64_t weights = (int64_t)a->taps * a->d;
     lx_uses_array(u, LX_USE_OUT, "y", a->y, a->d);
     lx_uses_array(u, LX_USE_IN, "x", a->x.array, a->x.width);
-    lx_uses_array(u, LX_USE_PARAMETER, "weights", a->weights, weights);
-    if (a->bias != NULL)
-        lx_uses_array(u, LX_USE_PARAMETER, "bias", a->bias, a->d);
+    lx_uses_array(u, LX_USE_PARAMETER, "weights", a->weights, (int64_t)a->taps * a->d);
+    lx_uses_optional(u, "bias", a->bias, a->d);
     u->states = a->states;
     u->branches = true;
 }

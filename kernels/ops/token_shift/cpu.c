@@ -1,8 +1,9 @@
 #include "kernels/cpu/cpu.h"
 
-static void run_rows(const lx_cpu *c, const lx_token_shift_args *a, int64_t row, int64_t n_tokens,
+static void run_rows(const lx_cpu *c, const void *args, int64_t row, int64_t n_tokens,
                      int64_t column, int32_t slot)
 {
+    const lx_token_shift_args *a = args;
     lx_cpu_token_shift job = {
         .x = a->x->data + row * a->d + column,
         .mixes = a->mixes->data + column,
@@ -17,22 +18,11 @@ static void run_rows(const lx_cpu *c, const lx_token_shift_args *a, int64_t row,
     c->isa->token_shift(&job);
 }
 
-/* Some columns of a sequence. */
 static void run_columns(const lx_cpu *c, const void *args, const lx_cpu_unit *u, float *scratch)
 {
     const lx_token_shift_args *a = args;
-    int32_t seq = u->seq;
-    int64_t unit = u->i;
-    const lx_batch *b = c->batch;
-    int64_t row = b->seq_start[seq], own = lx_batch_own_rows(b, seq),
-            column = unit * LX_CPU_COLUMNS;
-    int64_t rest = b->seq_start[seq + 1] - row - own;
     (void)scratch;
-    run_rows(c, a, row, own, column, b->slot[seq]);
-    if (rest == 0)
-        return;
-    (void)lx_host_branch(a->states, b, seq, a->offset + column, lx_cpu_columns_from(a->d, column));
-    run_rows(c, a, row + own, rest, column, b->branch[seq]);
+    lx_cpu_run_columns(c, a, u, run_rows, a->states, a->offset, 1, a->d);
 }
 
 static int64_t units(const void *args)
@@ -46,5 +36,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)c->batch->n_tokens * a->d * a->n_mixes / 2048;
 }
 
-LX_DEFINE_CPU(token_shift, .pieces = pieces, .pieces_a_thread = 1, .units = units,
-              .run_unit = run_columns);
+LX_DEFINE_CPU(token_shift, .pieces = pieces, .units = units, .run_unit = run_columns);

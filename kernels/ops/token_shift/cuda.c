@@ -1,19 +1,16 @@
-#include "kernels/ops/token_shift/cuda.h"
 #include "kernels/cuda/cuda.h"
 
 static void key(const lx_cuda_op *op, uint64_t *w)
 {
     const lx_token_shift_args *a = &op->args.token_shift;
-    w[0] = lx_cuda_key_address(a->x);
-    w[1] = lx_cuda_key_address(a->mixes);
-    w[2] = lx_cuda_key_address(a->states);
-    w[3] = (uint64_t)a->offset;
-    w[4] = lx_cuda_key_pair(a->d, a->n_mixes);
+    LX_CUDA_KEY(w, lx_cuda_key_address(a->x), lx_cuda_key_address(a->mixes),
+                lx_cuda_key_address(a->states), (uint64_t)a->offset,
+                lx_cuda_key_pair(a->d, a->n_mixes));
     for (int32_t i = 0; i < a->n_mixes; i++)
         w[5 + i] = lx_cuda_key_address(a->y[i]);
 }
 
-/* Of several outputs none is written rounded: the product behind it does that. */
+/* No output of several is written rounded: the product that reads it rounds it. */
 static lx_status run(lx_cuda *c, const lx_cuda_op *op)
 {
     const lx_token_shift_args *a = &op->args.token_shift;
@@ -26,7 +23,7 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op)
                              .n_mixes = a->n_mixes};
     for (int32_t i = 0; i < a->n_mixes; i++)
         k.y[i] = a->y[i]->data;
-    return lx_cuda_launched(c, lx_cuda_launch_token_shift(&k, c->target), "token_shift");
+    return lx_cuda_check(c, lx_cuda_launch_token_shift(&k, c->target), "token_shift", &c->error);
 }
 
 LX_DEFINE_CUDA(token_shift, .key = key, .run = run);

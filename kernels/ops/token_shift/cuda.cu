@@ -1,6 +1,5 @@
 /* A thread carries a column of a sequence through its tokens. */
 #include "kernels/cuda/elements.cuh"
-#include "kernels/ops/token_shift/cuda.h"
 
 LX_KERNEL(THREADS) token_shift(const lx_cuda_token_shift a)
 {

@@ -9,7 +9,7 @@ static const char *wrong(const void *args)
         if (a->y[c] == a->x)
             return "x and y are the same array";
     }
-    if (a->states == NULL || a->offset < 0 || a->offset > a->states->floats - a->d)
+    if (!lx_states_hold(a->states, a->offset, a->d))
         return "the layer's state lies outside the slot";
     return NULL;
 }
@@ -17,11 +17,10 @@ static const char *wrong(const void *args)
 static void uses(const void *args, lx_uses *u)
 {
     const lx_token_shift_args *a = args;
-    int64_t mixes = (int64_t)a->n_mixes * a->d;
     for (int32_t c = 0; c < a->n_mixes; c++)
         lx_uses_array(u, LX_USE_OUT, "y", a->y[c], a->d);
     lx_uses_array(u, LX_USE_IN, "x", a->x, a->d);
-    lx_uses_array(u, LX_USE_PARAMETER, "mixes", a->mixes, mixes);
+    lx_uses_array(u, LX_USE_PARAMETER, "mixes", a->mixes, (int64_t)a->n_mixes * a->d);
     u->states = a->states;
     u->branches = true;
 }
