@@ -1,4 +1,4 @@
-"""Every tab on screens of all widths, with forced colours, less motion, twice the size and another language. axe judges
+"""Every tab on all widths of screens, with forced colours, less motion, twice the size, another language. axe judges
 it, and so do the page's width and its loaded bytes."""
 
 import importlib.resources

@@ -87,7 +87,7 @@ def test_each_character_is_one_product(walk):
 
 
 def test_the_toy_is_stepped_through(open_page):
-    """A card per character on one side, twelve numbers on the other, and a question that is s over z."""
+    """Left a card per character, right twelve numbers, and a question: the answer is s over z."""
     page = open_page("#how", **CALM)
     numbers = page.locator("#toy tbody td")
     expect(page.locator("#toy .cards li")).to_have_count(0)

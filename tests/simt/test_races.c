@@ -158,7 +158,7 @@ int main(void)
         {"blocks that share memory", NULL, PLANTED_BLOCKS, race, -SIGABRT},
         {"a read beside atomics", NULL, PLANTED_COUNT, race, -SIGABRT},
         {"shared memory without a value", NULL, PLANTED_UNWRITTEN, "was not written", -SIGABRT},
-        {"a pointer of the host", NULL, PLANTED_HOST, "is not the device's", -SIGABRT},
+        {"a pointer of the host", NULL, PLANTED_HOST, "outside the device", -SIGABRT},
         {"a pinned buffer in use", reuse_pinned, 0, "pinned memory was changed", -SIGABRT},
         {"a missing wait for an event", forget_event, 0, NULL, 3},
         {"the device's memory", mix_up, 0, NULL, -SIGSEGV},
