@@ -15,16 +15,18 @@ bool lx_pool_is_drawn(const lx_served_model *served, const lx_completion_params 
 }
 
 /* Whether so many samples for each prompt fit: the pools of all requests at work fit the slots at
-   once, and the request's key may have them now. */
+   once, and the request's key may have them now. A request with a seed has the same answer under
+   any load, so for one only this request counts. */
 static bool fits(const lx_api *api, const lx_served_model *served, const lx_request *rq,
-                 int32_t n_prompts, int64_t tokens, int32_t n_samples)
+                 const lx_completion_params *p, int64_t tokens, int32_t n_samples)
 {
-    int64_t requests = lx_engine_jobs(served->engine) + n_prompts;
+    bool seeded = p->sampling.has_seed;
+    int64_t requests = (seeded ? 0 : lx_engine_jobs(served->engine)) + p->n_prompts;
     lx_key *key = lx_key_of(&rq->client);
-    lx_key_load load = {.n_tokens = tokens * n_samples, .n_samples = n_samples * n_prompts};
+    lx_key_load load = {.n_tokens = tokens * n_samples, .n_samples = n_samples * p->n_prompts};
     return n_samples <= api->max_n &&
            n_samples * requests <= atomic_load(&served->metrics.slots_total) &&
-           (key == NULL || lx_key_has_room(key, &load, lx_now_ns()));
+           (key == NULL || lx_key_has_room(key, &load, seeded, lx_now_ns()));
 }
 
 void lx_pool_set_size(const lx_api *api, const lx_served_model *served, const lx_request *rq,
@@ -32,7 +34,7 @@ void lx_pool_set_size(const lx_api *api, const lx_served_model *served, const lx
 {
     const lx_task_pool *pool = served->model->task->pool;
     int32_t n = pool->n_samples;
-    while (n > p->n && !fits(api, served, rq, p->n_prompts, tokens, n))
+    while (n > p->n && !fits(api, served, rq, p, tokens, n))
         n /= 2;
     p->best_of = n > p->n ? n : p->n;
     p->sampling.temperatures = pool->temperatures;

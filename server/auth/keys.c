@@ -410,13 +410,15 @@ lx_status lx_key_take(lx_key *key, const lx_key_load *load, int64_t now_ns, int3
     return LX_OK;
 }
 
-bool lx_key_has_room(lx_key *key, const lx_key_load *load, int64_t now_ns)
+bool lx_key_has_room(lx_key *key, const lx_key_load *load, bool idle, int64_t now_ns)
 {
     const lx_key_limits *limits = &key->keys->limits;
     LX_HOLD(&key->keys->lock);
     fill(&key->tokens, (double)limits->tokens, now_ns);
-    return (limits->samples == 0 || key->samples + load->n_samples <= limits->samples) &&
-           (limits->tokens == 0 || key->tokens.left >= (double)load->n_tokens);
+    double left = idle ? (double)limits->tokens : key->tokens.left;
+    return (limits->samples == 0 ||
+            load->n_samples + (idle ? 0 : key->samples) <= limits->samples) &&
+           (limits->tokens == 0 || left >= (double)load->n_tokens);
 }
 
 void lx_key_give_back(lx_key *key, const lx_key_load *load, bool refund)

@@ -87,8 +87,8 @@ typedef struct lx_key_load {
    LX_ERR_INVALID: for ever. */
 lx_status lx_key_take(lx_key *key, const lx_key_load *load, int64_t now_ns, int32_t *retry_after_s,
                       lx_error *err) LX_MUST_USE;
-/* Whether lx_key_take would take the work now. */
-bool lx_key_has_room(lx_key *key, const lx_key_load *load, int64_t now_ns);
+/* Whether lx_key_take would take the work now; idle: if the key had no other work. */
+bool lx_key_has_room(lx_key *key, const lx_key_load *load, bool idle, int64_t now_ns);
 /* The work is over. refund: it did nothing, so its tokens are given back too. */
 void lx_key_give_back(lx_key *key, const lx_key_load *load, bool refund);
 

@@ -107,13 +107,16 @@ def test_a_pool_keeps_the_limits_of_a_key_and_of_the_server(tmp_path):
     keys.write_text("first sk-first\n")
     bearer = {"Authorization": "Bearer sk-first"}
     with Server("--api-key-file", keys, "--key-tokens", "450", "--max-n", "40") as server:
-        n_tokens = [pooled(server.port, bearer, n=2)["usage"]["completion_tokens"] for _ in range(2)]
+        n_tokens = [pooled(server.port, bearer, n=2, seed=None)["usage"]["completion_tokens"] for _ in range(2)]
         assert n_tokens[0] == 40 * len(UPPER)  # --max-n
         assert n_tokens[1] == 20 * len(UPPER)  # of 450 tokens 170 are left
+        # With a seed the answer does not depend on what the key has done before.
+        body = {"model": MODEL, "prompt": UPPER, "seed": 1, "n": 2}
+        assert call(server.port, "POST", "/v1/completions", body, bearer).status == 429
 
 
 def test_many_clients_get_smaller_pools_and_are_told(port):
-    requests = [{"prompt": UPPER, "seed": i, "n": 5, "rank": None} for i in range(64)]
+    requests = [{"prompt": UPPER, "n": 5, "rank": None} for i in range(64)]
     replies = asyncio.run(client.answer_all(port, requests, in_flight=64))
     for reply in replies:
         assert reply.status == 200, reply.text
@@ -122,6 +125,14 @@ def test_many_clients_get_smaller_pools_and_are_told(port):
         assert n_samples in (POOL, 40, 20, 10, 5)
         assert bool(warned(answer, "rank")) == (n_samples < POOL)
         assert len(texts(answer)) == 5
+
+
+def test_a_seed_gives_one_answer_under_any_load(port):
+    alone = [texts(pooled(port, seed=seed, n=5)) for seed in range(4)]
+    requests = [{"prompt": UPPER, "seed": i % 4, "n": 5, "rank": None} for i in range(64)]
+    for i, reply in enumerate(asyncio.run(client.answer_all(port, requests, in_flight=64))):
+        assert reply.status == 200, reply.text
+        assert texts(reply.json()) == alone[i % 4] and not warned(reply.json(), "rank")
 
 
 def test_a_poem_is_the_best_of_a_pool():
