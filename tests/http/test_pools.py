@@ -110,7 +110,7 @@ def test_a_pool_keeps_the_limits_of_a_key_and_of_the_server(tmp_path):
         n_tokens = [pooled(server.port, bearer, n=2, seed=None)["usage"]["completion_tokens"] for _ in range(2)]
         assert n_tokens[0] == 40 * len(UPPER)  # --max-n
         assert n_tokens[1] == 20 * len(UPPER)  # of 450 tokens 170 are left
-        # With a seed the answer does not depend on what the key has done before.
+        # With a seed the answer is independent of the earlier requests of the key.
         body = {"model": MODEL, "prompt": UPPER, "seed": 1, "n": 2}
         assert call(server.port, "POST", "/v1/completions", body, bearer).status == 429
 
