@@ -285,3 +285,9 @@ def test_bad_form_is_a_4xx_page(port, form):
     assert 400 <= reply.status < 500
     assert reply.headers["content-type"] == "text/html; charset=utf-8"
     assert 'role="alert"' in reply.text
+
+
+def test_the_text_of_a_chat(port):
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "海上明月"}]}
+    reply = call(port, "POST", "/apply-template", body)
+    assert reply.status == 200 and reply.json() == {"prompt": "海上明月"}, reply.text

@@ -211,7 +211,7 @@ def test_eval_wants_a_list(tmp_path):
 
 def test_inspect_says_what_it_is():
     words = ok("inspect", MODEL)
-    for part in ("task         speech", "direction both", "head         ctc[4]", "speech       8000 samples a second",
+    for part in ("task         speech", "direction both", "head         ctc[4]", "speech       8000 samples per second",
                  "sounds       0.025 to 1.945 s", "state        none", "features.weight"):
         assert part in words, part
     said = json.loads(ok("inspect", "--json", "--no-tensors", MODEL))

@@ -91,7 +91,7 @@ class Recordings:
             with wave.open(str(path)) as file:
                 rate = self.rate or file.getframerate()
                 if (file.getnchannels(), file.getsampwidth(), file.getframerate()) != (1, 2, rate):
-                    raise Unfit(f"{path} is not mono of 16 bits and {rate} samples a second")
+                    raise Unfit(f"{path} is not mono of 16 bits and {rate} samples per second")
                 self.rate = rate
                 return np.frombuffer(file.readframes(file.getnframes()), "<i2").astype(np.float32) / 32768
         except (wave.Error, EOFError) as error:
