@@ -24,6 +24,7 @@ void lx_tones_write(const char *text, size_t bytes, lx_buffer *out)
     for (size_t at = 0; at < bytes;) {
         size_t from = at;
         int32_t c = lx_utf8_next(text, bytes, &at);
+        at += c < 0; /* a byte that is no UTF-8 stands for itself */
         lx_tone tone = c >= 0 ? lx_tone_of((uint32_t)c) : LX_TONE_UNKNOWN;
         if (tone == LX_TONE_UNKNOWN)
             lx_buffer_append(out, text + from, at - from);

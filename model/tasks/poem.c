@@ -548,16 +548,31 @@ static lx_status replan(lx_plan *plan, const void *bytes, size_t n, bool flag, b
     return st == LX_OK ? plan_exactly(plan, &request, &own, err) : st;
 }
 
-/* Appends the characters of a token to text[*n], as far as there is room. */
-static void spell_out(const lx_model *model, int32_t id, uint32_t *text, int32_t most, int32_t *n)
+/* Writes the characters of a sample to text[most] and returns how many; later ones are left out. A
+   token may be a part of a character, so the bytes of all tokens are read together, without those
+   that are no UTF-8. */
+static int32_t spell_out(const lx_model *model, const lx_pool_sample *sample, uint32_t *text,
+                         int32_t most)
 {
-    size_t bytes = 0;
-    const char *token = lx_tokenizer_token(model->tokenizer, id, &bytes);
-    for (size_t at = 0; token != NULL && at < bytes && *n < most;) {
-        int32_t c = lx_utf8_next(token, bytes, &at);
-        if (c >= 0)
-            text[(*n)++] = (uint32_t)c;
+    char spelt[MAX_CHARACTER * JUDGED];
+    size_t n_bytes = 0;
+    int32_t n = 0;
+    for (int32_t i = 0; i < sample->n_tokens; i++) {
+        size_t bytes = 0;
+        const char *token = lx_tokenizer_token(model->tokenizer, sample->tokens[i], &bytes);
+        if (token == NULL || bytes > sizeof spelt - n_bytes)
+            break;
+        memcpy(spelt + n_bytes, token, bytes);
+        n_bytes += bytes;
     }
+    for (size_t at = 0; at < n_bytes && n < most;) {
+        int32_t c = lx_utf8_next(spelt, n_bytes, &at);
+        if (c >= 0)
+            text[n++] = (uint32_t)c;
+        else
+            at++;
+    }
+    return n;
 }
 
 static void choose(const lx_plan *plan, lx_pool_sample *samples, int32_t n, int32_t k,
@@ -565,9 +580,7 @@ static void choose(const lx_plan *plan, lx_pool_sample *samples, int32_t n, int3
 {
     for (int32_t i = 0; i < n; i++) {
         uint32_t text[JUDGED];
-        int32_t n_chars = 0;
-        for (int32_t at = 0; at < samples[i].n_tokens; at++)
-            spell_out(plan->model, samples[i].tokens[at], text, JUDGED, &n_chars);
+        int32_t n_chars = spell_out(plan->model, &samples[i], text, JUDGED);
         samples[i].score += lx_judge_poem(text, n_chars);
     }
     lx_choose_diverse(samples, n, k, chosen);

@@ -140,7 +140,7 @@ def test_a_poem_is_saved(open_page):
         name, picture = saved(page, "#poem-save")
         assert name == "linnet-秋夜.png" and sum(n for colour, n in picture["colours"].items() if colour == "255,223,145") > 2000
         sizes.append((picture["width"], picture["height"]))
-    assert sizes[1][0] == sizes[0][0] + 4 * 112 and sizes[1][1] > sizes[0][1] and sizes[2][1] > sizes[1][1]
+    assert sizes[1][0] == sizes[0][0] + 4 * 112 and sizes[1][1] > sizes[0][1] and sizes[2][1] > sizes[0][1]
 
 
 def test_without_a_form_there_is_no_acrostic(open_page):

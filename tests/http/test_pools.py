@@ -6,6 +6,7 @@ import pytest
 
 import client
 import lines
+import poem_model
 from client import call, join_stream, stream_ok
 from couplet_rules import broken_rules
 from server import Server
@@ -145,3 +146,13 @@ def test_a_poem_is_the_best_of_a_pool():
         assert len(set(texts(answer))) == 2 and "tones" not in answer["choices"][0]
         assert texts(call(server.port, "POST", "/v1/completions", body).json()) == texts(answer)
         server.wait_idle()
+
+
+def test_tokens_that_are_parts_of_characters(tmp_path):
+    """Without a form a random model draws bytes that are no UTF-8."""
+    poem_model.write(tmp_path / "verses")
+    with Server(model_dir=tmp_path / "verses") as server:
+        for seed in range(4):
+            body = {"model": "verses", "prompt": "唐《春》", "seed": seed, "n": 3, "max_tokens": 200}
+            reply = call(server.port, "POST", "/v1/completions", body)
+            assert reply.status == 200 and len(texts(reply.json())) == 3, reply.text

@@ -25,6 +25,7 @@ static void test_well_known_lines(void **state)
     expect_marks("春风送暖", "平平仄仄");
     expect_marks("明月松间照", "平仄平平仄");
     expect_marks("黄河入海流", "平平仄仄平");
+    expect_marks("春\xff\xe6风", "平\xff\xe6平"); /* bytes that are no UTF-8 */
 }
 
 /* 长 has a level and an oblique reading; 国 and 学 are level today and were oblique. */
