@@ -350,7 +350,7 @@ static value do_extreme(run *r, const call *c)
     value best = all->items[0], best_key = key_of(r, best, c->given[1], exact);
     for (size_t i = 1; i < all->n; i++) {
         value key = key_of(r, all->items[i], c->given[1], exact);
-        if (!lx_jinja_compares(r, c->row->which, key, best_key))
+        if (!lx_jinja_compares(r, (operation)c->row->which, key, best_key))
             continue;
         best = all->items[i];
         best_key = key;
@@ -462,7 +462,7 @@ static value is_truth(run *r, const call *c)
 
 static value is_compared(run *r, const call *c)
 {
-    return make_bool(lx_jinja_compares(r, c->row->which, c->self, c->given[0]));
+    return make_bool(lx_jinja_compares(r, (operation)c->row->which, c->self, c->given[0]));
 }
 
 static value is_divisible(run *r, const call *c)
@@ -531,7 +531,7 @@ static value do_range(run *r, const call *c)
 /* dict and namespace. */
 static value do_dict(run *r, const call *c)
 {
-    value made = lx_jinja_make_list(r, c->row->which, 4);
+    value made = lx_jinja_make_list(r, (value_kind)c->row->which, 4);
     for (size_t i = 0; i < c->more.n; i++) {
         if (c->more.values[i].kind != MAP)
             refuse(r, "dict and namespace of a %s are not implemented",

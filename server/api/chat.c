@@ -364,8 +364,8 @@ static lx_status encode_jinja(const lx_model *model, const lx_jinja_text *text,
 /* Whether a client wrote a part of the mark, besides the line feeds that it may begin with. */
 static bool is_written_by_client(const lx_jinja_text *text, size_t at, const char *mark)
 {
-    size_t feeds = strspn(mark, "\n");
-    return memchr(text->marks + at + feeds, 1, strlen(mark) - feeds) != NULL;
+    size_t feeds = strspn(mark, "\n"), n = strlen(mark + feeds);
+    return memchr(text->marks + at + feeds, 1, n) != NULL;
 }
 
 /* Whether the rendered text has the mark from a client. */
