@@ -100,6 +100,9 @@ typedef struct arguments {
     const array *named; /* a map; NULL: none */
 } arguments;
 
+/* Whether a loop is left. */
+typedef enum way_out { STAYS, BREAKS, CONTINUES } way_out;
+
 /* One rendering. */
 typedef struct run {
     arena arena;
@@ -109,7 +112,7 @@ typedef struct run {
     uint64_t steps;
     int depth;
     int64_t now;
-    enum { STAYS, BREAKS, CONTINUES } leaving;
+    way_out leaving;
     json_t *parsed; /* owned: the JSON that the filter from_json reads */
 } run;
 

@@ -284,7 +284,7 @@ static value call_macro(run *r, const macro *m, const arguments *given)
 {
     frame *before = r->frame;
     size_t i = 0, named = 0;
-    int leaving = r->leaving;
+    way_out leaving = r->leaving;
     r->frame = open_frame(r, m->scope);
     for (const node *p = m->node->list; p != NULL; p = p->next, i++) {
         const value *by_name = lx_jinja_find_named(r, given, p->text);
