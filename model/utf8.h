@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* Decodes one code point at text[*pos], *pos < n, and moves *pos past it. -1 when malformed; then
-   *pos stays, so a loop must move it or end. */
+ *pos stays, so a loop must move it or end. */
 int32_t lx_utf8_next(const char *text, size_t n, size_t *pos);
 
 /* Writes 1 to 4 bytes and returns how many; out has room for 4. No NUL is written. */

@@ -100,10 +100,10 @@ static double longest_sound(const lx_config *c)
 static void print_speech(const lx_config *c)
 {
     const lx_mel_config *mel = lx_speech_of(c);
-    (void)printf("speech       %d samples per second, frames of %d every %d, %d bands from %d Hz, a "
-                 "row every %d frames with %d to either side\n",
-                 mel->rate, mel->frame, mel->hop, mel->n_bands, mel->lowest, mel->stride,
-                 mel->context);
+    (void)printf(
+        "speech       %d samples per second, frames of %d every %d, %d bands from %d Hz, a "
+        "row every %d frames with %d to either side\n",
+        mel->rate, mel->frame, mel->hop, mel->n_bands, mel->lowest, mel->stride, mel->context);
     (void)printf("sounds       %.3f to %.3f s\n", (double)mel->frame / mel->rate, longest_sound(c));
 }
 
