@@ -34,7 +34,9 @@ def server(shared_server):
 
 @pytest.fixture
 def port(server):
-    return server.port
+    """Of the shared server, or of the server that a file has for itself."""
+    yield server.port
+    server.check_unharmed()
 
 
 @pytest.fixture(scope="session")

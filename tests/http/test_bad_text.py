@@ -64,12 +64,6 @@ def server(tmp_path_factory):
         started.wait_idle()
 
 
-@pytest.fixture
-def port(server):
-    yield server.port
-    server.check_unharmed()
-
-
 def ask(port, route, text, **fields):
     path, body = route(text)
     return call(port, "POST", path, {"model": "bytes", **body, **fields})

@@ -78,12 +78,6 @@ def server(models):
         started.wait_idle()
 
 
-@pytest.fixture
-def port(server):
-    yield server.port
-    server.check_unharmed()
-
-
 def chat(port, **fields):
     return call(port, "POST", CHAT, {"messages": MESSAGES, "max_tokens": 30, "seed": 3, **fields})
 

@@ -68,12 +68,6 @@ def server(models):
         started.wait_idle()
 
 
-@pytest.fixture
-def port(server):
-    yield server.port
-    server.check_unharmed()
-
-
 def template(port, messages=HELLO, model="talk", **fields):
     return call(port, "POST", TEMPLATE, {"model": model, "messages": messages, **fields})
 

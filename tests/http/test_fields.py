@@ -34,12 +34,6 @@ def server(models):
         started.wait_idle()
 
 
-@pytest.fixture
-def port(server):
-    yield server.port
-    server.check_unharmed()
-
-
 def chat(port, messages=HELLO, **fields):
     return call(port, "POST", CHAT, {"model": "rwkv", "messages": messages, "max_tokens": 8, "seed": 3, **fields})
 

@@ -39,12 +39,6 @@ def server(tmp_path_factory):
 
 
 @pytest.fixture
-def port(server):
-    yield server.port
-    server.check_unharmed()
-
-
-@pytest.fixture
 def api(port):
     with openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0) as c:
         yield c

@@ -75,7 +75,7 @@ class Couplet:
         self.couplets = {n: len(rows) for n, rows in couplets.items()}  # they stand before the verses of that length
         self.pairs = {n: np.concatenate([part[n] for part in (couplets, verses) if n in part])
                       for n in sorted(couplets.keys() | verses.keys())}
-        if not self.held_out or not self.pairs:
+        if not self.held_out or not couplets:
             raise Unfit(f"the couplets are too few: none of them is {'trained on' if self.held_out else 'held out'}")
         self.config = make_config(self.vocabulary)
         override(self.config, args.set)
