@@ -298,8 +298,13 @@ static void log_facts(const lx_model *m)
 {
     lx_fact facts[LX_MAX_FACTS];
     int32_t n = lx_model_facts(m, facts);
+    char line[LX_MAX_FACTS * (LX_FACT_BYTES + 16)] = "";
+    size_t used = 0;
     for (int32_t i = 0; i < n; i++)
-        lx_log(LX_LOG_INFO, "model %s: %s %s", m->name, facts[i].name, facts[i].text);
+        used += (size_t)snprintf(line + used, sizeof line - used, "%s%s %s", i > 0 ? "; " : "",
+                                 facts[i].name, facts[i].text);
+    if (n > 0)
+        lx_log(LX_LOG_INFO, "model %s: %s", m->name, line);
 }
 
 static lx_status start_engine(lx_serving *s, lx_served_model *m, int32_t n_models,
