@@ -32,10 +32,10 @@ typedef struct lx_cli_model_options {
 } lx_cli_model_options;
 
 #define LX_CLI_LOCAL_MODEL_OPTION                                                                  \
-    LX_STRING(                                                                                     \
-        "model", local.model, "couplet", "DIR",                                                    \
-        "The model is this folder, or has this name among the models that came with linnet.",      \
-        .letter = 'm', .variable = true)
+    LX_STRING("model", local.model, "couplet", "DIR",                                              \
+              "The model is this folder or GGUF file, or has this name among the models that "     \
+              "came with linnet.",                                                                 \
+              .letter = 'm', .variable = true)
 
 #define LX_CLI_DEVICE_OPTIONS                                                                      \
     LX_STRING("device", local.device, "auto", "NAME",                                              \

@@ -115,6 +115,57 @@ def safetensors() -> dict[str, bytes]:
     }
 
 
+def gguf(keys: list[tuple[bytes, int, bytes]], entries: list[tuple[bytes, list[int], int, bytes]], start: bytes = b"GGUF\3\0\0\0") -> bytes:
+    """keys: name, type and value as the file has them; entries: name, dimensions, type and values of each tensor."""
+    head, data = struct.pack("<QQ", len(entries), len(keys)), b""
+    for name, kind, value in keys:
+        head += struct.pack("<Q", len(name)) + name + struct.pack("<I", kind) + value
+    for name, shape, kind, values in entries:
+        head += struct.pack("<Q", len(name)) + name + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, len(data))
+        data += values + bytes(-len(values) % 32)
+    return start + head + bytes(-len(start + head) % 32) + data
+
+
+def gguf_text(*texts: bytes) -> bytes:
+    return b"".join(struct.pack("<Q", len(text)) + text for text in texts)
+
+
+def gguf_llama() -> tuple[list, list]:
+    """A model of one layer, with values of several types."""
+    letters = [letter.encode() for letter in byte_letters()]
+    numbers = {"embedding_length": 32, "block_count": 1, "feed_forward_length": 32, "attention.head_count": 2}
+    keys = [(b"general.architecture", 8, gguf_text(b"llama")), (b"llama.attention.layer_norm_rms_epsilon", 6, struct.pack("<f", 1e-5)),
+            *((f"llama.{key}".encode(), 4, struct.pack("<I", value)) for key, value in numbers.items()),
+            (b"tokenizer.ggml.model", 8, gguf_text(b"gpt2")), (b"tokenizer.ggml.pre", 8, gguf_text(b"gpt-2")),
+            (b"tokenizer.ggml.tokens", 9, struct.pack("<IQ", 8, len(letters) + 1) + gguf_text(*letters, b"ab")),
+            (b"tokenizer.ggml.merges", 9, struct.pack("<IQ", 8, 1) + gguf_text(b"a b")),
+            (b"tokenizer.ggml.eos_token_id", 4, struct.pack("<I", 3))]
+    square = [(32, 8, 34), (32, 2, 18), (32, 1, 64), (32, 30, 64), (32, 3, 20), (32, 6, 22), (32, 7, 24)]
+    names = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"]
+    tensors = [(b"token_embd.weight", [32, 257], 8, bytes(257 * 34)), (b"output_norm.weight", [32], 0, bytes(128))]
+    tensors += [(f"blk.0.{name}.weight".encode(), [32, 32], kind, bytes(32 * size)) for name, (_, kind, size) in zip(names, square, strict=True)]
+    tensors += [(f"blk.0.{name}.weight".encode(), [32], 0, bytes(128)) for name in ("attn_norm", "ffn_norm")]
+    return keys, tensors
+
+
+def gguf_files() -> dict[str, bytes]:
+    """Whole ones, and one for each kind of fault that readers of such files have had."""
+    keys, tensors = gguf_llama()
+    arch, one = [keys[0]], [(b"a", [32], 0, bytes(128))]
+    kinds = [(f"k{kind}".encode(), kind, bytes(size)) for kind, size in enumerate((1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8))]
+    blocks = [(f"b{kind}".encode(), [256], kind, bytes(size)) for kind, size in (
+        (10, 84), (11, 110), (12, 144), (13, 176), (14, 210), (23, 136), (20, 144))]
+    whole = gguf(keys, tensors)
+    return {
+        "llama": whole, "cut": whole[:-200], "kinds": gguf(arch + kinds[:9], one), "blocks": gguf(arch, blocks), "big-endian": gguf(arch, one, b"GGUF\0\0\0\3"),
+        "wraps": gguf(arch, [(b"a", [1 << 32, 1 << 32], 0, b"")]), "five": gguf(arch, [(b"a", [32, 1, 1, 1, 1], 0, bytes(128))]),
+        "many": b"GGUF\3\0\0\0" + struct.pack("<QQ", 1 << 62, 1 << 62), "long-text": gguf([(b"general.name", 8, struct.pack("<Q", 1 << 60))], one),
+        "long-list": gguf([(b"a", 9, struct.pack("<IQ", 8, 1 << 60))], one), "alignment": gguf([(b"general.alignment", 4, struct.pack("<I", 1 << 30))], one),
+        "twice": gguf(arch + arch, one), "type": gguf(arch, [(b"a", [32], 0xFFFFFFFF, bytes(128))]),
+        "lists": gguf([(b"a", 9, struct.pack("<IQIQ", 9, 1, 9, 1))], one),
+    }
+
+
 def vocabularies() -> dict[str, bytes]:
     return {
         "whole": "<unk>\n<s>\n<sep>\n<none>\n，\n海\na\n𠀀\n".encode(),
@@ -308,7 +359,7 @@ def templates() -> dict[str, bytes]:
 
 def main():
     out = pathlib.Path(sys.argv[1])
-    kinds = {"png": pngs, "config": configs, "safetensors": safetensors, "vocab": vocabularies,
+    kinds = {"png": pngs, "config": configs, "safetensors": safetensors, "gguf": gguf_files, "vocab": vocabularies,
              "tokenizer": tokenizers, "idx": idx_files, "multipart": forms, "json": bodies, "headers": heads,
              "front": clients, "state": states, "sound": sounds, "jinja": templates}
     for kind, make in kinds.items():
