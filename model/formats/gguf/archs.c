@@ -61,6 +61,8 @@ static json_t *softmax_mixer(lx_gguf_reader *r, double eps, bool bias, const cha
     int32_t heads = lx_gguf_int(r, "attention.head_count", 1, LX_MAX_HEADS, LX_GGUF_NEEDED);
     int32_t keys = lx_gguf_int(r, "attention.head_count_kv", 1, LX_MAX_HEADS, heads);
     int32_t usual = heads > 0 ? d_model / heads : 0;
+    if (r->st == LX_OK && heads % keys != 0)
+        lx_gguf_wrong(r, "attention.head_count", "must be a multiple of attention.head_count_kv");
     int32_t size = lx_gguf_int(r, "attention.key_length", 1, LX_MAX_HEAD_SIZE, usual);
     if (lx_gguf_int(r, "attention.value_length", 1, LX_MAX_HEAD_SIZE, size) != size)
         lx_gguf_wrong(r, "attention.value_length", "must be attention.key_length");

@@ -126,7 +126,7 @@ static void set_common(lx_gguf_reader *r, json_t *root)
     int32_t d_model = lx_gguf_int(r, "embedding_length", 1, LX_MAX_WIDTH, LX_GGUF_NEEDED);
     int32_t n_layers = lx_gguf_int(r, "block_count", 1, LX_MAX_LAYERS, LX_GGUF_NEEDED);
     int32_t context = lx_gguf_int(r, "context_length", 2, CONTEXT_KEY_MOST, MAX_CONTEXT);
-    if (r->st != LX_OK)
+    if (r->st != LX_OK || table == NULL)
         return;
     int32_t ids = (int32_t)table->dims[1];
     json_t *common =

@@ -15,10 +15,10 @@ enum { LX_GGUF_MAX_BLOCK = 256 /* numbers */ };
 
 typedef struct lx_gguf_type {
     const char *name;
-    uint32_t id;    /* in the file */
-    uint32_t block; /* numbers of a block; 1: a plain type */
-    uint32_t bytes; /* of a block */
-    lx_dtype dtype; /* of a plain type */
+    uint32_t id;                  /* in the file */
+    uint32_t block;               /* numbers of a block; 1: a plain type */
+    uint32_t bytes;               /* of a block */
+    lx_dtype dtype;               /* of a plain type */
     uint32_t n_scales, scales_at; /* f16 scales, from this byte of a block on */
     void (*unpack)(const unsigned char *block, float *to); /* NULL: a plain type */
 } lx_gguf_type;

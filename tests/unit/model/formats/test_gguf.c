@@ -32,7 +32,7 @@ static unsigned char *bytes_of(const json_t *text, size_t *n)
     assert_non_null(out);
     for (size_t i = 0; i < *n; i++)
         out[i] =
-            (unsigned char)(lx_hex_digit(digits[2 * i]) << 4 | lx_hex_digit(digits[2 * i + 1]));
+            (unsigned char)(16 * lx_hex_digit(digits[2 * i]) + lx_hex_digit(digits[2 * i + 1]));
     return out;
 }
 
