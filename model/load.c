@@ -416,6 +416,11 @@ lx_status lx_model_faults(const char *dir, lx_config_report *report, void *conte
     return st == LX_OK ? lx_hf_config_faults(path, report, context, err) : st;
 }
 
+const char *lx_model_arch(int32_t i)
+{
+    return lx_gguf_arch_name(i);
+}
+
 const char *lx_model_type(int32_t i)
 {
     return lx_hf_model_type(i);

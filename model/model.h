@@ -105,6 +105,8 @@ lx_status lx_model_faults(const char *dir, lx_config_report *report, void *conte
                           lx_error *err) LX_MUST_USE;
 /* `model_type` i of other programs' folders that are read; NULL after the last. */
 const char *lx_model_type(int32_t i);
+/* Architecture i of GGUF files that are read; NULL after the last. */
+const char *lx_model_arch(int32_t i);
 void lx_model_free(lx_model *m); /* NULL is allowed; nothing made from it may be in use */
 
 /* A tensor by the name that docs/weights-format.md has for it; NULL where there is none. */

@@ -118,6 +118,7 @@ PRE = {
     "llama-bpe": {"pattern": vocabularies.LLAMA3, "ignore_merges": True},
     "gpt-2": {},
     "mpt": {"normalizer": normalizers.NFC()},
+    "olmo": {"normalizer": normalizers.NFC()},
     "smollm": {"before": [pre_tokenizers.Digits(individual_digits=True)]},
 }
 

@@ -418,3 +418,8 @@ static const lx_gguf_arch rwkv6 = {
 
 const lx_gguf_arch *const lx_gguf_archs[] = {&qwen35, &rwkv7, &rwkv6, &mamba2,
                                              &llama,  &qwen2, &qwen3, NULL};
+
+const char *lx_gguf_arch_name(int32_t i)
+{
+    return lx_gguf_archs[i] != NULL ? lx_gguf_archs[i]->name : NULL;
+}

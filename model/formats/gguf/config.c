@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/formats/gguf/reader.h"
+#include "model/formats/json_memory.h"
 
 enum { MAX_KEY = 256, MAX_CONTEXT = 1 << 18, CONTEXT_KEY_MOST = INT32_MAX };
 
@@ -218,10 +219,13 @@ lx_status lx_gguf_config(lx_gguf *f, lx_config *out, const lx_gguf_arch **arch, 
     if (a == NULL)
         return r.st;
     r.arch = a->name;
+    (void)lx_json_starved(); /* forgets earlier allocations that failed */
     json_t *root = json_object();
     a->read(&r, root);
     set_common(&r, root);
     refuse_rest(&r, a);
+    if (r.st == LX_OK && lx_json_starved())
+        r.st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", f->label);
     if (r.st == LX_OK)
         r.st = lx_config_from(root, f->label, out, err);
     json_decref(root);

@@ -18,6 +18,9 @@ struct lx_tokenizer;
 /* Whether a path is that of such a file: it ends in ".gguf" and is no folder. */
 bool lx_gguf_is_file(const char *path);
 
+/* Architecture i; NULL after the last. */
+const char *lx_gguf_arch_name(int32_t i);
+
 /* Reads and checks all of the file but the tensors' values. LX_ERR_NOT_FOUND, LX_ERR_IO,
    LX_ERR_FORMAT, LX_ERR_UNSUPPORTED (a type of values), LX_ERR_NO_MEMORY. */
 lx_status lx_gguf_open(const char *path, struct lx_gguf **out, lx_error *err) LX_MUST_USE;

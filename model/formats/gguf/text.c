@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "model/formats/gguf/reader.h"
+#include "model/formats/json_memory.h"
 #include "model/tokenizers/tokenizer.h"
 
 /* tokenizer.ggml.token_type */
@@ -36,6 +37,7 @@ static const rules table[] = {
     {"llama-bpe", PATTERN("", "\\p{N}{1,3}"), .ignore_merges = true},
     {"gpt-2", NULL, .nfc = false},
     {"mpt", NULL, .nfc = true}, /* GPT-NeoX */
+    {"olmo", NULL, .nfc = true},
     {"smollm", NULL, .single_digits = true},
 };
 
@@ -203,6 +205,7 @@ static lx_status load_bpe(const tokens *t, lx_tokenizer **out, lx_error *err)
     const rules *r = find_rules(t->f, &st, err);
     if (r == NULL)
         return st;
+    (void)lx_json_starved(); /* forgets earlier allocations that failed */
     json_t *vocab = json_object(), *merges = json_array(), *added = json_array();
     json_t *root =
         json_pack("{ss so so? so s{ss sb sb sb} s{ss sb so so}}", "version", "1.0", "added_tokens",
@@ -213,6 +216,8 @@ static lx_status load_bpe(const tokens *t, lx_tokenizer **out, lx_error *err)
     st = root != NULL ? add_tokens(t, vocab, added, err) : no_memory(t->f, err);
     if (st == LX_OK)
         st = add_merges(t->f, merges, err);
+    if (lx_json_starved())
+        st = no_memory(t->f, err);
     if (st == LX_OK)
         st = lx_tokenizer_from_json(root, t->f->label, out, err);
     json_decref(root);
@@ -256,8 +261,10 @@ static lx_status name_of(const lx_gguf *f, const char *key, char **out, lx_error
     const char *text = lx_gguf_text_at(f, &at, &n);
     for (int32_t i = 0; i < id; i++)
         text = lx_gguf_text_at(f, &at, &n);
-    *out = memchr(text, '\0', n) == NULL ? strndup(text, n) : NULL;
-    return LX_OK;
+    if (memchr(text, '\0', n) != NULL) /* no template can write it */
+        return LX_OK;
+    *out = strndup(text, n);
+    return *out != NULL ? LX_OK : no_memory(f, err);
 }
 
 lx_status lx_gguf_chat(const lx_gguf *f, lx_hf_chat *out, lx_error *err)

@@ -19,6 +19,9 @@
 #include "model/formats/gguf/reader.h"
 #include "model/formats/gguf/values.h"
 #include "model/formats/safetensors.h"
+#include "model/tokenizers/hugging_face.h"
+#include "model/utf8.h"
+#include "tests/support/failing.h"
 #include "tests/support/scratch.h"
 
 /* --- blocks --- */
@@ -82,7 +85,7 @@ static void blocks_have_their_numbers(void **state)
 /* --- the container --- */
 
 typedef struct image {
-    unsigned char bytes[1024];
+    unsigned char bytes[1 << 15];
     size_t n;
 } image;
 
@@ -264,6 +267,149 @@ static void a_file_that_is_shortened_is_refused(void **state)
     lx_safetensors_close(tensors);
 }
 
+/* --- memory --- */
+
+static void put_key(image *f, const char *key, lx_gguf_kind kind)
+{
+    put_text(f, key);
+    put_number(f, kind, 4);
+}
+
+static void put_array(image *f, const char *key, uint64_t n)
+{
+    put_key(f, key, LX_GGUF_ARRAY);
+    put_number(f, LX_GGUF_TEXT, 4);
+    put_number(f, n, 8);
+}
+
+static void put_tensor(image *f, const char *name, uint64_t rows, uint64_t *at)
+{
+    put_text(f, name);
+    put_number(f, rows > 0 ? 2 : 1, 4);
+    put_number(f, 32, 8);
+    if (rows > 0)
+        put_number(f, rows, 8);
+    put_number(f, rows > 0 ? 8 : 0, 4); /* Q8_0, F32 */
+    put_number(f, *at, 8);
+    *at += (rows > 0 ? rows * 34 : 128) + 31;
+    *at -= *at % 32;
+}
+
+enum { N_TOKENS = 257 };
+
+static void put_llama_keys(image *f)
+{
+    static const char *const keys[] = {"embedding_length", "block_count", "feed_forward_length",
+                                       "attention.head_count"};
+    static const uint64_t sizes[] = {32, 1, 32, 2};
+    put_key(f, "general.architecture", LX_GGUF_TEXT);
+    put_text(f, "llama");
+    for (int i = 0; i < 4; i++) {
+        char key[64];
+        (void)snprintf(key, sizeof key, "llama.%s", keys[i]);
+        put_key(f, key, LX_GGUF_U32);
+        put_number(f, sizes[i], 4);
+    }
+    put_key(f, "llama.attention.layer_norm_rms_epsilon", LX_GGUF_F32);
+    put_number(f, 0x3727c5ac, 4); /* 1e-5 */
+    put_key(f, "tokenizer.ggml.model", LX_GGUF_TEXT);
+    put_text(f, "gpt2");
+    put_key(f, "tokenizer.ggml.pre", LX_GGUF_TEXT);
+    put_text(f, "smollm");
+    put_key(f, "tokenizer.ggml.eos_token_id", LX_GGUF_U32);
+    put_number(f, 3, 4);
+    put_key(f, "tokenizer.chat_template", LX_GGUF_TEXT);
+    put_text(f, "{{ messages }}");
+}
+
+/* A llama of one layer, whose tokens are bytes and a pair of them. */
+static image whole(void)
+{
+    static const char *const names[] = {"attn_q",      "attn_k",    "attn_v",
+                                        "attn_output", "ffn_gate",  "ffn_up",
+                                        "ffn_down",    "attn_norm", "ffn_norm"};
+    static image f;
+    uint64_t at = 0;
+    f.n = 0;
+    put(&f, "GGUF", 4);
+    put_number(&f, 3, 4);
+    put_number(&f, 11, 8);
+    put_number(&f, 12, 8);
+    put_llama_keys(&f);
+    put_array(&f, "tokenizer.ggml.tokens", N_TOKENS);
+    for (int byte = 0; byte < 256; byte++) {
+        char letter[8] = "";
+        (void)lx_utf8_put(lx_byte_letter((unsigned char)byte), letter);
+        put_text(&f, letter);
+    }
+    put_text(&f, "ab");
+    put_array(&f, "tokenizer.ggml.merges", 1);
+    put_text(&f, "a b");
+    put_tensor(&f, "token_embd.weight", N_TOKENS, &at);
+    put_tensor(&f, "output_norm.weight", 0, &at);
+    for (int i = 0; i < 9; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "blk.0.%s.weight", names[i]);
+        put_tensor(&f, name, i < 7 ? 32 : 0, &at);
+    }
+    pad(&f);
+    memset(f.bytes + f.n, 0, at);
+    f.n += at;
+    return f;
+}
+
+/* All that loading a model does with the file; returns the first fault. */
+static lx_status read_all(const char *path, lx_error *err)
+{
+    static lx_config config;
+    lx_gguf *g = NULL;
+    const lx_gguf_arch *arch = NULL;
+    lx_safetensors *tensors = NULL;
+    lx_tokenizer *tokenizer = NULL;
+    lx_hf_chat chat = {.text = NULL};
+    float numbers[1024];
+    lx_status st = lx_gguf_open(path, &g, err);
+    if (st == LX_OK)
+        st = lx_gguf_config(g, &config, &arch, err);
+    if (st == LX_OK)
+        st = lx_gguf_tokenizer(g, &tokenizer, err);
+    if (st == LX_OK)
+        st = lx_gguf_chat(g, &chat, err);
+    if (st == LX_OK)
+        st = lx_gguf_weights(g, arch, &config, &tensors, err);
+    if (st == LX_OK)
+        st = lx_safetensors_read(tensors, lx_safetensors_find(tensors, "blk.0.attn_q.weight"),
+                                 numbers, err);
+    if (tensors == NULL)
+        lx_gguf_close(g);
+    lx_safetensors_close(tensors);
+    lx_tokenizer_free(tokenizer);
+    lx_hf_chat_fini(&chat);
+    if (st == LX_OK)
+        assert_int_equal(lx_text_of(&config)->n_ends, 1);
+    return st;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    image f = whole();
+    char path[2048];
+    (void)snprintf(path, sizeof path, "%s", scratch_write("m.gguf", f.bytes, f.n));
+    int n = 1;
+    for (;; n++) {
+        lx_error err = {0};
+        failing_arm(n);
+        lx_status st = read_all(path, &err);
+        if (!failing_hit()) {
+            must(st, &err);
+            break;
+        }
+        scratch_expect(st, &err, LX_ERR_NO_MEMORY, "memory");
+    }
+    assert_in_range(n, 1000, 20000); /* most of them are the tokenizer's */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +418,7 @@ int main(void)
         cmocka_unit_test(every_end_is_refused),
         cmocka_unit_test(every_other_byte_is_read_or_refused),
         cmocka_unit_test(a_file_that_is_shortened_is_refused),
+        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }
