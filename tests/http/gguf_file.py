@@ -11,7 +11,8 @@ import hf_model
 ALIGNMENT = 32
 # Numbers of the file: kinds of metadata, types of values with the numbers and bytes of a block.
 U32, I32, F32, BOOL, TEXT, ARRAY, U64 = 4, 5, 6, 7, 8, 9, 10
-TYPES = {"F32": (0, 1, 4), "F16": (1, 1, 2), "BF16": (30, 1, 2), "Q4_0": (2, 32, 18), "Q8_0": (8, 32, 34)}
+TYPES = {"F32": (0, 1, 4), "F16": (1, 1, 2), "BF16": (30, 1, 2), "Q4_0": (2, 32, 18), "Q8_0": (8, 32, 34),
+         "Q6_K": (14, 256, 210)}
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
 
 
@@ -72,6 +73,19 @@ def blocks_of(values, kind):
     return scale.astype(numpy.float16), numpy.clip(numpy.round(quotient), least, most).astype(numpy.int8)
 
 
+def encode_q6_k(values):
+    """Parts of one scale each; of six bits four lie in the low half, four numbers share a byte of the upper two."""
+    rows = values.reshape(-1, 256)
+    scale = (numpy.abs(rows).max(1, keepdims=True) / 31).astype(numpy.float16)
+    numbers = numpy.clip(numpy.round(rows / numpy.maximum(scale.astype(numpy.float32), 1e-8)), -32, 31).astype(numpy.int8)
+    bits = (numbers + 32).astype(numpy.uint8).reshape(-1, 2, 4, 32)  # half, part, number
+    low = bits[:, :, :2] & 15 | (bits[:, :, 2:] & 15) << 4
+    high = sum((bits[:, :, part] >> 4) << 2 * part for part in range(4))
+    n = len(rows)
+    parts = [low.reshape(n, 128), high.astype(numpy.uint8).reshape(n, 64), numpy.ones((n, 16), numpy.uint8), scale.view(numpy.uint8).reshape(n, 2)]
+    return numpy.concatenate(parts, 1).tobytes(), (numbers * scale.astype(numpy.float32)).reshape(values.shape)
+
+
 def encode(values, kind):
     """The bytes, and the numbers that they stand for."""
     values = numpy.ascontiguousarray(values, numpy.float32)
@@ -84,6 +98,8 @@ def encode(values, kind):
         bits = values.view(numpy.uint32)
         high = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
         return high.astype(numpy.uint16).tobytes(), (high << 16).astype(numpy.uint32).view(numpy.float32)
+    if kind == "Q6_K":
+        return encode_q6_k(values)
     scale, numbers = blocks_of(values, kind)
     if kind == "Q8_0":
         bodies = numbers

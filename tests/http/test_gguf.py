@@ -69,6 +69,7 @@ KINDS = {
     "mamba2": (folders.MAMBA2 | {"hidden_size": 32, "num_heads": 8}, folders.mamba2_tensors),
 }
 DENSE_KINDS = ("llama", "qwen2", "qwen3")
+WIDE = folders.MAMBA2 | {"hidden_size": 256, "num_heads": 64, "num_hidden_layers": 1}  # rows of whole blocks of 256
 VALUES = ("F32", "F16", "BF16", "Q8_0", "Q4_0")
 PROMPT = [(7 * i * i + 11 * i) % 1500 for i in range(40)]
 FIELDS = {"prompt": PROMPT, "max_tokens": 12, "temperature": 0, "ignore_eos": True, "logprobs": 5, "seed": 3}
@@ -78,6 +79,7 @@ FIELDS = {"prompt": PROMPT, "max_tokens": 12, "temperature": 0, "ignore_eos": Tr
 def made(tmp_path_factory):
     """A folder of each kind."""
     path = tmp_path_factory.mktemp("made")
+    hf_model.write(path / "wide", WIDE, folders.mamba2_tensors)
     for kind in [*KINDS, *DENSE_KINDS]:
         if kind in KINDS:
             hf_model.write(path / kind, *KINDS[kind])
@@ -94,15 +96,24 @@ def answer(port, model):
 @pytest.mark.parametrize("kind", [*KINDS, *DENSE_KINDS])
 def test_a_file_answers_as_its_folder(made, tmp_path, kind):
     """With every type of values, and the folder that has the same numbers."""
-    for values in VALUES:
+    check_answers(made, tmp_path, kind, VALUES)
+
+
+@pytest.mark.parametrize("precision", ["auto", "int8"])
+def test_a_file_is_packed_as_its_folder(made, tmp_path, precision):
+    check_answers(made, tmp_path, "wide", ("F32", "Q6_K"), precision)
+
+
+def check_answers(made, tmp_path, kind, types, precision="f32"):
+    for values in types:
         gguf_file.write(tmp_path / f"{values}.gguf", made / kind, values)
         folder = tmp_path / f"{values}-folder"
         gguf_file.write_rounded(folder, made / kind, values)
         config = json.loads((folder / "config.json").read_text())
         config.pop("linnet_arch", None)
         (folder / "config.json").write_text(json.dumps(config))
-    with Server("--models", tmp_path, "--precision", "f32", "--slots", "4") as server:
-        for values in VALUES:
+    with Server("--models", tmp_path, "--precision", precision, "--slots", "4") as server:
+        for values in types:
             text, found = answer(server.port, values)
             want_text, want = answer(server.port, f"{values}-folder")
             assert found == pytest.approx(want, rel=2e-5, abs=1e-6), values  # the file has -exp(A_log), in f32
