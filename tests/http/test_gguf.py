@@ -330,11 +330,27 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("i", range(len(BAD)), ids=lambda i: BAD[i][1].replace(" ", "-")[:40])
+BAD_OF = [
+    ("llama", with_keys(llama__rope__dimension_count=8), "llama.rope.dimension_count must be the size of a head"),
+    ("llama", with_tensor("rope_freqs.weight"), "rope_freqs.weight is not supported"),
+    ("llama", with_keys(llama__expert_count=8), "llama.expert_count must be 0"),
+    ("qwen2", without_tensor("blk.0.attn_k.bias"), "tensor blk.0.attn_k.bias is missing"),
+    ("rwkv7", with_tensor("blk.1.time_mix_lerp_fused.weight", shape=[3, 1, 1, 64]), "it has another number of rows"),
+    ("rwkv7", with_keys(rwkv7__wkv__head_size=7), "rwkv7.wkv.head_size must divide embedding_length"),
+    ("rwkv7", with_keys(rwkv7__attention__gate_lora_rank=None), "rwkv7.attention.gate_lora_rank is missing"),
+    ("rwkv6", with_tensor("blk.0.time_mix_w1.weight", shape=[16, 30]), "blk.0.time_mix_w1.weight: its shape is not the one"),
+    ("rwkv6", with_keys(rwkv6__rescale_every_n_layers=1 << 20), "rwkv6.rescale_every_n_layers must be a whole number"),
+    ("mamba2", with_keys(mamba2__ssm__group_count=3), "groups must divide n_heads"),
+    ("mamba2", with_keys(mamba2__ssm__conv_kernel=9), "mamba2.ssm.conv_kernel must be a whole number from 2 to 4"),
+    ("mamba2", without_tensor("blk.1.ssm_conv1d.bias"), "tensor blk.1.ssm_conv1d.bias is missing"),
+] + [("qwen35", *case) for case in BAD]
+
+
+@pytest.mark.parametrize("i", range(len(BAD_OF)), ids=lambda i: "-".join(BAD_OF[i][::2]).replace(" ", "-")[:48])
 def test_a_bad_file_is_one_clear_line(made, tmp_path, i):
-    change, words = BAD[i]
+    kind, change, words = BAD_OF[i]
     path = tmp_path / "bad.gguf"
-    path.write_bytes(change(*gguf_file.parts_of(made / "qwen35", "F32")))
+    path.write_bytes(change(*gguf_file.parts_of(made / kind, "F32")))
     command = ["generate", "--prompt", "a", "--max-tokens", "1", "--model"] if "below 0" in words else ["inspect"]
     said = run(*command, path)
     assert said.returncode == 1 and said.stderr.count("\n") == 1, said.stderr

@@ -201,6 +201,10 @@ static void read_dense(lx_gguf_reader *r, json_t *root, bool bias, const char *n
 static void read_llama(lx_gguf_reader *r, json_t *root)
 {
     read_dense(r, root, false, "none");
+    const json_t *mixer = json_object_get(root, "attention");
+    if (json_integer_value(json_object_get(mixer, "rotated")) !=
+        json_integer_value(json_object_get(mixer, "d_key"))) /* pairs would lie elsewhere */
+        lx_gguf_wrong(r, "rope.dimension_count", "must be the size of a head");
 }
 
 static void read_qwen2(lx_gguf_reader *r, json_t *root)
