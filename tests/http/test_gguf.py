@@ -193,6 +193,18 @@ def test_a_chat_is_that_of_its_folder(made, tmp_path):
     assert "ends         3 (</s>)" in said and "sampling     temperature 0.25, top_k 7" in said, said
 
 
+@pytest.mark.parametrize(("pre", "said", "begins"), [("llama-bpe", None, True), ("llama-bpe", False, False), ("gpt-2", None, False),
+                                                     ("gpt-2", True, True)])
+def test_the_beginning_of_a_prompt(made, tmp_path, pre, said, begins):
+    keys, tensors = gguf_file.parts_of(made / "llama", pre="qwen2")
+    keys |= {"tokenizer.ggml.pre": pre, "tokenizer.ggml.add_bos_token": said}
+    path = tmp_path / "file.gguf"
+    path.write_bytes(gguf_file.whole({key: value for key, value in keys.items() if value is not None}, tensors))
+    with Server(model_dir=path) as server:
+        counts = [complete_ok(server.port, model="file", prompt=prompt, max_tokens=1)["usage"]["prompt_tokens"] for prompt in ("a", "<s>a")]
+    assert counts == [1 + begins, 2]
+
+
 def test_a_file_is_reloaded(made, tmp_path):
     """Its states go on while the file has the same bytes."""
     path = tmp_path / "rwkv7.gguf"

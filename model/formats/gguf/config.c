@@ -108,11 +108,9 @@ static void set_text(lx_gguf_reader *r, json_t *text)
         if (r->st == LX_OK && id >= 0 && !known)
             (void)json_array_append_new(list, json_integer(id));
     }
-    const lx_gguf_value *adds = lx_gguf_find(r->f, "tokenizer.ggml.add_bos_token");
     if (r->st == LX_OK)
         r->st = lx_gguf_token(r->f, "tokenizer.ggml.bos_token_id", &id, r->err);
-    if (adds != NULL && adds->kind == LX_GGUF_BOOL && lx_gguf_number_at(r->f, adds, 0) == 1 &&
-        id >= 0)
+    if (r->st == LX_OK && id >= 0 && lx_gguf_begins(r->f))
         (void)json_object_set_new(text, "begin", json_integer(id));
     (void)json_object_set_new(text, "end", list);
 }

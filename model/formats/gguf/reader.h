@@ -66,6 +66,8 @@ void lx_gguf_wrong(lx_gguf_reader *r, const char *key, const char *what);
 
 /* A text of any key; *out is malloc'ed, or NULL where the file has none. */
 lx_status lx_gguf_text(const lx_gguf *f, const char *key, char **out, lx_error *err) LX_MUST_USE;
+/* Whether every prompt begins with the token tokenizer.ggml.bos_token_id. */
+bool lx_gguf_begins(const lx_gguf *f);
 /* A token's id under a key: -1 where there is none. */
 lx_status lx_gguf_token(const lx_gguf *f, const char *key, int32_t *out, lx_error *err) LX_MUST_USE;
 

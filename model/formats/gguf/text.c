@@ -24,6 +24,7 @@ typedef struct rules {
     bool nfc;            /* text is normalized first */
     bool single_digits;  /* each digit is a word */
     bool ignore_merges;  /* a word that is a token is that token */
+    bool begins;         /* a prompt begins with bos_token_id, unless the file says otherwise */
 } rules;
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -34,7 +35,7 @@ typedef struct rules {
 static const rules table[] = {
     {"qwen35", PATTERN("\\p{M}", "\\p{N}"), .nfc = true},
     {"qwen2", PATTERN("", "\\p{N}"), .nfc = true},
-    {"llama-bpe", PATTERN("", "\\p{N}{1,3}"), .ignore_merges = true},
+    {"llama-bpe", PATTERN("", "\\p{N}{1,3}"), .ignore_merges = true, .begins = true},
     {"gpt-2", NULL, .nfc = false},
     {"mpt", NULL, .nfc = true}, /* GPT-NeoX */
     {"olmo", NULL, .nfc = true},
@@ -247,6 +248,24 @@ lx_status lx_gguf_tokenizer(const lx_gguf *f, lx_tokenizer **out, lx_error *err)
 }
 
 /* --- chats --- */
+
+bool lx_gguf_begins(const lx_gguf *f)
+{
+    size_t n = 0;
+    const lx_gguf_value *said = lx_gguf_find(f, "tokenizer.ggml.add_bos_token");
+    const lx_gguf_value *pre = lx_gguf_find(f, "tokenizer.ggml.pre");
+    if (said != NULL)
+        return said->kind == LX_GGUF_BOOL && lx_gguf_number_at(f, said, 0) == 1;
+    if (pre == NULL || pre->kind != LX_GGUF_TEXT || pre->is_array)
+        return false;
+    uint64_t at = pre->at;
+    const char *name = lx_gguf_text_at(f, &at, &n);
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (strlen(table[i].name) == n && memcmp(table[i].name, name, n) == 0)
+            return table[i].begins;
+    }
+    return false;
+}
 
 /* The text of the token that a key names. */
 static lx_status name_of(const lx_gguf *f, const char *key, char **out, lx_error *err)
