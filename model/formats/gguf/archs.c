@@ -3,7 +3,7 @@
 
 #include "model/formats/gguf/reader.h"
 
-enum { MAX_EVERY = 1024, MAX_BASE = 1 << 30, MAX_RANK = 1 << 14, CONTEXT = 1 << 18 };
+enum { MAX_EVERY = 1024, MAX_BASE = 1 << 30, MAX_RANK = 1 << 14 };
 
 /* --- parts that several architectures share --- */
 

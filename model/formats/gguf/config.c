@@ -6,90 +6,9 @@
 
 #include "model/formats/gguf/reader.h"
 #include "model/formats/json_memory.h"
+#include "model/tasks/text_config.h"
 
-enum { MAX_KEY = 256, MAX_CONTEXT = 1 << 18, CONTEXT_KEY_MOST = INT32_MAX };
-
-void lx_gguf_wrong(lx_gguf_reader *r, const char *key, const char *what)
-{
-    char quoted[MAX_KEY];
-    if (r->st == LX_OK)
-        r->st = lx_fail(r->err, LX_ERR_FORMAT, NULL, "%s: %s.%s %s", r->f->label, r->arch,
-                        lx_file_quote(key, quoted, sizeof quoted), what);
-}
-
-/* The value under a key of the architecture, which is marked as used; NULL: there is none. */
-static lx_gguf_value *look(lx_gguf_reader *r, const char *key)
-{
-    char full[MAX_KEY];
-    (void)snprintf(full, sizeof full, "%s.%s", r->arch, key);
-    lx_gguf_value *v = r->st == LX_OK ? lx_gguf_find(r->f, full) : NULL;
-    if (v != NULL)
-        v->used = true;
-    return v;
-}
-
-static bool is_number(const lx_gguf_value *v)
-{
-    return !v->is_array && v->kind != LX_GGUF_TEXT && v->kind != LX_GGUF_BOOL;
-}
-
-double lx_gguf_real(lx_gguf_reader *r, const char *key, double min, double max, double fallback)
-{
-    char what[96];
-    const lx_gguf_value *v = look(r, key);
-    double x = v != NULL && is_number(v) ? lx_gguf_number_at(r->f, v, 0) : fallback;
-    if (v == NULL && !(fallback >= min && fallback <= max)) {
-        lx_gguf_wrong(r, key, "is missing");
-    } else if (v != NULL && (!is_number(v) || !(x >= min && x <= max))) {
-        (void)snprintf(what, sizeof what, "must be a number from %g to %g", min, max);
-        lx_gguf_wrong(r, key, what);
-    }
-    return r->st == LX_OK ? x : 0;
-}
-
-int32_t lx_gguf_int(lx_gguf_reader *r, const char *key, int32_t min, int32_t max, int64_t fallback)
-{
-    char what[96];
-    const lx_gguf_value *v = look(r, key);
-    bool whole = v != NULL && is_number(v) && v->kind != LX_GGUF_F32 && v->kind != LX_GGUF_F64;
-    double x = whole ? lx_gguf_number_at(r->f, v, 0) : (double)fallback;
-    if (v == NULL && fallback == LX_GGUF_NEEDED) {
-        lx_gguf_wrong(r, key, "is missing");
-    } else if (v != NULL && (!whole || !(x >= min && x <= max))) {
-        (void)snprintf(what, sizeof what, "must be a whole number from %d to %d", min, max);
-        lx_gguf_wrong(r, key, what);
-    }
-    return r->st == LX_OK ? (int32_t)x : 0;
-}
-
-lx_status lx_gguf_text(const lx_gguf *f, const char *key, char **out, lx_error *err)
-{
-    const lx_gguf_value *v = lx_gguf_find(f, key);
-    size_t n = 0;
-    *out = NULL;
-    if (v == NULL)
-        return LX_OK;
-    uint64_t at = v->at;
-    const char *text = v->kind == LX_GGUF_TEXT && !v->is_array ? lx_gguf_text_at(f, &at, &n) : NULL;
-    if (text == NULL || memchr(text, '\0', n) != NULL)
-        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: %s must be a text without a NUL", f->label,
-                       key);
-    *out = strndup(text, n);
-    return *out != NULL ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", f->label);
-}
-
-lx_status lx_gguf_token(const lx_gguf *f, const char *key, int32_t *out, lx_error *err)
-{
-    const lx_gguf_value *v = lx_gguf_find(f, key);
-    double x = v != NULL && is_number(v) ? lx_gguf_number_at(f, v, 0) : -1;
-    *out = -1;
-    if (v == NULL)
-        return LX_OK;
-    if (!(x >= 0 && x < LX_MAX_IDS && x == (double)(int32_t)x))
-        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: %s must be a token's number", f->label, key);
-    *out = (int32_t)x;
-    return LX_OK;
-}
+enum { MAX_KEY = 256 };
 
 /* --- keys of all architectures --- */
 
@@ -124,7 +43,7 @@ static void set_common(lx_gguf_reader *r, json_t *root)
                         r->f->label);
     int32_t d_model = lx_gguf_int(r, "embedding_length", 1, LX_MAX_WIDTH, LX_GGUF_NEEDED);
     int32_t n_layers = lx_gguf_int(r, "block_count", 1, LX_MAX_LAYERS, LX_GGUF_NEEDED);
-    int32_t context = lx_gguf_int(r, "context_length", 2, CONTEXT_KEY_MOST, MAX_CONTEXT);
+    int32_t context = lx_gguf_int(r, "context_length", 2, INT32_MAX, LX_MAX_CONTEXT);
     if (r->st != LX_OK || table == NULL)
         return;
     int32_t ids = (int32_t)table->dims[1];
@@ -133,7 +52,7 @@ static void set_common(lx_gguf_reader *r, json_t *root)
                   "format_version", 1, "task", "text", "n_layers", n_layers, "d_model", d_model,
                   "norm", "pre", "activation", "relu", "inputs", "name", "token", "size", ids,
                   "head", "kind", "categorical", "size", ids, "bias", 0, "text", "tokenizer",
-                  "gguf", "context", context < MAX_CONTEXT ? context : MAX_CONTEXT);
+                  "gguf", "context", context < LX_MAX_CONTEXT ? context : LX_MAX_CONTEXT);
     set_text(r, json_object_get(common, "text"));
     if (r->st == LX_OK && (common == NULL || json_object_update_missing(root, common) != 0))
         r->st = lx_fail(r->err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", r->f->label);
@@ -176,7 +95,7 @@ static void check_whole(lx_gguf_reader *r)
         r->st =
             lx_fail(r->err, LX_ERR_UNSUPPORTED, NULL,
                     "%s: general.type must be \"model\": nothing else is supported", r->f->label);
-    if (r->st == LX_OK && split != NULL && is_number(split) &&
+    if (r->st == LX_OK && split != NULL && lx_gguf_is_number(split) &&
         lx_gguf_number_at(r->f, split, 0) > 1)
         r->st = lx_fail(r->err, LX_ERR_UNSUPPORTED, NULL,
                         "%s: it is one of several files (split.count): join them with "

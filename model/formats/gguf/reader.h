@@ -61,6 +61,8 @@ extern const lx_gguf_arch *const lx_gguf_archs[]; /* NULL after the last */
 #define LX_GGUF_NEEDED INT64_MIN /* as a fallback: the key must be there */
 int32_t lx_gguf_int(lx_gguf_reader *r, const char *key, int32_t min, int32_t max, int64_t fallback);
 double lx_gguf_real(lx_gguf_reader *r, const char *key, double min, double max, double fallback);
+/* One number, no array, flag or text. */
+bool lx_gguf_is_number(const lx_gguf_value *v);
 /* "FILE: ARCH.KEY WHAT" */
 void lx_gguf_wrong(lx_gguf_reader *r, const char *key, const char *what);
 
