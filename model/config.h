@@ -114,6 +114,10 @@ typedef void lx_config_report(void *context, const lx_error *fault);
 
 /* Reads and checks `path`. */
 lx_status lx_config_load(const char *path, lx_config *out, lx_error *err) LX_MUST_USE;
+/* Checks the object of such a file, whose keys it removes; `label` names the file in errors. */
+struct json_t;
+lx_status lx_config_from(struct json_t *root, const char *label, lx_config *out,
+                         lx_error *err) LX_MUST_USE;
 /* LX_ERR_FORMAT names a mixer's parameter that must lie within a sequence and does not; most: the
    tokens of the model's longest. */
 lx_status lx_config_check_lengths(const lx_config *c, int32_t most, lx_error *err) LX_MUST_USE;

@@ -62,6 +62,18 @@ lx_status lx_tokenizer_load(const char *folder, lx_tokenizer **out, lx_error *er
    and field or line), LX_ERR_UNSUPPORTED, LX_ERR_NO_MEMORY. */
 lx_status lx_tokenizer_load_file(const char *path, lx_tokenizer **out, lx_error *err) LX_MUST_USE;
 
+/* The object of a tokenizer.json that a reader of another format has made; `label` names the file
+   in errors. */
+struct json_t;
+lx_status lx_tokenizer_from_json(struct json_t *root, const char *label, lx_tokenizer **out,
+                                 lx_error *err) LX_MUST_USE;
+/* RWKV's vocabulary: literal() has token id as Python writes bytes, without the quotes, or is NULL
+   where there is no such token. Token 0 ends a text; ids are 1 .. n - 1. */
+typedef const char *lx_tokenizer_literal(const void *context, int32_t id, size_t *n_bytes);
+lx_status lx_tokenizer_from_literals(int32_t n, lx_tokenizer_literal *literal, const void *context,
+                                     const char *label, lx_tokenizer **out,
+                                     lx_error *err) LX_MUST_USE;
+
 /* Bytes as tokens. */
 lx_status lx_tokenizer_new_bytes(lx_tokenizer **out, lx_error *err) LX_MUST_USE;
 

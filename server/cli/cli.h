@@ -32,10 +32,10 @@ typedef struct lx_cli_model_options {
 } lx_cli_model_options;
 
 #define LX_CLI_LOCAL_MODEL_OPTION                                                                  \
-    LX_STRING(                                                                                     \
-        "model", local.model, "couplet", "DIR",                                                    \
-        "The model is this folder, or has this name among the models that came with linnet.",      \
-        .letter = 'm', .variable = true)
+    LX_STRING("model", local.model, "couplet", "DIR",                                              \
+              "The model is this folder or GGUF file, or has this name among the models that "     \
+              "came with linnet.",                                                                 \
+              .letter = 'm', .variable = true)
 
 #define LX_CLI_DEVICE_OPTIONS                                                                      \
     LX_STRING("device", local.device, "auto", "NAME",                                              \
@@ -163,8 +163,8 @@ enum { LX_PLACE_BYTES = 4096 }; /* of a path, with its end */
 lx_status lx_places_models(char out[LX_PLACE_BYTES], lx_error *err) LX_MUST_USE;
 
 /* The folder of one model. `given` is a folder, or, without a "/" and where no such folder is here,
-   the name of a folder in lx_places_models(). LX_ERR_NOT_FOUND names the folder in which it was
-   looked for. */
+   the name of a folder in lx_places_models(). `given` may also be a GGUF file. LX_ERR_NOT_FOUND
+   names the folder in which it was looked for. */
 lx_status lx_places_model(const char *given, char out[LX_PLACE_BYTES], lx_error *err) LX_MUST_USE;
 
 /* The first known font that is installed: fonts of brush strokes come before printed ones; NULL

@@ -280,6 +280,8 @@ static void print_kinds(bool json)
     for (int32_t i = 0; !json && lx_model_type(i) != NULL; i++)
         (void)printf("%s%s", i == 0 ? "model_type of folders of Hugging Face: " : ", ",
                      lx_model_type(i));
+    for (int32_t i = 0; !json && lx_model_arch(i) != NULL; i++)
+        (void)printf("%s%s", i == 0 ? "\narchitectures of GGUF files: " : ", ", lx_model_arch(i));
     (void)printf(json ? "" : "\n");
 }
 

@@ -12,11 +12,12 @@ static const lx_option options[] = {
            .letter = 'p'),
     LX_STRING("models", models, NULL, "DIR[:DIR]",
               "The server serves the models of these folders: each folder is a model if it has a "
-              "config.json, otherwise each of its subfolders that has one is. Without --models and "
-              "--model it serves the models that came with linnet."),
+              "config.json, otherwise each of its subfolders that has one is, and each GGUF file. "
+              "Without --models and --model it serves the models that came with linnet."),
     LX_STRING(
         "model", local.model, NULL, "DIR",
-        "The server serves this model: a folder, or the name of a model that came with linnet.",
+        "The server serves this model: a folder, a GGUF file, or the name of a model that came "
+        "with linnet.",
         .letter = 'm', .several = "--models DIR:DIR"),
     LX_CLI_BACKEND_OPTIONS,
     LX_INT("slots", slots, "0", 0, 65536, "N",

@@ -32,10 +32,14 @@ enum {
 
 /* --- which folders --- */
 
-/* Whether a folder is a model's. A folder that cannot be read may be one, so it is an error. */
+/* Whether a path is a model's: its folder, or its GGUF file. A folder that cannot be read may be
+   one, so it is an error. */
 static lx_status find_config(const char *dir, bool *found, lx_error *err)
 {
     char path[4096];
+    *found = lx_model_is_file(dir);
+    if (*found)
+        return LX_OK;
     int n = snprintf(path, sizeof path, "%s/config.json", dir);
     if (n < 0 || n >= (int)sizeof path)
         return lx_fail(err, LX_ERR_INVALID, "models", "a path is too long: %.100s", dir);

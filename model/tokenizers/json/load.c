@@ -258,14 +258,23 @@ lx_status lx_hugging_face_load(const char *path, lx_tokenizer **out, lx_error *e
 {
     lx_error own = {.status = LX_OK};
     lx_json_reader r = {.label = lx_file_label(path), .err = err != NULL ? err : &own};
+    json_t *root = parse(&r, path);
+    lx_status st = r.st == LX_OK ? lx_tokenizer_from_json(root, r.label, out, err) : r.st;
+    json_decref(root);
+    return st;
+}
+
+lx_status lx_tokenizer_from_json(json_t *object, const char *label, lx_tokenizer **out,
+                                 lx_error *err)
+{
+    lx_error own = {.status = LX_OK};
+    lx_json_reader r = {.label = label, .err = err != NULL ? err : &own};
+    lx_json_part root = {.object = object};
     lx_hugging_face *h = calloc(1, sizeof *h);
     if (h == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory for a tokenizer", r.label);
     h->base.family = &lx_fallback_family;
-    lx_json_part root = {.object = parse(&r, path)};
-    if (r.st == LX_OK)
-        read_parts(&r, &root, h);
-    json_decref(root.object);
+    read_parts(&r, &root, h);
     if (r.st != LX_OK) {
         lx_tokenizer_free(&h->base);
         return r.st;
