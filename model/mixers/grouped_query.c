@@ -8,7 +8,8 @@
  *     A(x) = W_out (y sigmoid(g))                 g: with a gate as many rows of W_q again
  *
  * A(i) = {0 .. i}, with a window W the last W of them. r turns the first `rotated` columns of a
- * head by its token's position (kernels/ops/rotary/op.h), with `base` 0 none. n is the RMSNorm of a
+ * head by its token's position (kernels/ops/rotary/op.h), with `base` 0 none;
+ * so many zeros follow the digits of the base as `zeros` says. n is the RMSNorm of a
  * head with gamma, with "plus_one" 1 + gamma, or nothing; b is there with `bias`.
  *
  * Tensors: attn.q [n_heads D, d_model], with a gate of every head its queries, then its gate;
@@ -34,10 +35,11 @@ static const lx_mixer_param params[] = {
     {.name = "norm", .kind = LX_PARAM_WORD, .words = norms},
     {.name = "gate", .kind = LX_PARAM_WORD, .words = gates},
     {.name = "eps", .kind = LX_PARAM_EPS, .optional = true},
+    {.name = "zeros", .kind = LX_PARAM_INT, .min = 0, .max = 30, .optional = true},
 };
 
-enum { KEY_HEADS, WINDOW, BASE, ROTATED, BIAS, NORM, GATE, EPS }; /* params */
-enum { NORM_NONE, NORM_RMS, NORM_PLUS_ONE };                      /* values of NORM */
+enum { KEY_HEADS, WINDOW, BASE, ROTATED, BIAS, NORM, GATE, EPS, ZEROS }; /* params */
+enum { NORM_NONE, NORM_RMS, NORM_PLUS_ONE };                             /* values of NORM */
 enum { W_Q, W_K, W_V, OUT, MORE }; /* tensors; the optional ones last */
 enum { PACKED, GATED, Y };         /* scratch */
 
@@ -118,7 +120,7 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
         .kind = LX_PATTERN_WINDOW, .window = c->params[WINDOW].i, .dilation = 1};
     declare_tensors(c, p);
     if (c->params[BASE].i > 0)
-        lx_mixer_add_turns(p, c->params[BASE].i, rotated_of(c));
+        lx_mixer_add_turns(p, c->params[BASE].i * pow(10, c->params[ZEROS].i), rotated_of(c));
     lx_mixer_add_scratch(p, packed_of(c));
     lx_mixer_add_scratch(p, c->params[GATE].i ? queries_of(c) : 0);
     lx_mixer_add_scratch(p, (int64_t)c->n_heads * c->d_value);

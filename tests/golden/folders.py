@@ -301,6 +301,38 @@ def qwen_tensors(c):
     return out
 
 
+LFM2 = {"model_type": "lfm2", "architectures": ["Lfm2ForCausalLM"], "block_auto_adjust_ff_dim": True, "block_ff_dim": 30,
+        "block_ffn_dim_multiplier": 1.0, "block_multiple_of": 8, "bos_token_id": 1, "conv_L_cache": 3, "conv_bias": False,
+        "eos_token_id": 2, "hidden_size": 16, "initializer_range": 0.02, "intermediate_size": 30,
+        "layer_types": ["conv", "full_attention", "conv"], "max_position_embeddings": 2048, "norm_eps": 1e-5,
+        "num_attention_heads": 4, "num_hidden_layers": 3, "num_key_value_heads": 2, "pad_token_id": 0,
+        "rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"}, "tie_word_embeddings": True,
+        "transformers_version": "5.24.0", "use_cache": True, "vocab_size": 256}
+
+
+def lfm2_tensors(c):
+    d, hidden, size = c["hidden_size"], 24, c["hidden_size"] // c["num_attention_heads"]
+    out, shared = {"model.embed_tokens.weight": tensor([c["vocab_size"], d], 0, 0.5)}, c["num_key_value_heads"] * size
+    for i, kind in enumerate(c["layer_types"]):
+        p = f"model.layers.{i}."
+        out |= {f"{p}operator_norm.weight": norm(d), f"{p}ffn_norm.weight": norm(d)}
+        if kind == "conv":
+            out |= {f"{p}conv.in_proj.weight": tensor([3 * d, d]), f"{p}conv.out_proj.weight": tensor([d, d]),
+                    f"{p}conv.conv.weight": tensor([d, 1, c["conv_L_cache"]], 0.2, 0.5)}
+            if c["conv_bias"]:
+                out |= {f"{p}conv.{part}.bias": tensor([n], 0, 0.3) for part, n in (("in_proj", 3 * d), ("out_proj", d), ("conv", d))}
+        else:
+            out |= {f"{p}self_attn.q_proj.weight": tensor([d, d]), f"{p}self_attn.k_proj.weight": tensor([shared, d]),
+                    f"{p}self_attn.v_proj.weight": tensor([shared, d]), f"{p}self_attn.out_proj.weight": tensor([d, d]),
+                    f"{p}self_attn.q_layernorm.weight": norm(size), f"{p}self_attn.k_layernorm.weight": norm(size)}
+        out |= {f"{p}feed_forward.w1.weight": tensor([hidden, d]), f"{p}feed_forward.w3.weight": tensor([hidden, d]),
+                f"{p}feed_forward.w2.weight": tensor([d, hidden])}
+    out["model.embedding_norm.weight"] = norm(d)
+    if not c["tie_word_embeddings"]:
+        out["lm_head.weight"] = tensor([c["vocab_size"], d])
+    return out
+
+
 def in_bf16(tensors):
     """Except the tensors that trainers keep in f32."""
     return {name: t if name.endswith(("A_log", "dt_bias")) else t | {"dtype": "BF16"} for name, t in tensors.items()}

@@ -9,6 +9,7 @@ import json
 import pathlib
 
 import folders
+import hybrids
 from kinds import delta, fla_model, gla, hgrn2, lightning, make_tensors, mamba2, qwen, retnet, rwkv6, rwkv7, uniform
 
 HERE = pathlib.Path(__file__).parent
@@ -108,12 +109,19 @@ def other_cases():
     yield "mamba2_extremes", folders.MAMBA2, steep, mamba2
 
 
+def hybrid_cases():
+    yield "lfm2", folders.LFM2, folders.lfm2_tensors(folders.LFM2), hybrids.lfm2
+    biases = folders.LFM2 | {"conv_bias": True, "conv_L_cache": 4, "tie_word_embeddings": False}
+    yield "lfm2_biases", biases, folders.in_bf16(folders.lfm2_tensors(biases)), hybrids.lfm2
+
+
 def cases():
     """NAME, config, tensors, logits by the equations."""
     yield from delta_cases()
     yield from decaying_cases()
     yield from rwkv7_cases()
     yield from other_cases()
+    yield from hybrid_cases()
 
 
 # Changes to a case's config that must be refused, and the error of each.
@@ -220,6 +228,23 @@ REFUSED = {
         ({"text_config": None}, "text_config must be an object"),
         ({"text_config": {"model_type": "qwen3_5_moe_text"}}, 'text_config.model_type must be "qwen3_5_text"'),
         ({"eos_token_id": -3}, "eos_token_id must be a token"),
+    ],
+    "lfm2": [
+        ({"layer_types": ["conv", "full_attention"]}, 'layer_types must say "conv" or "full_attention" of every layer'),
+        ({"layer_types": None}, "self_attn.q_proj.weight is missing"),
+        ({"layer_types": None, "full_attn_idxs": [3]}, "full_attn_idxs must be a list of layers, counted from 0"),
+        ({"conv_L_cache": 5}, "conv_L_cache must be a whole number from 2 to 4"),
+        ({"conv_bias": True}, "conv.in_proj.bias is missing"),
+        ({"num_key_value_heads": 3}, "num_key_value_heads must divide num_attention_heads"),
+        ({"num_heads": 8}, "num_heads must be equal to num_attention_heads"),
+        ({"conv_dim": 8}, "conv_dim must be equal to hidden_size"),
+        ({"block_use_swiglu": False}, "block_use_swiglu must be true"),
+        ({"block_ffn_dim_multiplier": 2.0}, "feed_forward.w1.weight has shape [24, 16], the config asks for [40, 16]"),
+        ({"rope_theta": 500.0}, "rope_parameters.rope_theta differs from rope_theta"),
+        ({"rope_parameters": {"rope_theta": 12345678901.0}}, "rope_theta has more than 9 digits before its zeros"),
+        ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "rope_parameters.partial_rotary_factor must be 1"),
+        ({"tie_embedding": False}, "lm_head.weight is missing"),
+        ({"num_experts": 8}, "num_experts is not a known key"),
     ],
     "mamba2": [
         ({"time_step_limit": [0.0, 0.1]}, "time_step_limit must be [0, Infinity]"),

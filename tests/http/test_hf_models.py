@@ -31,6 +31,7 @@ KINDS = {
     "mamba2": (folders.MAMBA2, folders.mamba2_tensors),
     "qwen": (folders.QWEN, folders.qwen_tensors),
     "whole_qwen": (folders.WHOLE_QWEN, folders.qwen_tensors),
+    "lfm2": (folders.LFM2, folders.lfm2_tensors),
 }
 PROMPT = "Once upon a time, 春江花月"
 FIELDS = {"prompt": PROMPT, "seed": 6, "ignore_eos": True}
@@ -114,7 +115,7 @@ def test_states_are_inspected(server, kind):
                 assert field["norm"] == pytest.approx(math.sqrt(sum(x * x for x in numbers)), rel=1e-6)
                 assert struct.pack(f"<{len(numbers)}f", *numbers) in blob
                 names.add(field["name"])
-    assert "S" in names
+    assert ("conv" if kind == "lfm2" else "S") in names
     beyond = call(server.port, "GET", f"/v1/states/{state}/inspect?layer=0&head={look['n_heads']}")
     assert (beyond.status, beyond.json()["error"]["param"]) == (400, "head")
 
@@ -275,6 +276,9 @@ TWICE = "rope_parameters.partial_rotary_factor differs from partial_rotary_facto
     ("qwen", None, {"output_gate_type": "sigmoid"}, 'output_gate_type must be "swish"'),
     ("whole_qwen", None, {"language_model_only": True, "eos_token_id": 3, "unsloth_fixed": True, "model_name": "a"}, None),
     ("whole_qwen", None, {"eos_token_id": "a"}, "eos_token_id must be a token"),
+    ("lfm2", None, {"block_dim": 16, "conv_dim": 16, "conv_dim_out": 16, "num_heads": 4, "block_use_swiglu": True, "use_pos_enc": True,
+                    "block_norm_eps": 1e-5, "rope_theta": 1000000.0, "full_attn_idxs": [1]}, None),
+    ("lfm2", None, {"layer_types": None, "full_attn_idxs": [1], "rope_parameters": None, "rope_theta": 1000000.0}, None),
     ("whole_qwen", "text_config", {"output_gate_type": "silu", "rope_scaling": None}, None)])
 def test_keys_of_newer_programs(models, server, tmp_path, kind, at, change, fault):
     """Served with the same result, or refused by name."""

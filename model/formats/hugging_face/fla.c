@@ -5,10 +5,12 @@
  * key `attn` of its configs names.
  */
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "model/formats/hugging_face/reader.h"
 
-enum { MAX_SOFTMAX_HEAD = 1024, MAX_WINDOW = 1 << 20, MAX_BASE = 1 << 30 };
+enum { MAX_SOFTMAX_HEAD = 1024, MAX_WINDOW = 1 << 20 };
 
 const lx_tensor_name lx_hf_layer_names[] = {
     {"norm1", "attn_norm"},
@@ -80,12 +82,41 @@ void lx_hf_conv(lx_hf_reader *r, lx_mixer_config *m, bool fallback)
     lx_mixer_value(m, "conv")->i = conv ? taps : 0;
 }
 
-int32_t lx_hf_base(lx_hf_reader *r, const char *key, double fallback)
+/* --- types of layers --- */
+
+static bool has_word(const lx_hf_layer_type *type, const char *word)
 {
-    double base = lx_hf_number(r, key, 2, MAX_BASE, fallback);
-    if (base != (double)(int32_t)base)
-        lx_hf_wrong(r, key, "must be a whole number: nothing else is supported");
-    return (int32_t)base;
+    for (size_t i = 0; i < sizeof type->words / sizeof *type->words; i++) {
+        if (word != NULL && type->words[i] != NULL && strcmp(word, type->words[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool lx_hf_place_layers(lx_hf_reader *r, lx_config *c, const lx_hf_layer_type types[2])
+{
+    const json_t *listed = r->st == LX_OK ? json_object_get(r->root, "layer_types") : NULL;
+    bool ok = json_array_size(listed) == (size_t)c->n_layers;
+    lx_hf_set_mixer(c, types[0].mixer);
+    for (int32_t i = 0; i < c->n_layers; i++)
+        c->mixers[i] = *types[0].mixer;
+    c->n_mixers = c->n_layers;
+    if (listed == NULL || json_is_null(listed))
+        return false;
+    for (int32_t i = 0; ok && i < c->n_layers; i++) {
+        const char *word = json_string_value(json_array_get(listed, (size_t)i));
+        bool second = has_word(&types[1], word);
+        ok = second || has_word(&types[0], word);
+        c->mixers[i] = *types[second].mixer;
+    }
+    if (!ok) {
+        char what[128];
+        (void)snprintf(what, sizeof what, "must say \"%s\" or \"%s\" of every layer",
+                       types[0].words[0], types[1].words[0]);
+        lx_hf_wrong(r, "layer_types", what);
+    }
+    lx_hf_ignore(r, "layer_types");
+    return true;
 }
 
 /* --- blocks --- */
@@ -152,7 +183,7 @@ static void read_layer(lx_hf_reader *r, const lx_config *c, lx_mixer_config *m)
     m->d_key = m->d_value = c->d_model / n_heads;
     lx_mixer_value(m, "key_heads")->i = key_heads;
     lx_mixer_value(m, "window")->i = lx_hf_int(r, "window_size", 1, MAX_WINDOW, 0);
-    lx_mixer_value(m, "base")->i = lx_hf_base(r, "rope_theta", 10000);
+    lx_hf_read_base(r, m, "rope_theta", 10000);
     lx_mixer_value(m, "bias")->i = lx_hf_flag(r, "qkv_bias", false);
 }
 

@@ -70,8 +70,20 @@ void lx_hf_expand(lx_hf_reader *r, const lx_config *c, lx_mixer_config *m, doubl
                   double expand_v);
 /* The parameter `conv`, from use_short_conv and conv_size. */
 void lx_hf_conv(lx_hf_reader *r, lx_mixer_config *m, bool fallback);
-/* The base of a rotation. */
-int32_t lx_hf_base(lx_hf_reader *r, const char *key, double fallback);
+/* The parameters `base` and `zeros` of grouped_query: the base of its rotation. */
+void lx_hf_read_base(lx_hf_reader *r, lx_mixer_config *m, const char *key, double fallback);
+/* The rotation of grouped_query in hybrids of transformers: keys of the object rope_parameters, in
+   older files keys of the root. base, share: the defaults of rope_theta and of
+   partial_rotary_factor; with a share of 1 all columns of a head must turn. */
+void lx_hf_read_rotation(lx_hf_reader *r, lx_mixer_config *m, double base, double share);
+/* A type of layers: the words for it in layer_types, and its mixer. */
+typedef struct lx_hf_layer_type {
+    const char *words[2]; /* NULL: none */
+    const lx_mixer_config *mixer;
+} lx_hf_layer_type;
+/* Places the mixers as layer_types says. Without the key all layers have the first mixer, and the
+   result is false. */
+bool lx_hf_place_layers(lx_hf_reader *r, lx_config *c, const lx_hf_layer_type types[2]);
 
 /* fla's blocks: names, norms, sizes and a gated feed-forward net; n_layers and hidden_ratio where
    the file does not say them. */
