@@ -63,13 +63,12 @@ static bool has_mixer(const lx_backend *be, const lx_mixer_config *c)
 
 lx_status lx_forward_check(const lx_model *m, const lx_backend *be, lx_error *err)
 {
-    for (int32_t i = 0; i < m->config.n_layers; i++) {
-        const lx_mixer_config *c = lx_config_mixer(&m->config, i);
-        if (!has_mixer(be, c))
+    for (int32_t i = 0; i < m->config.n_layers * LX_MAX_BRANCHES; i++) {
+        const lx_branch *b = &m->layers[i / LX_MAX_BRANCHES].branches[i % LX_MAX_BRANCHES];
+        if (b->config != NULL && !has_mixer(be, b->config))
             return lx_fail(err, LX_ERR_UNSUPPORTED, NULL,
                            "%s: attention %s%s is not on the back end %s: use --device cpu",
-                           m->name, c->mixer->name,
-                           m->layers[i].branches[0].parts.sees_all ? " both ways" : "",
+                           m->name, b->config->mixer->name, b->parts.sees_all ? " both ways" : "",
                            be->ops->name);
     }
     return LX_OK;
@@ -144,6 +143,14 @@ void lx_forward_embed(const lx_forward *f, lx_array *x, const int32_t *ids, cons
                                               .tables = (const lx_table *const *)f->weights.tables,
                                               .ids = ids,
                                               .states = states});
+    if (f->weights.embedding_scale != NULL) {
+        int32_t d = f->model->config.d_model;
+        f->be->ops->gate(f->be, &(lx_gate_args){.y = x,
+                                                .x = {x, d, 0},
+                                                .factor = f->weights.embedding_scale,
+                                                .d = d,
+                                                .rows = LX_ROWS_TOKENS});
+    }
 }
 
 void lx_forward_input_norm(const lx_forward *f)
@@ -165,7 +172,7 @@ static void queue_branch(const lx_forward *f, int32_t index, int32_t b, int32_t 
     bool post = c->wiring == LX_WIRING_POST, two = c->wiring == LX_WIRING_REVERSIBLE;
     lx_array *residual = f->streams[two ? n % 2 : 0];
     const lx_array *input = two ? f->streams[1 - n % 2] : residual;
-    if (!post)
+    if (!post && declared->norm > 0)
         lx_forward_norm(f, f->normed, input, &own->norm, c->d_model, LX_ROWS_TOKENS);
     declared->config->mixer->queue(&(lx_mixer_call){.be = f->be,
                                                     .config = declared->config,

@@ -72,12 +72,14 @@ static void expect_layer(tensor_check *c, int32_t index)
     char prefix[64];
     for (int32_t b = 0; b < layer->n_branches; b++) {
         const lx_mixer_parts *parts = &layer->branches[b].parts;
-        (void)snprintf(prefix, sizeof prefix, "layers.%d.norm%d", index, b + 1);
-        expect_parameters(
-            c, prefix,
-            &(lx_mixer_tensor){.cols = c->model->config.d_model, .role = LX_TENSOR_NORM});
+        (void)snprintf(prefix, sizeof prefix, "layers.%d.norm%d", index, layer->branches[b].norm);
+        if (layer->branches[b].norm > 0)
+            expect_parameters(
+                c, prefix,
+                &(lx_mixer_tensor){.cols = c->model->config.d_model, .role = LX_TENSOR_NORM});
         for (int32_t i = 0; i < parts->n_tensors; i++) {
-            (void)snprintf(prefix, sizeof prefix, "layers.%d.%s", index, parts->tensors[i].name);
+            (void)snprintf(prefix, sizeof prefix, "layers.%d.%s%s", index, parts->prefix,
+                           parts->tensors[i].name);
             expect_parameters(c, prefix, &parts->tensors[i]);
         }
     }

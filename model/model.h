@@ -16,12 +16,14 @@ struct lx_tokenizer;
 struct lx_chat_template;
 struct lx_jinja;
 
-enum { LX_MAX_BRANCHES = 2 };
+enum { LX_MAX_BRANCHES = 3 };
 
-/* A layer is a sequence of residual branches; each has a norm of its own. */
+/* A layer is a sequence of residual branches. Each has a norm of its own, or sees what the branch
+   before it sees. */
 typedef struct lx_branch {
     const lx_mixer_config *config; /* of the model's config */
     lx_mixer_parts parts;
+    int32_t norm;         /* its number in the layer, from 1; 0: of the branch before */
     int64_t state_offset; /* where its part of a slot begins, in floats */
     int64_t page_offset;  /* where its part of each page begins, in floats */
 } lx_branch;

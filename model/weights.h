@@ -30,6 +30,7 @@ typedef struct lx_weights {
     lx_table *tables[LX_MAX_INPUTS];
     lx_layer_weights *layers;   /* [n_layers] */
     lx_matrix *features;        /* of rows of features; NULL where the model has none */
+    lx_array *embedding_scale;  /* [d_model] a factor; NULL: none */
     lx_norm_weights input_norm; /* NULLs where the model has none */
     lx_norm_weights final_norm;
     lx_matrix *head;

@@ -1,21 +1,24 @@
 /*
  * Grouped-query attention (Ainslie et al. 2023, "GQA: Training Generalized Multi-Query Transformer
- * Models from Multi-Head Checkpoints"): the softmax layers of hybrids. n_heads heads of queries, of
- * which so many have the same keys and values as `key_heads` leaves, by default none:
+ * Models from Multi-Head Checkpoints"): the softmax layers of hybrids. n_heads heads of queries
+ * share `key_heads` heads of keys and values; by default no head shares them.
  *
- *     q = r(n(W_q x + b))    k = r(n(W_k x + b))    v = W_v x + b
- *     y_i = sum over j in A(i) of softmax_j(q_i . k_j / sqrt(D)) v_j
- *     A(x) = W_out (y sigmoid(g))                 g: with a gate as many rows of W_q again
+ *     q, k = r(n(W_q x + b)), r(n(W_k x + b))
+ *     v = W_v x + b
+ *     y_i = sum over j in A(i) of softmax_j(s q_i . k_j) v_j
+ *     A(x) = W_out (o y sigmoid(g))               g: with a gate as many rows of W_q again
  *
- * A(i) = {0 .. i}, with a window W the last W of them. r turns the first `rotated` columns of a
- * head by its token's position (kernels/ops/rotary/op.h), with `base` 0 none;
- * so many zeros follow the digits of the base as `zeros` says. n is the RMSNorm of a
+ * A(i) = {0 .. i}, with a window W the last W of them. The factor s is 1 / sqrt(D) and o is 1
+ * unless the config has `scale` and `out_scale`.
+ *
+ * r turns the first `rotated` columns of a head by its token's position (kernels/ops/rotary/op.h).
+ * `base` 0 turns none. `zeros` decimal zeros follow the digits of the base. n is the RMSNorm of a
  * head with gamma, with "plus_one" 1 + gamma, or nothing; b is there with `bias`.
  *
  * Tensors: attn.q [n_heads D, d_model], with a gate of every head its queries, then its gate;
  * attn.k, attn.v, attn.out; with a norm attn.q_norm.weight, attn.k_norm.weight [D].
- * State: the rows (k, v) that may be seen again, of every head of keys: with a window a ring of
- * them in the slot, else all, in pages.
+ * State: the rows (k, v) that later tokens may see, of every head of keys. With a window a ring in
+ * the slot holds them, else pages hold all.
  */
 #include <math.h>
 
@@ -36,12 +39,26 @@ static const lx_mixer_param params[] = {
     {.name = "gate", .kind = LX_PARAM_WORD, .words = gates},
     {.name = "eps", .kind = LX_PARAM_EPS, .optional = true},
     {.name = "zeros", .kind = LX_PARAM_INT, .min = 0, .max = 30, .optional = true},
+    {.name = "scale", .kind = LX_PARAM_SCALE, .optional = true},
+    {.name = "out_scale", .kind = LX_PARAM_SCALE, .optional = true},
 };
 
-enum { KEY_HEADS, WINDOW, BASE, ROTATED, BIAS, NORM, GATE, EPS, ZEROS }; /* params */
-enum { NORM_NONE, NORM_RMS, NORM_PLUS_ONE };                             /* values of NORM */
-enum { W_Q, W_K, W_V, OUT, MORE }; /* tensors; the optional ones last */
-enum { PACKED, GATED, Y };         /* scratch */
+enum {
+    KEY_HEADS,
+    WINDOW,
+    BASE,
+    ROTATED,
+    BIAS,
+    NORM,
+    GATE,
+    EPS,
+    ZEROS,
+    SCALE,
+    OUT_SCALE
+};                                           /* params */
+enum { NORM_NONE, NORM_RMS, NORM_PLUS_ONE }; /* values of NORM */
+enum { W_Q, W_K, W_V, OUT, MORE };           /* tensors; the optional ones last */
+enum { PACKED, GATED, Y };                   /* scratch */
 
 static int32_t key_heads_of(const lx_mixer_config *c)
 {
@@ -63,6 +80,11 @@ static int32_t queries_of(const lx_mixer_config *c)
 static int32_t packed_of(const lx_mixer_config *c)
 {
     return queries_of(c) + key_heads_of(c) * (c->d_key + c->d_value);
+}
+
+static float score_scale_of(const lx_mixer_config *c)
+{
+    return c->params[SCALE].f > 0 ? c->params[SCALE].f : 1.0f / sqrtf((float)c->d_key);
 }
 
 static const char *check(const lx_mixer_config *c)
@@ -121,6 +143,9 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     declare_tensors(c, p);
     if (c->params[BASE].i > 0)
         lx_mixer_add_turns(p, c->params[BASE].i * pow(10, c->params[ZEROS].i), rotated_of(c));
+    if (lx_mixer_scale(c, OUT_SCALE) != 1)
+        lx_mixer_add_constant(p, (int64_t)c->n_heads * c->d_value,
+                              (double)lx_mixer_scale(c, OUT_SCALE));
     lx_mixer_add_scratch(p, packed_of(c));
     lx_mixer_add_scratch(p, c->params[GATE].i ? queries_of(c) : 0);
     lx_mixer_add_scratch(p, (int64_t)c->n_heads * c->d_value);
@@ -182,7 +207,7 @@ static void queue(const lx_mixer_call *call)
                                          .key_heads = key_heads_of(c),
                                          .d_key = c->d_key,
                                          .d_value = c->d_value,
-                                         .scale = 1.0f / sqrtf((float)c->d_key),
+                                         .scale = score_scale_of(c),
                                          .patterns = p->patterns,
                                          .n_patterns = p->n_patterns});
     if (c->params[GATE].i) {
@@ -192,6 +217,9 @@ static void queue(const lx_mixer_call *call)
             (lx_gate_args){
                 .y = s[Y], .z = {s[Y], values, 0}, .f = LX_FN_SIGMOID, .weighing = LX_WEIGH_TIMES});
     }
+    if (lx_mixer_scale(c, OUT_SCALE) != 1) /* its factors are the last derived numbers */
+        lx_mixer_gate(call, s[Y], values,
+                      (lx_gate_args){.factor = call->derived[p->n_derived - 1]});
     lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
 }
 

@@ -54,6 +54,11 @@ void lx_mixer_set_word(lx_mixer_config *c, const char *name, const char *word)
     c->params[param].i = i;
 }
 
+float lx_mixer_scale(const lx_mixer_config *c, int32_t i)
+{
+    return c->params[i].f > 0 ? c->params[i].f : 1;
+}
+
 static void add_tensor(lx_mixer_parts *p, lx_mixer_tensor tensor)
 {
     assert(p->n_tensors < LX_MAX_MIXER_TENSORS);

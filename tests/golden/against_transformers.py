@@ -17,7 +17,8 @@ import kind_cases
 import kinds
 
 KNOWN = {"mamba2": transformers.Mamba2ForCausalLM, "qwen3_5_text": transformers.Qwen3_5ForCausalLM,
-         "lfm2": transformers.Lfm2ForCausalLM}
+         "lfm2": transformers.Lfm2ForCausalLM, "granitemoehybrid": transformers.GraniteMoeHybridForCausalLM,
+         "falcon_h1": transformers.FalconH1ForCausalLM}
 
 
 def compare(name, config, tensors, reading):

@@ -333,6 +333,81 @@ def lfm2_tensors(c):
     return out
 
 
+MAMBA = {"mamba_chunk_size": 256, "mamba_conv_bias": True, "mamba_d_conv": 4, "mamba_d_head": 8, "mamba_d_state": 10,
+         "mamba_expand": 2, "mamba_n_groups": 1, "mamba_n_heads": 4, "mamba_proj_bias": False}
+GRANITE = MAMBA | {
+    "model_type": "granitemoehybrid", "architectures": ["GraniteMoeHybridForCausalLM"], "attention_bias": False,
+    "attention_dropout": 0.0, "attention_multiplier": 0.3, "bos_token_id": 1, "embedding_multiplier": 12, "eos_token_id": 2,
+    "hidden_act": "silu", "hidden_size": 16, "init_method": "mup", "initializer_range": 0.1, "intermediate_size": 24,
+    "layer_types": ["mamba", "attention", "mamba"], "logits_scaling": 3, "max_position_embeddings": 2048,
+    "normalization_function": "rmsnorm", "num_attention_heads": 4, "num_experts_per_tok": 0, "num_hidden_layers": 3,
+    "num_key_value_heads": 2, "num_local_experts": 0, "output_router_logits": False, "pad_token_id": 0,
+    "position_embedding_type": "nope", "residual_multiplier": 0.22, "rms_norm_eps": 1e-5, "rope_scaling": None,
+    "rope_theta": 10000, "router_aux_loss_coef": 0.01, "shared_intermediate_size": 24, "tie_word_embeddings": True,
+    "transformers_version": "4.57.0", "use_cache": True, "vocab_size": 256}
+FALCON_H1 = MAMBA | {
+    "model_type": "falcon_h1", "architectures": ["FalconH1ForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
+    "attention_in_multiplier": 0.9, "attention_out_multiplier": 0.9375, "bos_token_id": 1, "embedding_multiplier": 5.5,
+    "eos_token_id": 2, "head_dim": 6, "hidden_act": "silu", "hidden_size": 16, "initializer_range": 0.02,
+    "intermediate_size": 24, "key_multiplier": 0.39, "lm_head_multiplier": 0.6, "mamba_d_ssm": 32, "mamba_n_groups": 2,
+    "mamba_norm_before_gate": False, "mamba_rms_norm": False, "mamba_use_mlp": True, "max_position_embeddings": 2048,
+    "mlp_bias": False, "mlp_expansion_factor": 8, "mlp_multipliers": [0.88, 0.58], "num_attention_heads": 4,
+    "num_hidden_layers": 2, "num_key_value_heads": 2, "num_logits_to_keep": 1, "pad_token_id": 0, "projectors_bias": False,
+    "rms_norm_eps": 1e-5, "rope_scaling": None, "rope_theta": 100000000000.0, "ssm_in_multiplier": 1.25,
+    "ssm_multipliers": [0.35, 0.25, 0.36, 0.5, 0.37], "ssm_out_multiplier": 0.8, "tie_word_embeddings": False,
+    "time_step_floor": 0.0001, "time_step_max": 0.1, "time_step_min": 0.001, "transformers_version": "4.57.0",
+    "use_cache": True, "vocab_size": 256}
+
+
+def mamba_part(c, p, inner, norm_too):
+    """The tensors of a Mamba-2 mixer of a hybrid."""
+    d, heads, channels = c["hidden_size"], c["mamba_n_heads"], inner + 2 * c["mamba_n_groups"] * c["mamba_d_state"]
+    out = {f"{p}in_proj.weight": tensor([inner + channels + heads, d]), f"{p}out_proj.weight": tensor([d, inner]),
+           f"{p}conv1d.weight": tensor([channels, 1, c["mamba_d_conv"]], 0.2, 0.5), f"{p}A_log": tensor([heads], 0, 1.5),
+           f"{p}D": tensor([heads], 0.5, 1), f"{p}dt_bias": tensor([heads], -1, 1.5)}
+    if c["mamba_proj_bias"]:
+        out |= {f"{p}in_proj.bias": tensor([inner + channels + heads], 0, 0.3), f"{p}out_proj.bias": tensor([d], 0, 0.3)}
+    if c["mamba_conv_bias"]:
+        out[f"{p}conv1d.bias"] = tensor([channels], 0, 0.3)
+    return out | ({f"{p}norm.weight": norm(inner)} if norm_too else {})
+
+
+def softmax_part(c, p, size):
+    d, queries, keys = c["hidden_size"], c["num_attention_heads"] * size, c["num_key_value_heads"] * size
+    return {f"{p}q_proj.weight": tensor([queries, d]), f"{p}k_proj.weight": tensor([keys, d]),
+            f"{p}v_proj.weight": tensor([keys, d]), f"{p}o_proj.weight": tensor([d, queries])}
+
+
+def granite_tensors(c):
+    d, hidden = c["hidden_size"], c["shared_intermediate_size"]
+    out = {"model.embed_tokens.weight": tensor([c["vocab_size"], d], 0, 0.5)}
+    for i, kind in enumerate(c["layer_types"]):
+        p = f"model.layers.{i}."
+        out |= {f"{p}input_layernorm.weight": norm(d), f"{p}post_attention_layernorm.weight": norm(d)}
+        out |= mamba_part(c, f"{p}mamba.", 2 * d, True) if kind in ("mamba", "linear_attention") else softmax_part(
+            c, f"{p}self_attn.", d // c["num_attention_heads"])
+        out |= {f"{p}shared_mlp.input_linear.weight": tensor([2 * hidden, d]), f"{p}shared_mlp.output_linear.weight": tensor([d, hidden])}
+    out["model.norm.weight"] = norm(d)
+    if not c["tie_word_embeddings"]:
+        out["lm_head.weight"] = tensor([c["vocab_size"], d])
+    return out
+
+
+def falcon_h1_tensors(c):
+    d, hidden = c["hidden_size"], c["intermediate_size"]
+    out = {"model.embed_tokens.weight": tensor([c["vocab_size"], d], 0, 0.5)}
+    for i in range(c["num_hidden_layers"]):
+        p = f"model.layers.{i}."
+        out |= {f"{p}input_layernorm.weight": norm(d), f"{p}pre_ff_layernorm.weight": norm(d)}
+        out |= mamba_part(c, f"{p}mamba.", c["mamba_d_ssm"], c["mamba_rms_norm"]) | softmax_part(c, f"{p}self_attn.", c["head_dim"])
+        out |= {f"{p}feed_forward.gate_proj.weight": tensor([hidden, d]), f"{p}feed_forward.up_proj.weight": tensor([hidden, d]),
+                f"{p}feed_forward.down_proj.weight": tensor([d, hidden])}
+    out["model.final_layernorm.weight"] = norm(d)
+    if not c["tie_word_embeddings"]:
+        out["lm_head.weight"] = tensor([c["vocab_size"], d])
+    return out
+
+
 def in_bf16(tensors):
     """Except the tensors that trainers keep in f32."""
     return {name: t if name.endswith(("A_log", "dt_bias")) else t | {"dtype": "BF16"} for name, t in tensors.items()}

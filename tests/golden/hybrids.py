@@ -1,7 +1,7 @@
 """Hybrid models of transformers in float64, as kinds.py has other kinds: only their equations, token by token, in numpy."""
 
 import numpy
-from kinds import Rows, convolved, rms_norm, rotated, silu
+from kinds import Rows, convolved, mamba2_mixer, rms_norm, rotated, silu
 
 
 def attention(w, memory, x, heads, size, base=0, scale=None, eps=None, out="o_proj"):
@@ -34,7 +34,7 @@ def model(w, c, ids, layer, final_norm, eps):
             x = layer(layers[i], i, memory, x)
             memory.position += 1
         out.append((embedding if head is None else head) @ rms_norm(x, w[f"model.{final_norm}.weight"], eps))
-    return numpy.array(out)
+    return numpy.array(out) / c.get("logits_scaling", 1) * c.get("lm_head_multiplier", 1)
 
 
 def lfm2(w, c, ids):
@@ -57,3 +57,50 @@ def lfm2(w, c, ids):
         return x + own["feed_forward.w2.weight"] @ hidden
 
     return model(w, c, ids, layer, "embedding_norm", eps)
+
+
+def mamba_config(c, norm=True, gate_last=False):
+    """As mamba2_mixer of kinds.py takes it."""
+    return {"num_heads": c["mamba_n_heads"], "head_dim": c["mamba_d_head"], "n_groups": c["mamba_n_groups"],
+            "state_size": c["mamba_d_state"], "norm_eps": c["rms_norm_eps"], "rmsnorm": norm, "norm_before_gate": gate_last}
+
+
+def granite(w, c, ids):
+    heads, eps, scale = c["num_attention_heads"], c["rms_norm_eps"], c["residual_multiplier"]
+
+    def layer(own, i, memory, x):
+        y = rms_norm(x, own["input_layernorm.weight"], eps)
+        if c["layer_types"][i] in ("mamba", "linear_attention"):
+            x = x + scale * mamba2_mixer(below(own, "mamba."), mamba_config(c), memory, y)
+        else:
+            x = x + scale * attention(below(own, "self_attn."), memory, y, heads, len(x) // heads, scale=c["attention_multiplier"])
+        gate, up = numpy.split(own["shared_mlp.input_linear.weight"] @ rms_norm(x, own["post_attention_layernorm.weight"], eps), 2)
+        return x + scale * (own["shared_mlp.output_linear.weight"] @ (silu(gate) * up))
+
+    return model(w, c, ids, layer, "norm", eps)
+
+
+def falcon_h1(w, c, ids):
+    heads, eps = c["num_attention_heads"], c["rms_norm_eps"]
+    inner, shared = c["mamba_d_ssm"], c["mamba_n_groups"] * c["mamba_d_state"]
+    columns = numpy.repeat(c["ssm_multipliers"], [inner, inner, shared, shared, c["mamba_n_heads"]])
+    gate_scale, down_scale = c["mlp_multipliers"]
+
+    def mamba(own, memory, y):
+        own = own | {"in_proj.weight": columns[:, None] * own["in_proj.weight"]}
+        config = mamba_config(c, c["mamba_rms_norm"], c["mamba_norm_before_gate"])
+        return c["ssm_out_multiplier"] * mamba2_mixer(own, config, memory, c["ssm_in_multiplier"] * y)
+
+    def softmax(own, memory, y):
+        found = attention(own, memory, c["attention_in_multiplier"] * y, heads, c["head_dim"], c["rope_theta"],
+                          c["key_multiplier"] * c["head_dim"] ** -0.5)
+        return c["attention_out_multiplier"] * found
+
+    def layer(own, i, memory, x):
+        y = rms_norm(x, own["input_layernorm.weight"], eps)
+        x = x + mamba(below(own, "mamba."), memory, y) + softmax(below(own, "self_attn."), memory, y)
+        y = rms_norm(x, own["pre_ff_layernorm.weight"], eps)
+        hidden = silu(gate_scale * (own["feed_forward.gate_proj.weight"] @ y)) * (own["feed_forward.up_proj.weight"] @ y)
+        return x + down_scale * (own["feed_forward.down_proj.weight"] @ hidden)
+
+    return model(w, c, ids, layer, "final_layernorm", eps)

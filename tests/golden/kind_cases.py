@@ -113,6 +113,14 @@ def hybrid_cases():
     yield "lfm2", folders.LFM2, folders.lfm2_tensors(folders.LFM2), hybrids.lfm2
     biases = folders.LFM2 | {"conv_bias": True, "conv_L_cache": 4, "tie_word_embeddings": False}
     yield "lfm2_biases", biases, folders.in_bf16(folders.lfm2_tensors(biases)), hybrids.lfm2
+    yield "granite", folders.GRANITE, folders.granite_tensors(folders.GRANITE), hybrids.granite
+    biases = folders.GRANITE | {"mamba_proj_bias": True, "mamba_n_groups": 2, "tie_word_embeddings": False,
+                                "layer_types": ["full_attention", "linear_attention", "linear_attention"]}
+    yield "granite_biases", biases, folders.in_bf16(folders.granite_tensors(biases)), hybrids.granite
+    yield "falcon_h1", folders.FALCON_H1, folders.falcon_h1_tensors(folders.FALCON_H1), hybrids.falcon_h1
+    normed = folders.FALCON_H1 | {"mamba_rms_norm": True, "mamba_norm_before_gate": True, "tie_word_embeddings": True,
+                                  "mamba_conv_bias": False}
+    yield "falcon_h1_normed", normed, folders.in_bf16(folders.falcon_h1_tensors(normed)), hybrids.falcon_h1
 
 
 def cases():
@@ -245,6 +253,37 @@ REFUSED = {
         ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "rope_parameters.partial_rotary_factor must be 1"),
         ({"tie_embedding": False}, "lm_head.weight is missing"),
         ({"num_experts": 8}, "num_experts is not a known key"),
+    ],
+    "granite": [
+        ({"num_local_experts": 4}, "num_local_experts must be 0: models with experts are not supported"),
+        ({"num_local_experts": None}, "num_local_experts must be 0: models with experts are not supported"),
+        ({"attention_bias": True}, "attention_bias must be false"),
+        ({"position_embedding_type": "alibi"}, 'position_embedding_type must be "rope", "nope" or null'),
+        ({"position_embedding_type": "rope", "rope_scaling": {"type": "linear"}}, "rope_scaling must be null"),
+        ({"normalization_function": "layernorm"}, 'normalization_function must be "rmsnorm"'),
+        ({"residual_multiplier": 0}, "residual_multiplier must be a number from 0.001 to 1000"),
+        ({"logits_scaling": -3}, "logits_scaling must be a number from 0.001 to 1000"),
+        ({"mamba_d_head": 9}, "mamba_n_heads times mamba_d_head must be the columns of the mixer"),
+        ({"mamba_d_head": "large"}, "mamba_d_head must be a whole number from 1"),
+        ({"mamba_n_groups": 3}, "mamba_n_groups must divide mamba_n_heads"),
+        ({"mamba_d_conv": 5}, "mamba_d_conv must be a whole number from 2 to 4"),
+        ({"time_step_limit": [0.0, 0.1]}, "time_step_limit must be [0, Infinity]"),
+        ({"layer_types": ["mamba", "sliding_attention", "mamba"]}, "layer_types must say"),
+        ({"shared_intermediate_size": 20}, "input_linear.weight has shape [48, 16], the config asks for [40, 16]"),
+    ],
+    "falcon_h1": [
+        ({"projectors_bias": True}, "projectors_bias must be false"),
+        ({"mamba_proj_bias": True}, "mamba_proj_bias must be false"),
+        ({"mlp_bias": True}, "mlp_bias must be false"),
+        ({"attention_bias": True}, "attention_bias must be false"),
+        ({"mamba_use_mlp": False}, "mamba_use_mlp must be true"),
+        ({"ssm_multipliers": [1, 1, 1, 1]}, "ssm_multipliers must be a list of 5 numbers"),
+        ({"mlp_multipliers": [0.5, -0.5]}, "mlp_multipliers must be a list of 2 numbers"),
+        ({"key_multiplier": 0}, "key_multiplier must be a number"),
+        ({"mamba_rms_norm": True}, "mamba.norm.weight is missing"),
+        ({"mamba_d_ssm": 24, "mamba_d_head": 6}, "in_proj.weight has shape [108, 16], the config asks for [92, 16]"),
+        ({"rope_theta": 0.5}, "rope_theta must be a number from 2"),
+        ({"time_step_limit": [0.1, 1.0]}, "time_step_limit must be [0, Infinity]"),
     ],
     "mamba2": [
         ({"time_step_limit": [0.0, 0.1]}, "time_step_limit must be [0, Infinity]"),

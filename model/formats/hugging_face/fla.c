@@ -82,7 +82,24 @@ void lx_hf_conv(lx_hf_reader *r, lx_mixer_config *m, bool fallback)
     lx_mixer_value(m, "conv")->i = conv ? taps : 0;
 }
 
-/* --- types of layers --- */
+/* --- layers of hybrids --- */
+
+void lx_hf_read_heads(lx_hf_reader *r, const lx_config *c, lx_mixer_config *m, int32_t n_heads,
+                      int32_t key_heads)
+{
+    m->n_heads = lx_hf_int(r, "num_attention_heads", 1, LX_MAX_HEADS, n_heads);
+    m->d_key = lx_hf_int(r, "head_dim", 2, MAX_SOFTMAX_HEAD, c->d_model / m->n_heads);
+    key_heads = lx_hf_int(r, "num_key_value_heads", 1, LX_MAX_HEADS,
+                          key_heads > 0 ? key_heads : m->n_heads);
+    if (m->n_heads % key_heads != 0)
+        lx_hf_wrong(r, "num_key_value_heads", "must divide num_attention_heads");
+    if (m->d_key < 2 || m->d_key > MAX_SOFTMAX_HEAD || 3 * m->n_heads * m->d_key > LX_MAX_D_FF) {
+        lx_hf_wrong(r, "num_attention_heads", "gives heads that are too large or too small");
+        m->d_key = 2;
+    }
+    m->d_value = m->d_key;
+    lx_mixer_value(m, "key_heads")->i = key_heads;
+}
 
 static bool has_word(const lx_hf_layer_type *type, const char *word)
 {

@@ -13,8 +13,6 @@
 
 #include "model/formats/hugging_face/reader.h"
 
-enum { MAX_SOFTMAX_HEAD = 1024 };
-
 static const lx_tensor_name block_names[] = {
     {"norm1", "operator_norm"},   {"norm2", "ffn_norm"},          {"ff.gate", "feed_forward.w1"},
     {"ff.up", "feed_forward.w3"}, {"ff.down", "feed_forward.w2"}, {NULL, NULL},
@@ -73,17 +71,8 @@ static void read_d_ff(lx_hf_reader *r, lx_config *c)
 
 static void read_softmax(lx_hf_reader *r, const lx_config *c, lx_mixer_config *m)
 {
-    m->n_heads = lx_hf_int(r, "num_attention_heads", 1, LX_MAX_HEADS, 32);
+    lx_hf_read_heads(r, c, m, 32, 8);
     only_number(r, "num_heads", m->n_heads, "num_attention_heads");
-    m->d_key = lx_hf_int(r, "head_dim", 2, MAX_SOFTMAX_HEAD, c->d_model / m->n_heads);
-    m->d_value = m->d_key;
-    int32_t key_heads = lx_hf_int(r, "num_key_value_heads", 1, LX_MAX_HEADS, 8);
-    if (m->n_heads % key_heads != 0)
-        lx_hf_wrong(r, "num_key_value_heads", "must divide num_attention_heads");
-    if (m->d_key < 2 || m->d_key > MAX_SOFTMAX_HEAD || 3 * m->n_heads * m->d_key > LX_MAX_D_FF)
-        lx_hf_wrong(r, "num_attention_heads",
-                    "gives heads of less than 2 or more than 1024 columns");
-    lx_mixer_value(m, "key_heads")->i = key_heads;
     lx_mixer_set_word(m, "norm", "rms");
     lx_mixer_value(m, "eps")->f = c->norm_eps;
     lx_hf_read_rotation(r, m, 1000000, 1);
