@@ -18,12 +18,14 @@ static void add_branch(lx_model *m, int32_t index, const lx_mixer_config *config
     *b = (lx_branch){.config = config,
                      .parts = {.layer = index, .prefix = norm == 0 ? "beside." : ""},
                      .norm = norm,
+                     .norms = lx_config_mixer(&m->config, index)->norms,
                      .state_offset = m->state.fixed_floats, /* 0 where it has room instead */
                      .page_offset = m->state.page_floats};
     config->mixer->declare(config, &b->parts);
     m->state.fixed_floats += lx_mixer_state_floats(&b->parts);
     m->state.page_floats += lx_mixer_page_floats(&b->parts);
     m->room = b->parts.room > m->room ? b->parts.room : m->room;
+    m->norms_outputs |= b->norms != LX_NORM_BEFORE;
 }
 
 static void add_frame(lx_model *m, lx_frame_part part, int32_t i, const char *name,

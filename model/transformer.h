@@ -3,6 +3,7 @@
  *
  *   x = sum of input embeddings times embedding_scale, or norm of that (input_norm)
  *   pre-norm:   x += A(norm1(x));  x += F(norm2(x))           (then final norm)
+ *   norm after: x += norm1(A(x));  x += norm2(F(x))           (of some layers, or both norms)
  *   with two mixers: x += A(norm1(x)) + B(norm1(x));  x += F(norm2(x))
  *   post-norm:  x = norm1(x + A(x));  x = norm2(x + F(x))     (then final norm)
  *   A(x) = W_o attend(W_qkv x + b) + b_o,  F(x) = W_down act(W_up x + b) + b; a mixer may be both

@@ -294,8 +294,13 @@ static lx_status load_branch(loader *l, int32_t index, int32_t b, lx_error *err)
     const lx_mixer_parts *parts = &branch->parts;
     lx_branch_weights *to = &l->w->layers[index].branches[b];
     char prefix[64];
+    lx_status st = LX_OK;
     (void)snprintf(prefix, sizeof prefix, "layers.%d.norm%d", index, branch->norm);
-    lx_status st = branch->norm > 0 ? load_norm(l, prefix, &to->norm, err) : LX_OK;
+    if (branch->norm > 0 && branch->norms != LX_NORM_AFTER)
+        st = load_norm(l, prefix, &to->norm, err);
+    (void)snprintf(prefix, sizeof prefix, "layers.%d.post_norm%d", index, branch->norm);
+    if (st == LX_OK && branch->norms != LX_NORM_BEFORE)
+        st = load_norm(l, prefix, &to->post_norm, err);
     for (int32_t i = 0; i < parts->n_tensors && st == LX_OK; i++)
         st = load_tensor(l, parts, &i, to, err);
     for (int32_t i = 0; i < parts->n_derived && st == LX_OK; i++)
@@ -320,19 +325,29 @@ static void *frame_part(lx_weights *w, const lx_frame_tensor *f)
     return &w->head;
 }
 
-/* The factor of the embeddings, for each of their columns. */
-static lx_status load_embedding_scale(const loader *l, lx_error *err)
+/* A number for each column of a residual stream. */
+static lx_status load_constant(const loader *l, float number, lx_array **out, lx_error *err)
 {
-    const lx_config *c = &l->w->model->config;
-    if (!(c->embedding_scale > 0))
-        return LX_OK;
-    float *values = malloc((size_t)c->d_model * sizeof *values);
+    int32_t d = l->w->model->config.d_model;
+    float *values = malloc((size_t)d * sizeof *values);
     if (values == NULL)
-        return no_memory("embedding_scale", "", err);
-    for (int32_t i = 0; i < c->d_model; i++)
-        values[i] = c->embedding_scale;
-    lx_status st = make_array(l->w, values, c->d_model, &l->w->embedding_scale, err);
+        return no_memory("constants", "", err);
+    for (int32_t i = 0; i < d; i++)
+        values[i] = number;
+    lx_status st = make_array(l->w, values, d, out, err);
     free(values);
+    return st;
+}
+
+static lx_status load_constants(const loader *l, lx_error *err)
+{
+    lx_weights *w = l->w;
+    float scale = w->model->config.embedding_scale;
+    lx_status st = scale > 0 ? load_constant(l, scale, &w->embedding_scale, err) : LX_OK;
+    if (st == LX_OK && w->model->norms_outputs)
+        st = load_constant(l, 0, &w->zeros, err);
+    if (st == LX_OK && w->model->norms_outputs)
+        st = load_constant(l, 1, &w->ones, err);
     return st;
 }
 
@@ -345,7 +360,7 @@ static lx_status load_all(loader *l, lx_error *err)
         st = load_parameters(l, m->frame[i].name, m->frame[i].tensor.role,
                              frame_part(w, &m->frame[i]), err);
     if (st == LX_OK)
-        st = load_embedding_scale(l, err);
+        st = load_constants(l, err);
     for (int32_t i = 0; i < m->config.n_layers; i++) {
         for (int32_t b = 0; b < m->layers[i].n_branches && st == LX_OK; b++)
             st = load_branch(l, i, b, err);
@@ -380,6 +395,7 @@ static void free_norm(const lx_weights *w, const lx_norm_weights *n)
 static void free_branch(const lx_weights *w, const lx_branch_weights *b)
 {
     free_norm(w, &b->norm);
+    free_norm(w, &b->post_norm);
     for (int32_t i = 0; i < LX_MAX_MIXER_TENSORS; i++) {
         w->be->ops->matrix_free(w->be, b->products[i]);
         w->be->ops->array_free(w->be, b->arrays[i]);
@@ -400,7 +416,9 @@ void lx_weights_free(lx_weights *w)
     }
     free_norm(w, &w->input_norm);
     free_norm(w, &w->final_norm);
-    w->be->ops->array_free(w->be, w->embedding_scale);
+    lx_array *constants[] = {w->embedding_scale, w->zeros, w->ones};
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+        w->be->ops->array_free(w->be, constants[i]);
     w->be->ops->matrix_free(w->be, w->features);
     w->be->ops->matrix_free(w->be, w->head);
     free(w->layers);

@@ -13,7 +13,8 @@
  *
  * r turns the first `rotated` columns of a head by its token's position (kernels/ops/rotary/op.h).
  * `base` 0 turns none. `zeros` decimal zeros follow the digits of the base. n is the RMSNorm of a
- * head with gamma, with "plus_one" 1 + gamma, or nothing; b is there with `bias`.
+ * head with gamma, with "plus_one" 1 + gamma, with "row" that of all heads at once, or nothing; b
+ * is there with `bias`.
  *
  * Tensors: attn.q [n_heads D, d_model], with a gate of every head its queries, then its gate;
  * attn.k, attn.v, attn.out; with a norm attn.q_norm.weight, attn.k_norm.weight [D].
@@ -27,7 +28,7 @@
 
 enum { MAX_WIDTH = 1024 }; /* of attend_rows */
 
-static const char *const norms[] = {"none", "rms", "plus_one", NULL};
+static const char *const norms[] = {"none", "rms", "plus_one", "row", NULL};
 static const char *const gates[] = {"none", "sigmoid", NULL};
 static const lx_mixer_param params[] = {
     {.name = "key_heads", .kind = LX_PARAM_INT, .min = 1, .max = 1024, .optional = true},
@@ -55,10 +56,10 @@ enum {
     ZEROS,
     SCALE,
     OUT_SCALE
-};                                           /* params */
-enum { NORM_NONE, NORM_RMS, NORM_PLUS_ONE }; /* values of NORM */
-enum { W_Q, W_K, W_V, OUT, MORE };           /* tensors; the optional ones last */
-enum { PACKED, GATED, Y };                   /* scratch */
+};                                                     /* params */
+enum { NORM_NONE, NORM_RMS, NORM_PLUS_ONE, NORM_ROW }; /* values of NORM */
+enum { W_Q, W_K, W_V, OUT, MORE };                     /* tensors; the optional ones last */
+enum { PACKED, GATED, Y };                             /* scratch */
 
 static int32_t key_heads_of(const lx_mixer_config *c)
 {
@@ -106,9 +107,9 @@ static const char *check(const lx_mixer_config *c)
 static void fill_gamma(const lx_mixer_config *c, const lx_mixer_parts *p, const lx_mixer_derived *d,
                        const float *from, float *to)
 {
-    (void)p;
+    (void)c;
     for (int64_t i = 0; i < d->n; i++)
-        to[i] = from[i % c->d_key] + (float)d->number;
+        to[i] = from[i % p->tensors[d->from].cols] + (float)d->number;
 }
 
 static void declare_tensors(const lx_mixer_config *c, lx_mixer_parts *p)
@@ -130,9 +131,10 @@ static void declare_tensors(const lx_mixer_config *c, lx_mixer_parts *p)
     if (c->params[NORM].i == NORM_NONE)
         return;
     double plus = c->params[NORM].i == NORM_PLUS_ONE;
-    lx_mixer_add_array(p, "attn.q_norm.weight", 0, c->d_key);
+    bool row = c->params[NORM].i == NORM_ROW;
+    lx_mixer_add_array(p, "attn.q_norm.weight", 0, row ? queries_of(c) : c->d_key);
     lx_mixer_add_derived_by(p, p->n_tensors - 1, queries_of(c), fill_gamma, plus);
-    lx_mixer_add_array(p, "attn.k_norm.weight", 0, c->d_key);
+    lx_mixer_add_array(p, "attn.k_norm.weight", 0, row ? keys : c->d_key);
     lx_mixer_add_derived_by(p, p->n_tensors - 1, keys, fill_gamma, plus);
 }
 
@@ -157,19 +159,21 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     p->patterns[p->n_patterns++] = window;
 }
 
-/* The heads of queries, or of keys, normed where they lie. */
+/* The heads of queries, or of keys, normed where they lie: each by itself, or all as one row. */
 static void queue_norm(const lx_mixer_call *call, int32_t first, int32_t n_heads, int32_t gamma)
 {
     const lx_mixer_config *c = call->config;
     lx_array *packed = call->scratch[PACKED];
-    call->be->ops->head_norm(call->be, &(lx_head_norm_args){.y = packed,
-                                                            .x = {packed, packed_of(c), first},
-                                                            .gamma = call->derived[gamma],
-                                                            .n_heads = n_heads,
-                                                            .d = c->d_key,
-                                                            .kind = LX_NORM_RMS,
-                                                            .eps = c->params[EPS].f,
-                                                            .rows = LX_ROWS_TOKENS});
+    bool row = c->params[NORM].i == NORM_ROW;
+    call->be->ops->head_norm(call->be,
+                             &(lx_head_norm_args){.y = packed,
+                                                  .x = {packed, packed_of(c), first},
+                                                  .gamma = call->derived[gamma],
+                                                  .n_heads = row ? 1 : n_heads,
+                                                  .d = row ? n_heads * c->d_key : c->d_key,
+                                                  .kind = LX_NORM_RMS,
+                                                  .eps = c->params[EPS].f,
+                                                  .rows = LX_ROWS_TOKENS});
 }
 
 static void queue_rotation(const lx_mixer_call *call)

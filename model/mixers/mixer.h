@@ -59,9 +59,14 @@ typedef struct lx_mixer_param {
 typedef enum lx_direction { LX_FORWARD, LX_BOTH } lx_direction;
 extern const char *const lx_mixer_directions[];
 
+/* Which side of a branch A has a norm: x += A(norm(x)), x += norm(A(x)), or x += norm(A(norm(x))).
+ */
+typedef enum lx_norm_place { LX_NORM_BEFORE, LX_NORM_AFTER, LX_NORM_AROUND } lx_norm_place;
+
 /* A mixer of a layer with its parameters, and the model's sizes that it may use. */
 typedef struct lx_mixer_config {
     const lx_mixer *mixer;
+    lx_norm_place norms; /* of a sequence mixer: of all branches of its layers, with wiring PRE */
     int32_t n_layers, d_model, n_heads, d_key, d_value, d_ff;
     lx_activation activation;
     lx_param_value params[LX_MAX_MIXER_PARAMS]; /* in the order of their declaration */

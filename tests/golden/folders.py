@@ -408,6 +408,46 @@ def falcon_h1_tensors(c):
     return out
 
 
+OLMO_HYBRID = {
+    "model_type": "olmo_hybrid", "architectures": ["OlmoHybridForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
+    "bos_token_id": None, "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 16, "initializer_range": 0.02,
+    "intermediate_size": 24, "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+    "linear_a_log_max": 16.0, "linear_a_log_min": 0.0, "linear_allow_neg_eigval": True, "linear_conv_kernel_dim": 4,
+    "linear_dt_init_floor": 0.0001, "linear_dt_max": 0.1, "linear_dt_min": 0.001, "linear_key_head_dim": 6,
+    "linear_num_key_heads": 2, "linear_num_value_heads": 2, "linear_value_head_dim": 12, "max_position_embeddings": 2048,
+    "num_attention_heads": 4, "num_hidden_layers": 3, "num_key_value_heads": 2, "pad_token_id": 0, "rms_norm_eps": 1e-6,
+    "rope_parameters": {"rope_theta": None, "rope_type": "default"}, "tie_word_embeddings": False,
+    "transformers_version": "5.24.0", "use_cache": True, "vocab_size": 256}
+
+
+def olmo_hybrid_tensors(c):
+    d, hidden, heads = c["hidden_size"], c["intermediate_size"], c["linear_num_value_heads"]
+    sizes = {"q": c["linear_num_key_heads"] * c["linear_key_head_dim"], "v": heads * c["linear_value_head_dim"]}
+    sizes["k"], head = sizes["q"], d // c["num_attention_heads"]
+    out = {"model.embed_tokens.weight": tensor([c["vocab_size"], d], 0, 0.5)}
+    for i, kind in enumerate(c["layer_types"]):
+        p = f"model.layers.{i}."
+        if kind == "linear_attention":
+            out |= {f"{p}attention_layer_norm.weight": norm(d), f"{p}feedforward_layer_norm.weight": norm(d),
+                    f"{p}linear_attn.A_log": tensor([heads], 0, 1.5), f"{p}linear_attn.dt_bias": tensor([heads], -1, 1.5),
+                    f"{p}linear_attn.a_proj.weight": tensor([heads, d]), f"{p}linear_attn.b_proj.weight": tensor([heads, d]),
+                    f"{p}linear_attn.g_proj.weight": tensor([sizes["v"], d]), f"{p}linear_attn.o_proj.weight": tensor([d, sizes["v"]]),
+                    f"{p}linear_attn.o_norm.weight": norm(c["linear_value_head_dim"])}
+            for part, n in sizes.items():
+                out |= {f"{p}linear_attn.{part}_proj.weight": tensor([n, d]),
+                        f"{p}linear_attn.{part}_conv1d.weight": tensor([n, 1, c["linear_conv_kernel_dim"]], 0.2, 0.5)}
+        else:
+            out |= softmax_part(c, f"{p}self_attn.", head) | {
+                f"{p}post_attention_layernorm.weight": norm(d), f"{p}post_feedforward_layernorm.weight": norm(d),
+                f"{p}self_attn.q_norm.weight": norm(d), f"{p}self_attn.k_norm.weight": norm(c["num_key_value_heads"] * head)}
+        out |= {f"{p}mlp.gate_proj.weight": tensor([hidden, d]), f"{p}mlp.up_proj.weight": tensor([hidden, d]),
+                f"{p}mlp.down_proj.weight": tensor([d, hidden])}
+    out["model.norm.weight"] = norm(d)
+    if not c["tie_word_embeddings"]:
+        out["lm_head.weight"] = tensor([c["vocab_size"], d])
+    return out
+
+
 def in_bf16(tensors):
     """Except the tensors that trainers keep in f32."""
     return {name: t if name.endswith(("A_log", "dt_bias")) else t | {"dtype": "BF16"} for name, t in tensors.items()}

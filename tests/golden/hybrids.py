@@ -1,12 +1,16 @@
 """Hybrid models of transformers in float64, as kinds.py has other kinds: only their equations, token by token, in numpy."""
 
 import numpy
-from kinds import Rows, convolved, mamba2_mixer, rms_norm, rotated, silu
+from kinds import Rows, convolved, delta, mamba2_mixer, rms_norm, rotated, silu
 
 
-def attention(w, memory, x, heads, size, base=0, scale=None, eps=None, out="o_proj"):
-    """Softmax over all rows up to this one. base 0: no rotation; eps: of the norms of queries and keys, if there are any."""
-    q, k, v = ((w[f"{part}_proj.weight"] @ x).reshape(-1, size) for part in "qkv")
+def attention(w, memory, x, heads, size, base=0, scale=None, eps=None, row_eps=None, out="o_proj"):
+    """Softmax over all rows up to this one. base 0: no rotation. eps belongs to norms of every head of queries and keys,
+    row_eps to norms over all heads; without one there are no such norms."""
+    q, k, v = (w[f"{part}_proj.weight"] @ x for part in "qkv")
+    if row_eps is not None:
+        q, k = rms_norm(q, w["q_norm.weight"], row_eps), rms_norm(k, w["k_norm.weight"], row_eps)
+    q, k, v = (rows.reshape(-1, size) for rows in (q, k, v))
     if eps is not None:
         q, k = (rms_norm(rows, w[f"{part}_layernorm.weight"], eps) for part, rows in (("q", q), ("k", k)))
     if base:
@@ -104,3 +108,23 @@ def falcon_h1(w, c, ids):
         return x + down_scale * (own["feed_forward.down_proj.weight"] @ hidden)
 
     return model(w, c, ids, layer, "final_layernorm", eps)
+
+
+def olmo_hybrid(w, c, ids):
+    heads, eps = c["num_attention_heads"], c["rms_norm_eps"]
+    base = (c["rope_parameters"] or {}).get("rope_theta") or 0
+    linear = {"model_type": "gated_deltanet", "num_heads": c["linear_num_key_heads"], "num_v_heads": c["linear_num_value_heads"],
+              "use_short_conv": True, "allow_neg_eigval": c["linear_allow_neg_eigval"], "use_gate": True, "norm_eps": 1e-5}
+
+    def mlp(own, y):
+        return own["mlp.down_proj.weight"] @ (silu(own["mlp.gate_proj.weight"] @ y) * (own["mlp.up_proj.weight"] @ y))
+
+    def layer(own, i, memory, x):
+        if c["layer_types"][i] == "linear_attention":
+            x = x + delta(below(own, "linear_attn."), linear, memory, rms_norm(x, own["attention_layer_norm.weight"], eps))
+            return x + mlp(own, rms_norm(x, own["feedforward_layer_norm.weight"], eps))
+        y = attention(below(own, "self_attn."), memory, x, heads, len(x) // heads, base, row_eps=eps)
+        x = x + rms_norm(y, own["post_attention_layernorm.weight"], eps)
+        return x + rms_norm(mlp(own, x), own["post_feedforward_layernorm.weight"], eps)
+
+    return model(w, c, ids, layer, "norm", eps)

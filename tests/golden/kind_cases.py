@@ -121,6 +121,12 @@ def hybrid_cases():
     normed = folders.FALCON_H1 | {"mamba_rms_norm": True, "mamba_norm_before_gate": True, "tie_word_embeddings": True,
                                   "mamba_conv_bias": False}
     yield "falcon_h1_normed", normed, folders.in_bf16(folders.falcon_h1_tensors(normed)), hybrids.falcon_h1
+    olmo = folders.OLMO_HYBRID
+    yield "olmo_hybrid", olmo, folders.olmo_hybrid_tensors(olmo), hybrids.olmo_hybrid
+    rotated = olmo | {"rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"}, "tie_word_embeddings": True,
+                      "linear_num_value_heads": 4, "linear_allow_neg_eigval": False,
+                      "layer_types": ["full_attention", "linear_attention", "full_attention"]}
+    yield "olmo_hybrid_rotated", rotated, folders.in_bf16(folders.olmo_hybrid_tensors(rotated)), hybrids.olmo_hybrid
 
 
 def cases():
@@ -270,6 +276,16 @@ REFUSED = {
         ({"time_step_limit": [0.0, 0.1]}, "time_step_limit must be [0, Infinity]"),
         ({"layer_types": ["mamba", "sliding_attention", "mamba"]}, "layer_types must say"),
         ({"shared_intermediate_size": 20}, "input_linear.weight has shape [48, 16], the config asks for [40, 16]"),
+    ],
+    "olmo_hybrid": [
+        ({"attention_bias": True}, "attention_bias must be false"),
+        ({"linear_num_value_heads": 3}, "linear_num_value_heads must be a multiple of linear_num_key_heads"),
+        ({"linear_conv_kernel_dim": 5}, "linear_conv_kernel_dim must be a whole number from 2 to 4"),
+        ({"linear_key_head_dim": 8}, "q_proj.weight has shape [12, 16], the config asks for [16, 16]"),
+        ({"num_key_value_heads": None}, "k_proj.weight has shape [8, 16], the config asks for [16, 16]"),
+        ({"rope_parameters": {"rope_type": "yarn"}}, 'rope_parameters.rope_type must be "default"'),
+        ({"layer_types": ["linear_attention", "linear_attention", "full_attention"]}, "attention_layer_norm.weight is missing"),
+        ({"mlp_bias": True}, "mlp_bias is not a known key"),
     ],
     "falcon_h1": [
         ({"projectors_bias": True}, "projectors_bias must be false"),

@@ -34,6 +34,7 @@ KINDS = {
     "lfm2": (folders.LFM2, folders.lfm2_tensors),
     "granite": (folders.GRANITE, folders.granite_tensors),
     "falcon_h1": (folders.FALCON_H1, folders.falcon_h1_tensors),
+    "olmo_hybrid": (folders.OLMO_HYBRID, folders.olmo_hybrid_tensors),
 }
 PROMPT = "Once upon a time, 春江花月"
 FIELDS = {"prompt": PROMPT, "seed": 6, "ignore_eos": True}
