@@ -6,18 +6,23 @@
  *     q, k = r(n(W_q x + b)), r(n(W_k x + b))
  *     v = W_v x + b
  *     y_i = sum over j in A(i) of softmax_j(s q_i . k_j) v_j
- *     A(x) = W_out (o y sigmoid(g))               g: with a gate as many rows of W_q again
+ *     A(x) = W_out (o y sigmoid(g))               g: with a gate as many rows of W_q again,
+ *                                                 with gate "head" W_g x, a number per head
  *
  * A(i) = {0 .. i}, with a window W the last W of them. The factor s is 1 / sqrt(D) and o is 1
  * unless the config has `scale` and `out_scale`.
  *
  * r turns the first `rotated` columns of a head by its token's position (kernels/ops/rotary/op.h).
- * `base` 0 turns none. `zeros` decimal zeros follow the digits of the base. n is the RMSNorm of a
- * head with gamma, with "plus_one" 1 + gamma, with "row" that of all heads at once, or nothing; b
- * is there with `bias`.
+ * `base` 0 turns none, and with `turning` only so many first pairs of columns turn. `zeros` decimal
+ * zeros follow the digits of the base.
  *
- * Tensors: attn.q [n_heads D, d_model], with a gate of every head its queries, then its gate;
- * attn.k, attn.v, attn.out; with a norm attn.q_norm.weight, attn.k_norm.weight [D].
+ * n is the RMSNorm of a head with gamma. With "plus_one" its factor is 1 + gamma, with "row" it
+ * covers all heads at once, and with "none" there is no norm. b is there with `bias`.
+ *
+ * Tensors: attn.q [n_heads D, d_model], with gate "sigmoid" of every head its queries, then its
+ * gate; attn.k, attn.v, attn.out. With gate "head" attn.g [n_heads, d_model]. With a norm
+ * attn.q_norm.weight, attn.k_norm.weight [D], with "row" as long as all queries or keys.
+ *
  * State: the rows (k, v) that later tokens may see, of every head of keys. With a window a ring in
  * the slot holds them, else pages hold all.
  */
@@ -29,7 +34,7 @@
 enum { MAX_WIDTH = 1024 }; /* of attend_rows */
 
 static const char *const norms[] = {"none", "rms", "plus_one", "row", NULL};
-static const char *const gates[] = {"none", "sigmoid", NULL};
+static const char *const gates[] = {"none", "sigmoid", "head", NULL};
 static const lx_mixer_param params[] = {
     {.name = "key_heads", .kind = LX_PARAM_INT, .min = 1, .max = 1024, .optional = true},
     {.name = "window", .kind = LX_PARAM_INT, .min = 1, .max = 1 << 20, .optional = true},
@@ -42,6 +47,7 @@ static const lx_mixer_param params[] = {
     {.name = "zeros", .kind = LX_PARAM_INT, .min = 0, .max = 30, .optional = true},
     {.name = "scale", .kind = LX_PARAM_SCALE, .optional = true},
     {.name = "out_scale", .kind = LX_PARAM_SCALE, .optional = true},
+    {.name = "turning", .kind = LX_PARAM_INT, .min = 1, .max = MAX_WIDTH / 2, .optional = true},
 };
 
 enum {
@@ -55,11 +61,13 @@ enum {
     EPS,
     ZEROS,
     SCALE,
-    OUT_SCALE
+    OUT_SCALE,
+    TURNING
 };                                                     /* params */
 enum { NORM_NONE, NORM_RMS, NORM_PLUS_ONE, NORM_ROW }; /* values of NORM */
+enum { GATE_NONE, GATE_SIGMOID, GATE_HEAD };           /* of GATE */
 enum { W_Q, W_K, W_V, OUT, MORE };                     /* tensors; the optional ones last */
-enum { PACKED, GATED, Y };                             /* scratch */
+enum { PACKED, GATED, Y, ZERO };                       /* scratch */
 
 static int32_t key_heads_of(const lx_mixer_config *c)
 {
@@ -70,6 +78,12 @@ static int32_t key_heads_of(const lx_mixer_config *c)
 static int32_t rotated_of(const lx_mixer_config *c)
 {
     return c->params[ROTATED].i > 0 ? c->params[ROTATED].i : c->d_key;
+}
+
+/* Pairs of columns that turn; the others keep their place. */
+static int32_t turning_of(const lx_mixer_config *c)
+{
+    return c->params[TURNING].i > 0 ? c->params[TURNING].i : rotated_of(c) / 2;
 }
 
 static int32_t queries_of(const lx_mixer_config *c)
@@ -98,7 +112,9 @@ static const char *check(const lx_mixer_config *c)
         return "base must be 0, or 2 and more";
     if (c->params[BASE].i > 0 && (rotated_of(c) % 2 != 0 || rotated_of(c) > c->d_key))
         return "rotated must be even and at most d_key";
-    if (c->params[GATE].i && c->d_key != c->d_value)
+    if (c->params[TURNING].i > rotated_of(c) / 2)
+        return "turning must be at most half of rotated";
+    if (c->params[GATE].i == GATE_SIGMOID && c->d_key != c->d_value)
         return "gate must be \"none\" where d_key is not d_value";
     return c->params[NORM].i != NORM_NONE && !(c->params[EPS].f > 0) ? "eps must be there with norm"
                                                                      : NULL;
@@ -115,7 +131,7 @@ static void fill_gamma(const lx_mixer_config *c, const lx_mixer_parts *p, const 
 static void declare_tensors(const lx_mixer_config *c, lx_mixer_parts *p)
 {
     int32_t keys = key_heads_of(c) * c->d_key, values = key_heads_of(c) * c->d_value;
-    bool gate = c->params[GATE].i, bias = c->params[BIAS].i;
+    bool gate = c->params[GATE].i == GATE_SIGMOID, bias = c->params[BIAS].i;
     void (*add)(lx_mixer_parts *, const char *, int64_t, int64_t) =
         bias ? lx_mixer_add_product : lx_mixer_add_map;
     add(p, "attn.q", queries_of(c), c->d_model);
@@ -128,6 +144,8 @@ static void declare_tensors(const lx_mixer_config *c, lx_mixer_parts *p)
         lx_mixer_take_rows(p, W_Q, 0, c->d_key, 2 * c->d_key);
         lx_mixer_take_rows(p, MORE, c->d_key, c->d_key, 2 * c->d_key);
     }
+    if (c->params[GATE].i == GATE_HEAD)
+        lx_mixer_add_map(p, "attn.g", c->n_heads, c->d_model);
     if (c->params[NORM].i == NORM_NONE)
         return;
     double plus = c->params[NORM].i == NORM_PLUS_ONE;
@@ -144,13 +162,22 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
         .kind = LX_PATTERN_WINDOW, .window = c->params[WINDOW].i, .dilation = 1};
     declare_tensors(c, p);
     if (c->params[BASE].i > 0)
-        lx_mixer_add_turns(p, c->params[BASE].i * pow(10, c->params[ZEROS].i), rotated_of(c));
+        lx_mixer_add_partial_turns(p, c->params[BASE].i * pow(10, c->params[ZEROS].i),
+                                   rotated_of(c), turning_of(c));
+    if (c->params[GATE].i == GATE_HEAD) {
+        lx_mixer_add_constant(p, c->n_heads, 0.5);
+        lx_mixer_add_constant(p, c->n_heads, 1);
+        lx_mixer_add_constant(p, (int64_t)c->n_heads * c->d_value, 0);
+    }
     if (lx_mixer_scale(c, OUT_SCALE) != 1)
         lx_mixer_add_constant(p, (int64_t)c->n_heads * c->d_value,
                               (double)lx_mixer_scale(c, OUT_SCALE));
     lx_mixer_add_scratch(p, packed_of(c));
-    lx_mixer_add_scratch(p, c->params[GATE].i ? queries_of(c) : 0);
+    lx_mixer_add_scratch(p, c->params[GATE].i == GATE_SIGMOID ? queries_of(c)
+                            : c->params[GATE].i == GATE_HEAD  ? c->n_heads
+                                                              : 0);
     lx_mixer_add_scratch(p, (int64_t)c->n_heads * c->d_value);
+    lx_mixer_add_scratch(p, c->params[GATE].i == GATE_HEAD ? (int64_t)c->n_heads * c->d_value : 0);
     if (window.window > 0) {
         lx_mixer_add_pattern_ring(p, key_heads_of(c), c->d_key, c->d_value, &window);
         return;
@@ -188,6 +215,30 @@ static void queue_rotation(const lx_mixer_call *call)
                                                       .turns = call->derived[turns]});
 }
 
+/* y = 0 + (1 u u) y = y sigmoid(g) for every head, with u = sqrt(sigmoid(g)), of which the exponent
+   is log_sigmoid(g) / 2. */
+static void queue_head_gate(const lx_mixer_call *call)
+{
+    const lx_mixer_config *c = call->config;
+    lx_array *u = call->scratch[GATED], *y = call->scratch[Y], *zero = call->scratch[ZERO];
+    int32_t values = c->n_heads * c->d_value;
+    int32_t first = (c->params[NORM].i != NORM_NONE ? 2 : 0) + (c->params[BASE].i > 0 ? 1 : 0);
+    lx_mixer_product(call, u, call->x, MORE, LX_ACT_NONE, NULL);
+    lx_mixer_gate(
+        call, u, c->n_heads,
+        (lx_gate_args){.factor = call->derived[first], .f = LX_FN_LOG_SIGMOID, .exponent = true});
+    lx_mixer_gate(call, y, values, (lx_gate_args){.y = zero, .factor = call->derived[first + 2]});
+    call->be->ops->bonus(call->be, &(lx_bonus_args){.y = y,
+                                                    .x = {zero, values, 0},
+                                                    .q = {u, c->n_heads, 0},
+                                                    .k = {u, c->n_heads, 0},
+                                                    .v = {y, values, 0},
+                                                    .u = call->derived[first + 1],
+                                                    .n_heads = c->n_heads,
+                                                    .d_key = 1,
+                                                    .d_value = c->d_value});
+}
+
 static void queue(const lx_mixer_call *call)
 {
     const lx_mixer_config *c = call->config;
@@ -214,7 +265,9 @@ static void queue(const lx_mixer_call *call)
                                          .scale = score_scale_of(c),
                                          .patterns = p->patterns,
                                          .n_patterns = p->n_patterns});
-    if (c->params[GATE].i) {
+    if (c->params[GATE].i == GATE_HEAD)
+        queue_head_gate(call);
+    if (c->params[GATE].i == GATE_SIGMOID) {
         lx_mixer_product(call, s[GATED], call->x, MORE, LX_ACT_NONE, NULL);
         lx_mixer_gate(
             call, s[GATED], values,

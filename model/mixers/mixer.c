@@ -131,7 +131,8 @@ void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int32_t n_from, int64
     assert(p->n_derived < LX_MAX_MIXER_DERIVED && from + n_from <= p->n_tensors);
     for (int32_t i = 0; i < n_from; i++)
         assert(p->tensors[from + i].role == LX_TENSOR_ARRAY);
-    p->derived[p->n_derived++] = (lx_mixer_derived){from, n_from, n, fill, 0};
+    p->derived[p->n_derived++] =
+        (lx_mixer_derived){.from = from, .n_from = n_from, .n = n, .fill = fill};
 }
 
 void lx_mixer_add_derived_by(lx_mixer_parts *p, int32_t from, int64_t n, lx_mixer_fill *fill,

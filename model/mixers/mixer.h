@@ -110,7 +110,8 @@ struct lx_mixer_derived {
     int32_t from, n_from; /* arrays they are made of, by their places among the tensors; or none */
     int64_t n;
     lx_mixer_fill *fill;
-    double number; /* a parameter of `fill` */
+    double number; /* parameters of `fill` */
+    int32_t count;
 };
 
 /* A part of the state, f32, row-major. A layer's state holds, for every head in turn, all fields in

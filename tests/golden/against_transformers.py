@@ -18,7 +18,7 @@ import kinds
 
 KNOWN = {"mamba2": transformers.Mamba2ForCausalLM, "qwen3_5_text": transformers.Qwen3_5ForCausalLM,
          "lfm2": transformers.Lfm2ForCausalLM, "granitemoehybrid": transformers.GraniteMoeHybridForCausalLM,
-         "falcon_h1": transformers.FalconH1ForCausalLM}
+         "falcon_h1": transformers.FalconH1ForCausalLM}  # others have other names in files than in the library
 
 
 def compare(name, config, tensors, reading):

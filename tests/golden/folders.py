@@ -448,6 +448,38 @@ def olmo_hybrid_tensors(c):
     return out
 
 
+LFM3 = {"model_type": "lfm3", "architectures": ["Lfm3ForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
+        "bos_token_id": 1, "conv_L_cache": 7, "conv_bias": False, "eos_token_id": 2, "head_dim": 8, "hidden_size": 16,
+        "initializer_range": 0.02, "intermediate_size": 24, "layer_types": ["conv", "sliding_attention", "full_attention"],
+        "max_position_embeddings": 2048, "norm_eps": 1e-5, "num_attention_heads": 4, "num_hidden_layers": 3,
+        "num_key_value_heads": 2, "pad_token_id": 0, "rope_parameters": {
+            "full_attention": {"partial_rotary_factor": 0.5, "rope_theta": 1000000.0, "rope_type": "proportional"},
+            "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"}},
+        "sliding_window": 11, "tie_word_embeddings": False, "transformers_version": "5.24.0", "use_attention_gate": True,
+        "use_cache": True, "use_sandwich_norm": True, "vocab_size": 256}
+
+
+def lfm3_tensors(c):
+    d, hidden = c["hidden_size"], c["intermediate_size"]
+    out = {"model.embed_tokens.weight": tensor([c["vocab_size"], d], 0, 0.5)}
+    for i, kind in enumerate(c["layer_types"]):
+        p = f"model.layers.{i}."
+        out |= {f"{p}{part}norm.weight": norm(d) for part in ("operator_", "ffn_", "post_operator_", "post_ffn_")}
+        if kind == "conv":
+            out |= {f"{p}conv.in_proj.weight": tensor([3 * d, d]), f"{p}conv.out_proj.weight": tensor([d, d]),
+                    f"{p}conv.conv.weight": tensor([d, 1, c["conv_L_cache"]], 0.2, 0.5)}
+        else:
+            out |= softmax_part(c, f"{p}self_attn.", c["head_dim"]) | {
+                f"{p}self_attn.gate_proj.weight": tensor([c["num_attention_heads"], d]),
+                f"{p}self_attn.q_norm.weight": norm(c["head_dim"]), f"{p}self_attn.k_norm.weight": norm(c["head_dim"])}
+        out |= {f"{p}feed_forward.w1.weight": tensor([hidden, d]), f"{p}feed_forward.w3.weight": tensor([hidden, d]),
+                f"{p}feed_forward.w2.weight": tensor([d, hidden])}
+    out["model.embedding_norm.weight"] = norm(d)
+    if not c["tie_word_embeddings"]:
+        out["lm_head.weight"] = tensor([c["vocab_size"], d])
+    return out
+
+
 def in_bf16(tensors):
     """Except the tensors that trainers keep in f32."""
     return {name: t if name.endswith(("A_log", "dt_bias")) else t | {"dtype": "BF16"} for name, t in tensors.items()}

@@ -1,12 +1,13 @@
 """Hybrid models of transformers in float64, as kinds.py has other kinds: only their equations, token by token, in numpy."""
 
 import numpy
-from kinds import Rows, convolved, delta, mamba2_mixer, rms_norm, rotated, silu
+from kinds import Rows, convolved, delta, mamba2_mixer, rms_norm, rotated, sigmoid, silu
 
 
 def attention(w, memory, x, heads, size, base=0, scale=None, eps=None, row_eps=None, out="o_proj"):
-    """Softmax over all rows up to this one. base 0: no rotation. eps belongs to norms of every head of queries and keys,
-    row_eps to norms over all heads; without one there are no such norms."""
+    """Softmax over all rows up to this one, with rotation unless base is 0.
+
+    eps is that of norms of single heads of queries and keys, and row_eps that of norms over all heads."""
     q, k, v = (w[f"{part}_proj.weight"] @ x for part in "qkv")
     if row_eps is not None:
         q, k = rms_norm(q, w["q_norm.weight"], row_eps), rms_norm(k, w["k_norm.weight"], row_eps)
@@ -41,13 +42,14 @@ def model(w, c, ids, layer, final_norm, eps):
     return numpy.array(out) / c.get("logits_scaling", 1) * c.get("lm_head_multiplier", 1)
 
 
+def short_conv(own, memory, x):
+    b, gate, u = numpy.split(own["in_proj.weight"] @ x + own.get("in_proj.bias", 0), 3)
+    y = convolved(memory.append("u", b * u), own["conv.weight"]) + own.get("conv.bias", 0)
+    return own["out_proj.weight"] @ (gate * y) + own.get("out_proj.bias", 0)
+
+
 def lfm2(w, c, ids):
     heads, eps = c["num_attention_heads"], c["norm_eps"]
-
-    def short_conv(own, memory, x):
-        b, gate, u = numpy.split(own["in_proj.weight"] @ x + own.get("in_proj.bias", 0), 3)
-        y = convolved(memory.append("u", b * u), own["conv.weight"]) + own.get("conv.bias", 0)
-        return own["out_proj.weight"] @ (gate * y) + own.get("out_proj.bias", 0)
 
     def layer(own, i, memory, x):
         y = rms_norm(x, own["operator_norm.weight"], eps)
@@ -128,3 +130,40 @@ def olmo_hybrid(w, c, ids):
         return x + rms_norm(mlp(own, x), own["post_feedforward_layernorm.weight"], eps)
 
     return model(w, c, ids, layer, "norm", eps)
+
+
+def turned(x, position, base, share):
+    """Pairs (i, i + d / 2) of every head, of which the first share turns."""
+    half = x.shape[1] // 2
+    angles = position * base ** (-numpy.arange(half) / half) * (numpy.arange(half) < int(share * 2 * half) // 2)
+    low, high = x[:, :half], x[:, half:]
+    return numpy.concatenate([low * numpy.cos(angles) - high * numpy.sin(angles), high * numpy.cos(angles) + low * numpy.sin(angles)], 1)
+
+
+def gated_window(w, c, kind, memory, x):
+    """LFM3's attention, of a layer of this type."""
+    heads, size, eps = c["num_attention_heads"], c["head_dim"], c["norm_eps"]
+    rope, first = c["rope_parameters"][kind], max(0, memory.position + 1 - c["sliding_window"]) if kind[0] == "s" else 0
+    q, k, v = ((w[f"{part}_proj.weight"] @ x).reshape(-1, size) for part in "qkv")
+    q, k = (turned(rms_norm(rows, w[f"{part}_norm.weight"], eps), memory.position, rope["rope_theta"],
+                   rope.get("partial_rotary_factor", 1)) for part, rows in (("q", q), ("k", k)))
+    keys, values, gates, found = memory.append("k", k), memory.append("v", v), sigmoid(w["gate_proj.weight"] @ x), []
+    for h in range(heads):
+        logits = keys[first:, h * len(k) // heads] @ q[h] * size**-0.5
+        weights = numpy.exp(logits - logits.max())
+        found.append(gates[h] * (weights @ values[first:, h * len(k) // heads]) / weights.sum())
+    return w["o_proj.weight"] @ numpy.concatenate(found)
+
+
+def lfm3(w, c, ids):
+    eps = c["norm_eps"]
+
+    def layer(own, i, memory, x):
+        kind, y = c["layer_types"][i], rms_norm(x, own["operator_norm.weight"], eps)
+        y = short_conv(below(own, "conv."), memory, y) if kind == "conv" else gated_window(below(own, "self_attn."), c, kind, memory, y)
+        x = x + rms_norm(y, own["post_operator_norm.weight"], eps)
+        y = rms_norm(x, own["ffn_norm.weight"], eps)
+        hidden = silu(own["feed_forward.w1.weight"] @ y) * (own["feed_forward.w3.weight"] @ y)
+        return x + rms_norm(own["feed_forward.w2.weight"] @ hidden, own["post_ffn_norm.weight"], eps)
+
+    return model(w, c, ids, layer, "embedding_norm", eps)

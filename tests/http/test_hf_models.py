@@ -34,6 +34,7 @@ KINDS = {
     "lfm2": (folders.LFM2, folders.lfm2_tensors),
     "granite": (folders.GRANITE, folders.granite_tensors),
     "falcon_h1": (folders.FALCON_H1, folders.falcon_h1_tensors),
+    "lfm3": (folders.LFM3, folders.lfm3_tensors),
     "olmo_hybrid": (folders.OLMO_HYBRID, folders.olmo_hybrid_tensors),
 }
 PROMPT = "Once upon a time, 春江花月"
@@ -99,7 +100,7 @@ def softmax_layers(config):
     if config["model_type"] == "falcon_h1":
         return range(config["num_hidden_layers"])
     listed = (config.get("attn") or {}).get("layers", [])
-    return listed + [layer for layer, kind in enumerate(types) if kind in ("full_attention", "attention")]
+    return listed + [layer for layer, kind in enumerate(types) if kind.endswith("attention") and kind[0] != "l"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -120,7 +121,7 @@ def test_states_are_inspected(server, kind):
                 assert field["norm"] == pytest.approx(math.sqrt(sum(x * x for x in numbers)), rel=1e-6)
                 assert struct.pack(f"<{len(numbers)}f", *numbers) in blob
                 names.add(field["name"])
-    assert {"lfm2": {"conv"}, "falcon_h1": set()}.get(kind, {"S"}) <= names
+    assert {"lfm2": {"conv"}, "lfm3": {"conv"}, "falcon_h1": set()}.get(kind, {"S"}) <= names
     beyond = call(server.port, "GET", f"/v1/states/{state}/inspect?layer=0&head={look['n_heads']}")
     assert (beyond.status, beyond.json()["error"]["param"]) == (400, "head")
 
@@ -241,7 +242,7 @@ def test_all_that_is_not_supported_is_named(tmp_path):
     config, tensors = KINDS["gated_deltanet"]
     hf_model.write(tmp_path / "model", config, tensors)
     path = tmp_path / "model" / "config.json"
-    other = {"attnres_block_size": 4, "conv_size": 7, "beams": 3, "quantization_config": {}}
+    other = {"attnres_block_size": 4, "conv_size": 9, "beams": 3, "quantization_config": {}}
     path.write_text(json.dumps(json.loads(path.read_text()) | other))
     said = run("inspect", tmp_path / "model")
     lines = said.stderr.splitlines()

@@ -110,7 +110,21 @@ static bool has_word(const lx_hf_layer_type *type, const char *word)
     return false;
 }
 
-bool lx_hf_place_layers(lx_hf_reader *r, lx_config *c, const lx_hf_layer_type types[2])
+/* "must say "A", "B" or "C" of every layer" */
+static void refuse_types(lx_hf_reader *r, const lx_hf_layer_type *types, size_t n)
+{
+    char what[160] = "must say ";
+    for (size_t i = 0; i < n; i++) {
+        const char *before = i == 0 ? "" : i + 1 < n ? ", " : " or ";
+        size_t used = strlen(what);
+        (void)snprintf(what + used, sizeof what - used, "%s\"%s\"", before, types[i].words[0]);
+    }
+    size_t used = strlen(what);
+    (void)snprintf(what + used, sizeof what - used, " of every layer");
+    lx_hf_wrong(r, "layer_types", what);
+}
+
+bool lx_hf_place_layers(lx_hf_reader *r, lx_config *c, const lx_hf_layer_type *types, size_t n)
 {
     const json_t *listed = r->st == LX_OK ? json_object_get(r->root, "layer_types") : NULL;
     bool ok = json_array_size(listed) == (size_t)c->n_layers;
@@ -122,16 +136,15 @@ bool lx_hf_place_layers(lx_hf_reader *r, lx_config *c, const lx_hf_layer_type ty
         return false;
     for (int32_t i = 0; ok && i < c->n_layers; i++) {
         const char *word = json_string_value(json_array_get(listed, (size_t)i));
-        bool second = has_word(&types[1], word);
-        ok = second || has_word(&types[0], word);
-        c->mixers[i] = *types[second].mixer;
+        size_t k = 0;
+        while (k < n && !has_word(&types[k], word))
+            k++;
+        ok = k < n;
+        if (ok)
+            c->mixers[i] = *types[k].mixer;
     }
-    if (!ok) {
-        char what[128];
-        (void)snprintf(what, sizeof what, "must say \"%s\" or \"%s\" of every layer",
-                       types[0].words[0], types[1].words[0]);
-        lx_hf_wrong(r, "layer_types", what);
-    }
+    if (!ok)
+        refuse_types(r, types, n);
     lx_hf_ignore(r, "layer_types");
     return true;
 }

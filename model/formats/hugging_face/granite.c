@@ -88,7 +88,7 @@ static void read_layers(lx_hf_reader *r, lx_config *c)
     read_scales(r, c, &softmax);
     const lx_hf_layer_type types[] = {{{"linear_attention", "mamba"}, &mamba},
                                       {{"full_attention", "attention"}, &softmax}};
-    (void)lx_hf_place_layers(r, c, types);
+    (void)lx_hf_place_layers(r, c, types, 2);
 }
 
 static void read_config(lx_hf_reader *r, lx_config *c)

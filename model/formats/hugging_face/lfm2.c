@@ -104,7 +104,7 @@ static void read_layers(lx_hf_reader *r, lx_config *c)
     lx_mixer_value(&conv, "conv")->i = lx_hf_int(r, "conv_L_cache", 2, LX_CONV_MOST_TAPS, 3);
     lx_mixer_value(&conv, "bias")->i = lx_hf_flag(r, "conv_bias", false);
     const lx_hf_layer_type types[] = {{{"conv"}, &conv}, {{"full_attention"}, &softmax}};
-    if (!lx_hf_place_layers(r, c, types))
+    if (!lx_hf_place_layers(r, c, types, 2))
         place_by_index(r, c, &softmax);
     lx_hf_ignore(r, "full_attn_idxs");
 }

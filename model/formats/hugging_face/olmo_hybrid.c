@@ -98,7 +98,7 @@ static void place_layers(lx_hf_reader *r, lx_config *c, const lx_mixer_config *l
 {
     const lx_hf_layer_type types[] = {{{"linear_attention"}, linear},
                                       {{"full_attention"}, softmax}};
-    if (lx_hf_place_layers(r, c, types))
+    if (lx_hf_place_layers(r, c, types, 2))
         return;
     for (int32_t i = EVERY - 1; i < c->n_layers; i += EVERY)
         c->mixers[i] = *softmax;

@@ -100,7 +100,7 @@ static void place_layers(lx_hf_reader *r, lx_config *c, const lx_mixer_config *l
     const lx_hf_layer_type types[] = {{{"linear_attention"}, linear},
                                       {{"full_attention"}, softmax}};
     int32_t every = lx_hf_int(r, "full_attention_interval", 1, MAX_EVERY, 4);
-    bool listed = lx_hf_place_layers(r, c, types);
+    bool listed = lx_hf_place_layers(r, c, types, 2);
     for (int32_t i = every - 1; i < c->n_layers && !listed; i += every)
         c->mixers[i] = *softmax;
 }

@@ -90,9 +90,9 @@ typedef struct lx_hf_layer_type {
     const char *words[2]; /* NULL: none */
     const lx_mixer_config *mixer;
 } lx_hf_layer_type;
-/* Places the mixers as layer_types says. Without the key all layers have the first mixer, and the
-   result is false. */
-bool lx_hf_place_layers(lx_hf_reader *r, lx_config *c, const lx_hf_layer_type types[2]);
+/* Places the mixers of n types as layer_types says. Without the key all layers have the first
+   mixer, and the result is false. */
+bool lx_hf_place_layers(lx_hf_reader *r, lx_config *c, const lx_hf_layer_type *types, size_t n);
 
 /* fla's blocks: names, norms, sizes and a gated feed-forward net; n_layers and hidden_ratio where
    the file does not say them. */
