@@ -209,6 +209,9 @@ static void take_param(lx_config_reader *r, lx_config_object s, const lx_mixer_p
     case LX_PARAM_EPS:
         out->f = lx_config_eps(r, s, param->name);
         return;
+    case LX_PARAM_SCALE:
+        out->f = lx_config_number(r, s, param->name, 1e-6f, 1e6f);
+        return;
     }
 }
 

@@ -40,6 +40,8 @@ void lx_config_release(lx_config_object s, const char *key);
 
 int32_t lx_config_int(lx_config_reader *r, lx_config_object s, const char *key, int32_t min,
                       int32_t max);
+float lx_config_number(lx_config_reader *r, lx_config_object s, const char *key, float min,
+                       float max);
 /* A number in (0, 1] that is not zero as f32 either. */
 float lx_config_eps(lx_config_reader *r, lx_config_object s, const char *key);
 bool lx_config_flag(lx_config_reader *r, lx_config_object s, const char *key);

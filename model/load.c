@@ -67,18 +67,30 @@ static void expect_parameters(tensor_check *c, const char *prefix, const lx_mixe
         expect(c, prefix, ".bias", 0, rows > 0 ? rows : t->cols);
 }
 
+static void expect_norms(tensor_check *c, int32_t index, const lx_branch *b)
+{
+    const lx_mixer_tensor norm = {.cols = c->model->config.d_model, .role = LX_TENSOR_NORM};
+    char prefix[64];
+    if (b->norm > 0 && b->norms != LX_NORM_AFTER) {
+        (void)snprintf(prefix, sizeof prefix, "layers.%d.norm%d", index, b->norm);
+        expect_parameters(c, prefix, &norm);
+    }
+    if (b->norms != LX_NORM_BEFORE) {
+        (void)snprintf(prefix, sizeof prefix, "layers.%d.post_norm%d", index, b->norm);
+        expect_parameters(c, prefix, &norm);
+    }
+}
+
 static void expect_layer(tensor_check *c, int32_t index)
 {
     const lx_layer *layer = &c->model->layers[index];
     char prefix[64];
     for (int32_t b = 0; b < layer->n_branches; b++) {
         const lx_mixer_parts *parts = &layer->branches[b].parts;
-        (void)snprintf(prefix, sizeof prefix, "layers.%d.norm%d", index, b + 1);
-        expect_parameters(
-            c, prefix,
-            &(lx_mixer_tensor){.cols = c->model->config.d_model, .role = LX_TENSOR_NORM});
+        expect_norms(c, index, &layer->branches[b]);
         for (int32_t i = 0; i < parts->n_tensors; i++) {
-            (void)snprintf(prefix, sizeof prefix, "layers.%d.%s", index, parts->tensors[i].name);
+            (void)snprintf(prefix, sizeof prefix, "layers.%d.%s%s", index, parts->prefix,
+                           parts->tensors[i].name);
             expect_parameters(c, prefix, &parts->tensors[i]);
         }
     }

@@ -18,12 +18,15 @@ struct lx_jinja;
 struct lx_gguf;
 struct lx_gguf_arch;
 
-enum { LX_MAX_BRANCHES = 2 };
+enum { LX_MAX_BRANCHES = 3 };
 
-/* A layer is a sequence of residual branches; each has a norm of its own. */
+/* A layer is a sequence of residual branches. Each has a norm of its own, or the input of the
+   branch before it. */
 typedef struct lx_branch {
     const lx_mixer_config *config; /* of the model's config */
     lx_mixer_parts parts;
+    int32_t norm;         /* its number in the layer, from 1; 0: of the branch before */
+    lx_norm_place norms;  /* of the layer */
     int64_t state_offset; /* where its part of a slot begins, in floats */
     int64_t page_offset;  /* where its part of each page begins, in floats */
 } lx_branch;
@@ -80,10 +83,11 @@ typedef struct lx_model {
     lx_frame_tensor frame[LX_MAX_FRAME];
     uint64_t state_hash; /* of what decides a state's layout: kinds, their parameters and sizes */
     lx_state_layout
-        state;       /* of one slot; how many pages there are is up to the maker of the states */
-    bool sees_all;   /* every row sees its whole sequence: model/encoder.h, and no state */
-    int64_t room;    /* then floats a sequence that any layer has during a pass */
-    bool recomputes; /* the state is the rows' ids: model/recompute.h */
+        state;          /* of one slot; how many pages there are is up to the maker of the states */
+    bool norms_outputs; /* a branch has a norm of its output */
+    bool sees_all;      /* every row sees its whole sequence: model/encoder.h, and no state */
+    int64_t room;       /* then floats a sequence that any layer has during a pass */
+    bool recomputes;    /* the state is the rows' ids: model/recompute.h */
     lx_state_layout work; /* then the floats of the layers' states during a step */
 } lx_model;
 

@@ -111,7 +111,7 @@ static const char *check(const lx_mixer_config *c)
         return "key_heads must divide n_heads";
     if (kind_of(c)->is_rotated && c->d_key % 2 != 0)
         return "d_key must be even";
-    return taps_of(c) == 1 ? "conv must be 0, or 2 to 4" : NULL;
+    return taps_of(c) == 1 ? "conv must be 0, or 2 to 8" : NULL;
 }
 
 static void declare_tensors(const lx_mixer_config *c, lx_mixer_parts *p)

@@ -68,7 +68,7 @@ static void fill_bounds(const lx_mixer_config *c, const lx_mixer_parts *p,
 
 static const char *check(const lx_mixer_config *c)
 {
-    return c->params[CONV].i == 1 ? "conv must be 0, or 2 to 4" : NULL;
+    return c->params[CONV].i == 1 ? "conv must be 0, or 2 to 8" : NULL;
 }
 
 static void declare_tensors(const lx_mixer_config *c, lx_mixer_parts *p)

@@ -58,6 +58,7 @@ static void print_param(const lx_mixer_config *m, const lx_mixer_param *param, l
         (void)printf(", %s %s", param->name, value.i != 0 ? "true" : "false");
         return;
     case LX_PARAM_EPS:
+    case LX_PARAM_SCALE:
         (void)printf(", %s %g", param->name, (double)value.f);
         return;
     }
@@ -67,7 +68,9 @@ static void print_mixer(const lx_mixer_config *m)
 {
     (void)printf("%s", m->mixer->name);
     for (int32_t k = 0; k < m->mixer->n_params; k++)
-        if (m->mixer->params[k].kind != LX_PARAM_WORD || !m->mixer->params[k].optional ||
+        if (!(m->mixer->params[k].kind == LX_PARAM_WORD ||
+              m->mixer->params[k].kind == LX_PARAM_SCALE) ||
+            !m->mixer->params[k].optional ||
             m->params[k].i != 0) /* which is the first word, or left out */
             print_param(m, &m->mixer->params[k], m->params[k]);
     (void)printf("\n");
@@ -85,6 +88,10 @@ static void print_mixers(const lx_config *c)
     int32_t layer = 0;
     while (layer < c->n_mixers && !lx_config_has_feed_forward(c, layer))
         layer++;
+    if (c->beside.mixer != NULL) {
+        (void)printf("next to it   ");
+        print_mixer(&c->beside);
+    }
     (void)printf("feed-forward ");
     if (layer < c->n_mixers)
         print_mixer(&c->feed_forward);
@@ -235,6 +242,8 @@ static void print_kind_text(const lx_mixer *mixer)
             (void)printf(" a list of %d to %d, for the heads in turn", p->min, p->max);
         else if (p->kind == LX_PARAM_EPS)
             (void)printf(" 1e-30 to 1");
+        else if (p->kind == LX_PARAM_SCALE)
+            (void)printf(" 1e-06 to 1e+06, or left out");
         else if (p->kind == LX_PARAM_FLAG)
             (void)printf(" true or false%s", p->optional ? ", or left out" : "");
         else
@@ -257,6 +266,8 @@ static void print_kind_json(const lx_mixer *mixer)
                          p->kind == LX_PARAM_INTS ? "true" : "false", p->min, p->max);
         else if (p->kind == LX_PARAM_EPS)
             (void)printf("\"min\": 1e-30, \"max\": 1}");
+        else if (p->kind == LX_PARAM_SCALE)
+            (void)printf("\"min\": 1e-06, \"max\": 1e+06}");
         else if (p->kind == LX_PARAM_FLAG)
             (void)printf("\"flag\": true}");
         else {
