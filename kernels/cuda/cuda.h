@@ -335,6 +335,7 @@ lx_status lx_cuda_put(lx_cuda *c, const void *data, size_t n_bytes, size_t room,
 /* The lists of an operation's rows. */
 typedef struct lx_cuda_lists {
     size_t banned, biases, top; /* entries of all rows */
+    size_t allowed;             /* rows with a list of allowed ids */
     bool masks;
 } lx_cuda_lists;
 lx_status lx_cuda_put_rows(lx_cuda *c, lx_cuda_op *op, lx_cuda_lists *lists);

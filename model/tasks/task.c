@@ -53,6 +53,15 @@ static lx_status check_fields(const lx_model *model, const lx_task_request *requ
                          field, of->own_models, model->name);
 }
 
+static lx_status check_shape(const lx_model *model, const lx_shape *shape, lx_error *err)
+{
+    return shape->kind == LX_SHAPE_NONE || model->task->shapes
+               ? LX_OK
+               : lx_fail(err, LX_ERR_INVALID, shape->field,
+                         "%s is for models of text, and %s is of task %s", shape->field,
+                         model->name, model->task->name);
+}
+
 static lx_status new_plan(const lx_model *model, lx_plan **out, lx_error *err)
 {
     if (model->task->plan_init == NULL)
@@ -84,6 +93,8 @@ lx_status lx_plan_new(const lx_model *model, const lx_task_request *request, lx_
     if (st == LX_OK)
         st = check_fields(model, request, err);
     if (st == LX_OK)
+        st = check_shape(model, &request->shape, err);
+    if (st == LX_OK)
         st = model->task->plan_init(plan, request, err);
     return hand_over(st, plan, out);
 }
@@ -104,10 +115,31 @@ int32_t lx_task_masks(const lx_model *model)
     return task->n_masks + (task->more_masks != NULL ? task->more_masks(model) : 0);
 }
 
+int32_t lx_task_words(const lx_model *model)
+{
+    return model->task->shapes ? (model->config.head_size + 31) / 32 : 0;
+}
+
+const lx_shape *lx_plan_shape(const lx_plan *plan)
+{
+    return plan->follower != NULL ? lx_grammar_shape(lx_follower_grammar(plan->follower)) : NULL;
+}
+
+int64_t lx_plan_shape_bytes(const lx_plan *plan)
+{
+    return plan->follower != NULL ? lx_follower_bytes(plan->follower) : 0;
+}
+
+const char *lx_plan_stuck(const lx_plan *plan)
+{
+    return plan->follower != NULL ? lx_follower_failure(plan->follower) : NULL;
+}
+
 void lx_plan_free(lx_plan *plan)
 {
     if (plan == NULL)
         return;
+    lx_follower_free(plan->follower);
     free(plan->data);
     free(plan->prompt_ids);
     free(plan);

@@ -15,6 +15,7 @@
 #define LINNET_MODEL_TASK_H
 
 #include "common/buffer.h"
+#include "model/grammar/grammar.h"
 #include "model/model.h"
 #include "model/tokenizers/tokenizer.h"
 
@@ -46,10 +47,11 @@ typedef struct lx_plan {
     /* input() passes tokens on as ids and constrain() does not look at them, so both may be asked
        with lx_drawn_id in the place of tokens that are not known yet. */
     bool runs_ahead;
-    bool ignores_end;    /* see lx_task_request.ignore_end */
-    bool backward;       /* couplets: the prompt is a lower line, and the answer its upper one */
-    const char *warning; /* static: why the answer may not follow the prompt; NULL: it may */
-    void *data;          /* the task's own, one block of malloc, or NULL; lx_plan_free frees it */
+    bool ignores_end;      /* see lx_task_request.ignore_end */
+    lx_follower *follower; /* of the grammar that the answers keep; owned; NULL: none */
+    bool backward;         /* couplets: the prompt is a lower line, and the answer its upper one */
+    const char *warning;   /* static: why the answer may not follow the prompt; NULL: it may */
+    void *data;            /* the task's own, one block of malloc, or NULL; lx_plan_free frees it */
 } lx_plan;
 
 /* What a request asks of a task. */
@@ -62,9 +64,11 @@ typedef struct lx_task_request {
     /* Where the task says `ends`: see lx_plan.n_given, and whether the answer ends with its last
        token or a stop string only. */
     bool score_prompt, ignore_end;
-    bool rules;      /* the answer keeps the task's rules, where it has rules */
-    bool either_way; /* a prompt that reads like an answer gets its prompt: lx_plan.backward */
-    bool normalize;  /* the prompt is read in the task's usual spelling, where it has one */
+    lx_shape shape;    /* the answers keep this grammar; only where the task says `shapes` */
+    int32_t n_answers; /* with a shape: how many answers the plan has; 0: 1 */
+    bool rules;        /* the answer keeps the task's rules, where it has rules */
+    bool either_way;   /* a prompt that reads like an answer gets its prompt: lx_plan.backward */
+    bool normalize;    /* the prompt is read in the task's usual spelling, where it has one */
     /* Fields that only the task own_of reads, in a struct of that task; NULL: none. */
     const lx_task_ops *own_of;
     const void *own;
@@ -96,13 +100,15 @@ typedef struct lx_task_card {
     lx_card_field fields[LX_MAX_CARD];
 } lx_task_card;
 
-/* The rule of one step: either one forced id, or a set of banned ones. */
+/* The rule of one step: either one forced id, or sets of allowed and of banned ones. */
 typedef struct lx_constraint {
     int32_t forced;   /* -1 for none */
     bool use_mask;    /* apply the fixed mask below */
     int32_t mask_idx; /* which of the task's masks, 0 .. lx_task_masks - 1 */
     int32_t n_banned;
     int32_t banned[LX_MAX_BANNED];
+    const uint32_t *allowed; /* as in lx_sampling; NULL, as the caller sets it: all ids are */
+    uint32_t *room;          /* the caller's, for the bits of `allowed`: lx_task_words of them */
 } lx_constraint;
 
 /* A finished sample of a pool. */
@@ -134,6 +140,7 @@ struct lx_task_ops {
     const char *name; /* config.json: task */
     lx_modality modality;
     bool has_rules, normalizes; /* reads these fields of lx_task_request */
+    bool shapes;                /* answers keep lx_task_request.shape */
 
     /* Takes the task's keys from the root of config.json into config->own. */
     void (*read_config)(struct lx_config_reader *r, struct lx_config_object s, lx_config *config);
@@ -215,6 +222,8 @@ void lx_card_add(lx_task_card *card, lx_card_field field);
 const void *lx_task_own(const lx_task_request *request, const lx_task_ops *task);
 
 int32_t lx_task_masks(const lx_model *model);
+/* Words of lx_constraint.room; 0 where no answer keeps a grammar. */
+int32_t lx_task_words(const lx_model *model);
 const lx_task_ops *lx_task_find(const char *name); /* NULL for an unknown name */
 
 /* Makes and frees a plan. LX_ERR_INVALID with param "model" where the task answers no requests. */
@@ -224,6 +233,12 @@ lx_status lx_plan_new(const lx_model *model, const lx_task_request *request, lx_
 lx_status lx_plan_again(const lx_model *model, const void *bytes, size_t n, bool flag,
                         bool ignore_end, lx_plan **out, lx_error *err) LX_MUST_USE;
 void lx_plan_free(lx_plan *plan); /* NULL is allowed */
+/* The source of the answers' grammar; NULL: none. */
+const lx_shape *lx_plan_shape(const lx_plan *plan);
+/* Bytes of the grammar and its places; 0: none. */
+int64_t lx_plan_shape_bytes(const lx_plan *plan);
+/* Why no token could follow in an answer; NULL: one could. */
+const char *lx_plan_stuck(const lx_plan *plan);
 
 /* The whole text of n generated tokens; nothing for tasks that make none. */
 void lx_plan_text(const lx_plan *plan, const int32_t *tokens, int32_t n, lx_buffer *out);

@@ -438,8 +438,11 @@ static lx_status set_jinja_prompt(const lx_model *model, size_t bytes, lx_comple
     if (st != LX_OK)
         return st;
     p->leading = "";
-    p->thinks = find_thoughts(model, p, text.bytes, text.n);
-    add_marks(model, &p->stops);
+    /* A shape is that of the whole answer, and ends it. */
+    bool shaped = p->shape.kind != LX_SHAPE_NONE;
+    p->thinks = shaped ? LX_THINKS_NOT : find_thoughts(model, p, text.bytes, text.n);
+    if (!shaped)
+        add_marks(model, &p->stops);
     st = check_marks(model, p, &text, err);
     if (st == LX_OK && whole != NULL)
         lx_buffer_append(whole, text.bytes, text.n);

@@ -251,9 +251,12 @@ static lx_status check_request(const lx_api *api, const lx_served_model *served,
 
 /* The prompts' plans, all or none: plans[n_prompts] begins as zeros, and is freed by the caller. */
 static lx_status make_plans(const lx_api *api, lx_served_model *served,
-                            const lx_completion_params *p, lx_plan **plans, lx_error *err)
+                            const lx_completion_params *p, const lx_request *rq, lx_plan **plans,
+                            lx_error *err)
 {
     lx_status st = LX_OK;
+    lx_shape shape = p->shape;
+    shape.owner = rq->client.key;
     for (int32_t i = 0; st == LX_OK && i < p->n_prompts; i++) {
         const lx_prompt *prompt = &p->prompts[i];
         lx_task_request request = {.text = prompt->text,
@@ -263,6 +266,8 @@ static lx_status make_plans(const lx_api *api, lx_served_model *served,
                                    .max_prompt = api->max_prompt,
                                    .score_prompt = scores_prompt(p),
                                    .ignore_end = p->ignore_eos,
+                                   .shape = shape,
+                                   .n_answers = p->best_of > p->n ? p->best_of : p->n,
                                    .rules = p->rules,
                                    .either_way = p->pooled,
                                    .normalize = p->normalize,
@@ -570,7 +575,7 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served,
     lx_plan **plans = calloc((size_t)p->n_prompts, sizeof *plans);
     if (plans == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
-    st = make_plans(api, served, p, plans, err);
+    st = make_plans(api, served, p, rq, plans, err);
     if (st == LX_OK && own.pooled)
         lx_pool_set_size(api, served, rq, sample_tokens(api, plans, p), &own);
     if (st == LX_OK)

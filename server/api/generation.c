@@ -104,11 +104,13 @@ static int64_t keep_bytes(const lx_api *api, int64_t n, int64_t blob)
     return n * KEPT_BYTES + (api->states->ops->outlives ? 3 + n : 3) * blob;
 }
 
-/* An upper bound of a blob: its numbers and tokens, and ROW_TEXT bytes of the request for each row.
- */
+/* An upper bound of a blob: its numbers and tokens, and ROW_TEXT bytes of the request for each row,
+   and the source of a grammar. */
 static int64_t blob_bytes(const lx_plan *plan, const lx_job_params *p)
 {
-    return lx_model_state_floats(plan->model, lx_job_rows(plan, p)) * (int64_t)sizeof(float) +
+    const lx_shape *shape = lx_plan_shape(plan);
+    return (shape != NULL ? (int64_t)shape->bytes : 0) +
+           lx_model_state_floats(plan->model, lx_job_rows(plan, p)) * (int64_t)sizeof(float) +
            (plan->n_prompt + 1) * (int64_t)ROW_TEXT + p->max_new * (int64_t)sizeof(int32_t) +
            BLOB_HEAD;
 }

@@ -314,39 +314,12 @@ LX_READER(stop)
     return st;
 }
 
-/* Of a field that says in which form answers are; `name` is the format's own, for errors. */
-static lx_status check_format(const json_t *format, const char *name, const lx_json_reading *r,
-                              lx_error *err)
-{
-    static const char *const known[] = {"type", NULL};
-    if (!lx_json_is(lx_json_field(format, known[0]), "text"))
-        return lx_fail(err, LX_ERR_INVALID, r->name,
-                       "%s must be {\"type\": \"text\"}: answers are text", name);
-    lx_json_note_members(format, name, known, r->notes);
-    return LX_OK;
-}
-
-LX_READER(text_format)
-{
-    return check_format(value, r->name, r, err);
-}
-
 LX_READER(truncation)
 {
     if (lx_json_is(value, "disabled"))
         return LX_OK;
     return lx_fail(err, LX_ERR_INVALID, r->name,
                    "truncation must be disabled: nothing of the input is dropped");
-}
-
-LX_READER(response_text)
-{
-    static const char *const known[] = {"format", NULL};
-    const json_t *format = lx_json_field(value, "format");
-    if (!json_is_object(value))
-        return lx_fail(err, LX_ERR_INVALID, r->name, "text must be an object");
-    lx_json_note_members(value, r->name, known, r->notes);
-    return format != NULL ? check_format(format, "text.format", r, err) : LX_OK;
 }
 
 LX_READER(include)

@@ -115,7 +115,15 @@ LX_READER(suspend);
 LX_READER(prompt);
 LX_READER(stop);
 LX_READER(stream_options);
+
+/* shape_fields.c */
 LX_READER(text_format);
+LX_READER(response_text);
+LX_READER(gbnf);
+LX_READER(regex);
+LX_READER(json_schema);
+LX_READER(choice_of);
+LX_READER(structured_outputs);
 
 LX_READER(logit_bias);
 LX_READER(allowed_token_ids);
@@ -128,7 +136,6 @@ LX_READER(template_variables);
 LX_READER(enable_thinking);
 
 LX_READER(padded_stream);
-LX_READER(response_text);
 LX_READER(truncation);
 LX_READER(include);
 

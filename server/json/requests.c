@@ -87,6 +87,7 @@ void lx_completion_params_fini(lx_completion_params *p)
     free(p->biases);
     free(p->allowed);
     free(p->state);
+    free((char *)p->shape.text);
     poem_fields_fini(&p->poem);
     lx_completion_params_init(p);
 }
@@ -117,6 +118,9 @@ static lx_status check_state(const json_t *root, lx_completion_params *p, lx_err
         if (lx_json_field(root, kept[i]) != NULL)
             return lx_fail(err, LX_ERR_INVALID, kept[i], "a state keeps its own %s: leave %s out",
                            kept[i], kept[i]);
+    if (p->shape.kind != LX_SHAPE_NONE)
+        return lx_fail(err, LX_ERR_INVALID, p->shape.field,
+                       "a state keeps the shape of its answer: leave %s out", p->shape.field);
     if (prompt != NULL) { /* one without a text or tokens stands for the state's */
         free(p->prompts[0].text);
         p->prompts[0].text = NULL;

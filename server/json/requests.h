@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "model/chat.h"
+#include "model/grammar/grammar.h"
 #include "model/tasks/poem.h"
 #include "server/engine/sampling.h"
 #include "server/engine/stops.h"
@@ -96,6 +97,7 @@ typedef struct lx_completion_params {
     bool echo;            /* the prompt, then its completion */
     bool ignore_eos;      /* the end of an answer that has no fixed one is not drawn */
     lx_poem_request poem; /* its texts are owned */
+    lx_shape shape;       /* its text is owned */
     lx_sampling_params sampling;
     unsigned unsaid;     /* LX_UNSAID_ of sampling: the model may say them */
     lx_json_notes notes; /* of the body */

@@ -413,11 +413,27 @@ def templates() -> dict[str, bytes]:
     return {str(i): case["template"].encode() for i, case in enumerate(cases)}
 
 
+def grammars() -> dict[str, bytes]:
+    """The first byte is the reader: JSON Schema, regular expression, GBNF, choices."""
+    schemas = [
+        b"", b"{}", b'{"type":"object","properties":{"a":{"type":"string","maxLength":9},"b":{"$ref":"#"}},"additionalProperties":true}',
+        b'{"$defs":{"n":{"anyOf":[{"type":"array","items":{"$ref":"#/$defs/n"}},{"const":1.5}]}},"$ref":"#/$defs/n"}',
+        b'{"type":"number","minimum":-3,"exclusiveMaximum":12}', b'{"type":["string","null"],"pattern":"^[^a\\"]{2}|x$"}',
+        b'{"type":"string","format":"date-time"}', b'{"enum":["a\nb",{"c":[]},null]}', b'{"not\n":1}', b'{"$ref":"#"}', b"[",
+    ]
+    regexes = [b"a(b|c)*d{2,3}?", b"[^\\w\xc3\xa9-\xc3\xbf]+$", b"(?P<n>\\D)\\.", b"(a", b"\\u12", b"(a*)*b{,4}"]
+    rules = [
+        b'root ::= "a" root "b" | [^x-z\\n]{2,} # end\n', b'root ::= (x\n| y)+\nx ::= "\\x41" y?\ny ::= .', b"root ::= root", b"root ::= a", b'root ::= "',
+    ]
+    lists = [b'["yes","no"]', b'["a\u0000", "\\""]', b"[]", b"{}"]
+    return {f"{kind}-{i}": bytes([kind]) + text for kind, texts in enumerate((schemas, regexes, rules, lists)) for i, text in enumerate(texts)}
+
+
 def main():
     out = pathlib.Path(sys.argv[1])
     kinds = {"png": pngs, "config": configs, "safetensors": safetensors, "gguf": gguf_files, "vocab": vocabularies,
              "tokenizer": tokenizers, "idx": idx_files, "multipart": forms, "json": bodies, "headers": heads,
-             "front": clients, "state": states, "sound": sounds, "jinja": templates}
+             "front": clients, "state": states, "sound": sounds, "jinja": templates, "grammar": grammars}
     for kind, make in kinds.items():
         folder = out / kind
         folder.mkdir(parents=True, exist_ok=True)
