@@ -25,6 +25,7 @@ export const SUMMARIES = {
   'POST /apply-template': '模板把一段对话写成的文字，与 llama.cpp 的服务器一致。',
   'POST /tokenize': '文字的词元，与 llama.cpp 的服务器一致。',
   'POST /detokenize': '词元的文字，与 llama.cpp 的服务器一致。',
+  'GET /v1/states': '自己存下的状态。',
   'POST /v1/states': '读完一段之后的状态，可以接着写。',
   'GET /v1/states/{id}': '状态的概况，或状态本身。',
   'PUT /v1/states/{id}': '存回先前取走的状态，可以是另一台服务器的。',

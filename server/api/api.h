@@ -40,6 +40,7 @@ void lx_handle_tokenize(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_detokenize(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_apply_template(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_score(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_states_list(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_states_create(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_state_get(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs);

@@ -147,7 +147,7 @@ static lx_status check_suspend(const lx_api *api, const lx_work_params *p, lx_er
                        p->suspend);
     if (!api->states->ops->outlives)
         return lx_fail(err, LX_ERR_INVALID, p->suspend,
-                       "%s needs a store that outlives the server (--state-store redis://...)",
+                       "%s needs a store that outlives the server (--state-store FILE.db or redis://...)",
                        p->suspend);
     return LX_OK;
 }

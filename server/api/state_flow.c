@@ -28,6 +28,14 @@ bool lx_state_id_ok(const char *id, size_t n)
     return n >= 1 && n <= LX_STATE_ID_MAX && strspn(id, allowed) >= n;
 }
 
+bool lx_response_id_ok(const char *id)
+{
+    static const char prefix[] = "resp_";
+    size_t n = sizeof prefix - 1;
+    return strncmp(id, prefix, n) == 0 && id[n] != '\0' && strlen(id) <= LX_STATE_ID_MAX &&
+           strspn(id + n, "0123456789abcdef") == strlen(id + n);
+}
+
 /* --- blobs --- */
 
 lx_status lx_state_to_blob(const lx_api *api, const lx_saved_state *s, lx_buffer *out,
@@ -355,7 +363,7 @@ void lx_state_resolve(lx_api *api, const lx_state_source *source, const lx_reque
         return;
     }
     memcpy(own.params, source->params, source->params_bytes);
-    if (lx_state_id_ok(source->text, source->bytes))
+    if (source->answer != NULL || lx_state_id_ok(source->text, source->bytes))
         resolve_id(api, &own, rq, rs);
     else
         resolve_blob(api, &own, rq, rs);

@@ -16,6 +16,8 @@ enum { LX_STORE_GRACE_S = 60 };
 
 /* "state-" and 128 random bits in hexadecimal. */
 void lx_state_make_id(char id[LX_STATE_ID_MAX + 1]);
+/* Whether it is an id of a stored response: "resp_" and hexadecimal digits. */
+bool lx_response_id_ok(const char *id);
 /* 1 .. LX_STATE_ID_MAX of A-Z a-z 0-9 - _ */
 bool lx_state_id_ok(const char *id, size_t n);
 
@@ -89,7 +91,8 @@ typedef struct lx_state_source {
        the request is refused unless the model has the modality and the requested name ("": any). */
     lx_state_start start;
     /* Instead of both, for a request about one state, by its id: the operation of the store, and
-       the bytes of a put. A failure is answered here. */
+       the bytes of a put, or as put_bytes the most entries of a list. A failure is answered here.
+     */
     lx_state_answer answer;
     lx_store_op op;
     const void *put;

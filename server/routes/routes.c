@@ -34,6 +34,7 @@ static const struct route {
     {"POST", "/tokenize", lx_handle_tokenize, 0},
     {"POST", "/detokenize", lx_handle_detokenize, 0},
     {"POST", "/apply-template", lx_handle_apply_template, 0},
+    {"GET", "/v1/states", lx_handle_states_list, 0},
     {"POST", "/v1/states", lx_handle_states_create, 0},
     {"GET", "/v1/states/*", lx_handle_state_get, 0},
     {"PUT", "/v1/states/*", lx_handle_state_put, 0},

@@ -255,6 +255,45 @@ static lx_status memory_find(memory *m, const lx_store_request *rq, blob **out,
                            "there is no state %s, or it has expired", rq->id);
 }
 
+static int by_id(const void *a, const void *b)
+{
+    return strcmp(((const lx_store_entry *)a)->id, ((const lx_store_entry *)b)->id);
+}
+
+/* Copies the owner's states after the id to out[n], in no order; the number is at most that of the
+   account. Under the lock. */
+static size_t collect(const memory *m, const account *a, const char *after, lx_store_entry *out)
+{
+    int64_t now = lx_now_ns();
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_buckets; i++)
+        for (const entry *e = m->buckets[i]; e != NULL; e = e->next)
+            if (e->account == a && e->ends_ns > now && strcmp(e->id, after) > 0) {
+                memcpy(out[n].id, e->id, sizeof e->id);
+                out[n].bytes = (int64_t)e->blob->size;
+                out[n++].ttl_ms = (e->ends_ns - now) / LX_NS_PER_MS;
+            }
+    return n;
+}
+
+/* *entries is owned by the caller; NULL when there are none. */
+static lx_status memory_list(memory *m, const lx_store_request *rq, lx_store_entry **entries,
+                             lx_store_result *result, lx_error *err)
+{
+    LX_HOLD(&m->mutex);
+    const account *a = *find_account(m, rq->owner->name);
+    if (a == NULL)
+        return LX_OK;
+    *entries = calloc((size_t)a->n, sizeof **entries);
+    if (*entries == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a list of states");
+    size_t n = collect(m, a, rq->id, *entries);
+    qsort(*entries, n, sizeof **entries, by_id);
+    result->blob = *entries;
+    result->size = (n < rq->most ? n : rq->most) * sizeof **entries;
+    return LX_OK;
+}
+
 static void memory_call(lx_state_store *s, const lx_store_request *rq, lx_store_done done,
                         void *context)
 {
@@ -262,12 +301,18 @@ static void memory_call(lx_state_store *s, const lx_store_request *rq, lx_store_
     lx_store_result result = {.ttl_ms = 0};
     lx_error err = {0};
     blob *b = NULL;
-    result.status =
-        rq->op == LX_STORE_PUT ? memory_put(m, rq, &err) : memory_find(m, rq, &b, &result, &err);
+    lx_store_entry *entries = NULL;
+    if (rq->op == LX_STORE_PUT)
+        result.status = memory_put(m, rq, &err);
+    else if (rq->op == LX_STORE_LIST)
+        result.status = memory_list(m, rq, &entries, &result, &err);
+    else
+        result.status = memory_find(m, rq, &b, &result, &err);
     if (result.status != LX_OK)
         result.err = &err;
     done(context, &result);
     blob_unref(b);
+    free(entries);
 }
 
 static void memory_stats(lx_state_store *s, lx_store_stats *out)

@@ -14,7 +14,7 @@ from server import run, run_on_terminal
 from settings import LINNET, MODEL_DIR
 
 UPPER = "海上明月"
-COMMANDS = ["serve", "generate", "chat", "eval", "bench", "inspect", "tokenize", "transcribe"]
+COMMANDS = ["serve", "generate", "chat", "eval", "bench", "inspect", "tokenize", "transcribe", "states"]
 PAIRS = """海上明月\t天涯故人
 山远云低，归舟一叶\t天高日暖，去雁几行
 一盏青灯听夜雨\t半窗翠竹待春风
