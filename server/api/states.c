@@ -139,9 +139,15 @@ static void answer_blob(lx_api *api, void *params, const void *bytes, size_t n, 
     (void)api;
     (void)params;
     (void)ttl_ms;
+    lx_error err = {0};
+    lx_stored stored = {.state = bytes, .state_bytes = n};
+    if (lx_stored_begins(bytes, n) && lx_stored_read(bytes, n, &stored, &err) != LX_OK) {
+        lx_respond_status(rs, LX_ERR_INVALID, &err);
+        return;
+    }
     lx_buffer body;
     lx_buffer_init(&body, n);
-    lx_buffer_append(&body, bytes, n);
+    lx_buffer_append(&body, stored.state, stored.state_bytes);
     lx_response_take(rs, 200, octets, &body);
     lx_buffer_fini(&body);
 }
@@ -196,7 +202,12 @@ void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_saved_state s = {0};
     lx_served_model *served = NULL;
     lx_plan *plan = NULL;
-    lx_status st = lx_state_from_blob(api, rq->body, rq->body_bytes, &s, &err);
+    lx_status st = LX_OK;
+    if (lx_stored_begins(rq->body, rq->body_bytes)) /* its JSON would be sent as ours */
+        st = lx_fail(&err, LX_ERR_INVALID, "state",
+                     "these bytes are a stored response: send the state of it");
+    if (st == LX_OK)
+        st = lx_state_from_blob(api, rq->body, rq->body_bytes, &s, &err);
     if (st == LX_OK)
         st = lx_state_model(api, &s, &served, &err);
     if (st == LX_OK)
@@ -495,7 +506,7 @@ static lx_status start_copy(fork_request *f, int32_t i, const lx_saved_state *so
     else
         copy.start.first_sample += (uint32_t)i;
     e->facts = lx_state_facts(&copy);
-    lx_state_make_id(e->id);
+    lx_state_make_id("state-", e->id, sizeof e->id);
     lx_buffer blob;
     lx_store_waiter waiter = lx_api_waiter(rq);
     waiter.reserve = f->reserve;
