@@ -18,7 +18,7 @@ typedef struct states_options {
 
 #define LX_OPTIONS states_options
 static const lx_option options[] = {
-    LX_FLAG("json", json, "off", "list prints one JSON object per state."),
+    LX_FLAG("json", json, "off", "With list: one JSON object per state is printed."),
 };
 
 typedef struct task {
