@@ -187,6 +187,7 @@ lx_status lx_conversation_store(const lx_completion *c, const lx_answer *whole,
                        : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a stored response");
     lx_store_waiter waiter = lx_api_waiter(&w->rq);
     waiter.reserve = lx_job_get_params(w->job)->reserve;
+    waiter.droppable = true;
     if (st == LX_OK)
         st = lx_store_call_start(api->states, LX_STORE_PUT, c->id, blob.data, blob.length,
                                  api->state_ttl_ms, &waiter, out, err);

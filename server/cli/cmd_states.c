@@ -9,6 +9,7 @@
 
 #include "server/cli/cli.h"
 #include "server/states/sqlite.h"
+#include "server/states/stored.h"
 
 enum { MOST_LISTED = 1000, MS_PER_S = 1000 };
 
@@ -101,7 +102,14 @@ static lx_status import_state(task *t, const char *owner, const lx_store_entry *
     if (st == LX_OK)
         st = lx_state_file_begin(t->file, true, err);
     if (st == LX_OK)
-        st = lx_state_file_put(t->file, &whose, e->id, bytes, n, left_ms, &none, err);
+        st = lx_state_file_put(t->file,
+                               &(lx_store_request){.owner = &whose,
+                                                   .id = e->id,
+                                                   .blob = bytes,
+                                                   .size = n,
+                                                   .ttl_ms = left_ms,
+                                                   .droppable = lx_stored_begins(bytes, n)},
+                               &none, err);
     if (st == LX_OK)
         st = lx_state_file_commit(t->file, err);
     if (st != LX_OK)

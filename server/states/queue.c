@@ -71,6 +71,7 @@ static lx_status add(lx_store_queue *q, const lx_store_request *rq, lx_store_don
                             .ttl_ms = rq->ttl_ms,
                             .added_ns = lx_now_ns(),
                             .most = rq->most,
+                            .droppable = rq->droppable,
                             .done = done,
                             .context = context,
                             .size = size};

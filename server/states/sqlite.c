@@ -28,10 +28,12 @@ static const char *const schema[] = {
     "PRAGMA application_id=1282298740", /* APPLICATION_ID */
     "PRAGMA user_version=1",
     "CREATE TABLE states(n INTEGER PRIMARY KEY, owner TEXT NOT NULL, id TEXT NOT NULL,"
-    " used INTEGER NOT NULL, ends INTEGER NOT NULL, size INTEGER NOT NULL, UNIQUE(owner, id))"
+    " used INTEGER NOT NULL, ends INTEGER NOT NULL, size INTEGER NOT NULL,"
+    " droppable INTEGER NOT NULL, UNIQUE(owner, id))"
     " STRICT",
     "CREATE INDEX states_used ON states(used)",
     "CREATE INDEX states_ends ON states(ends)",
+    "CREATE INDEX states_droppable ON states(owner, used) WHERE droppable",
     "CREATE TABLE blobs(n INTEGER PRIMARY KEY, bytes BLOB NOT NULL) STRICT",
     "CREATE TABLE owners(name TEXT PRIMARY KEY, states INTEGER NOT NULL, bytes INTEGER NOT NULL)"
     " STRICT, WITHOUT ROWID",
@@ -56,6 +58,7 @@ typedef enum statement {
     ADD_BLOB,
     COUNT,
     DROP_OLDEST,
+    DROP_OWN,
     GET,
     TOUCH,
     LIST,
@@ -72,10 +75,14 @@ static const char *const texts[N_STATEMENTS] = {
     [FIND_OWNER] = "SELECT states, bytes FROM owners WHERE name=?1",
     [FIND_SIZE] = "SELECT size FROM states WHERE owner=?1 AND id=?2",
     [DROP] = "DELETE FROM states WHERE owner=?1 AND id=?2",
-    [ADD] = "INSERT INTO states(owner, id, used, ends, size) VALUES(?1, ?2, ?4, ?5, ?6)",
+    [ADD] =
+        "INSERT INTO states(owner, id, used, ends, size, droppable) VALUES(?1, ?2, ?4, ?5, ?6, ?7)",
     [ADD_BLOB] = "INSERT INTO blobs VALUES(last_insert_rowid(), ?1)",
     [COUNT] = "SELECT coalesce(sum(states), 0), coalesce(sum(bytes), 0) FROM owners",
     [DROP_OLDEST] = "DELETE FROM states WHERE n=(SELECT n FROM states ORDER BY used LIMIT 1)",
+    [DROP_OWN] =
+        ("DELETE FROM states WHERE n=(SELECT n FROM states WHERE owner=?1 AND droppable AND "
+         "id<>?2 ORDER BY used LIMIT 1)"),
     [GET] = ("SELECT ends, bytes FROM states JOIN blobs USING(n) WHERE owner=?1 AND id=?2 AND "
              "ends>?3"),
     [TOUCH] = "UPDATE states SET used=?4, ends=?5 WHERE owner=?1 AND id=?2",
@@ -257,32 +264,41 @@ static lx_status check_owner(lx_state_file *f, const lx_owner *o, const char *id
 }
 
 /* Expired states stay until there are others in their place, but they must not count. */
-static lx_status make_owners_room(lx_state_file *f, const lx_owner *o, const char *id, size_t n,
-                                  lx_error *err)
+static lx_status make_owners_room(lx_state_file *f, const lx_store_request *rq, lx_error *err)
 {
+    const lx_owner *o = rq->owner;
     if (o->max_states <= 0 && o->max_bytes <= 0)
         return LX_OK;
-    lx_status st = check_owner(f, o, id, n, err);
-    if (st != LX_ERR_BUSY)
-        return st;
-    st = expire(f, true, err);
-    return st == LX_OK ? check_owner(f, o, id, n, err) : st;
+    lx_status st = check_owner(f, o, rq->id, rq->size, err);
+    if (st == LX_ERR_BUSY) {
+        st = expire(f, true, err);
+        st = st == LX_OK ? check_owner(f, o, rq->id, rq->size, err) : st;
+    }
+    while (st == LX_ERR_BUSY) {
+        lx_status dropped = run(f, take_about(f, DROP_OWN, o->name, rq->id), err);
+        if (dropped != LX_OK)
+            return dropped;
+        if (sqlite3_changes(f->db) == 0)
+            return check_owner(f, o, rq->id, rq->size, err);
+        st = check_owner(f, o, rq->id, rq->size, err);
+    }
+    return st;
 }
 
-static lx_status add(lx_state_file *f, const lx_owner *o, const char *id, const void *bytes,
-                     size_t n, int64_t ttl_ms, lx_error *err)
+static lx_status add(lx_state_file *f, const lx_store_request *rq, lx_error *err)
 {
-    lx_status st = run(f, take_about(f, DROP, o->name, id), err);
+    lx_status st = run(f, take_about(f, DROP, rq->owner->name, rq->id), err);
     if (st != LX_OK)
         return st;
-    sqlite3_stmt *s = take_about(f, ADD, o->name, id);
-    bind_use(f, s, ttl_ms);
-    (void)sqlite3_bind_int64(s, 6, (int64_t)n);
+    sqlite3_stmt *s = take_about(f, ADD, rq->owner->name, rq->id);
+    bind_use(f, s, rq->ttl_ms);
+    (void)sqlite3_bind_int64(s, 6, (int64_t)rq->size);
+    (void)sqlite3_bind_int(s, 7, rq->droppable);
     st = run(f, s, err);
     if (st != LX_OK)
         return st;
     s = take(f, ADD_BLOB);
-    (void)sqlite3_bind_blob64(s, 1, n > 0 ? bytes : "", n, SQLITE_STATIC);
+    (void)sqlite3_bind_blob64(s, 1, rq->size > 0 ? rq->blob : "", rq->size, SQLITE_STATIC);
     return run(f, s, err);
 }
 
@@ -300,21 +316,20 @@ static lx_status drop_oldest(lx_state_file *f, const lx_state_file_limits *limit
     }
 }
 
-lx_status lx_state_file_put(lx_state_file *f, const lx_owner *owner, const char *id,
-                            const void *bytes, size_t n, int64_t ttl_ms,
+lx_status lx_state_file_put(lx_state_file *f, const lx_store_request *rq,
                             const lx_state_file_limits *limits, lx_error *err)
 {
-    int64_t most = limits->max_bytes;
-    if (owner->max_bytes > 0 && owner->max_bytes < most)
-        most = owner->max_bytes;
-    if ((int64_t)n > most)
-        return lx_fail(err, LX_ERR_TOO_LARGE, "state", "a state of %zu bytes; the limit is %lld", n,
-                       (long long)most);
+    int64_t most = limits->max_bytes, own = rq->owner->max_bytes;
+    if (own > 0 && own < most)
+        most = own;
+    if ((int64_t)rq->size > most)
+        return lx_fail(err, LX_ERR_TOO_LARGE, "state", "a state of %zu bytes; the limit is %lld",
+                       rq->size, (long long)most);
     lx_status st = expire(f, false, err);
     if (st == LX_OK)
-        st = make_owners_room(f, owner, id, n, err);
+        st = make_owners_room(f, rq, err);
     if (st == LX_OK)
-        st = add(f, owner, id, bytes, n, ttl_ms, err);
+        st = add(f, rq, err);
     return st == LX_OK ? drop_oldest(f, limits, err) : st;
 }
 

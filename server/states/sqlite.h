@@ -34,9 +34,8 @@ lx_status lx_state_file_begin(lx_state_file *f, bool durable, lx_error *err) LX_
 lx_status lx_state_file_commit(lx_state_file *f, lx_error *err) LX_MUST_USE;
 void lx_state_file_rollback(lx_state_file *f);
 
-/* Puts the bytes under the owner's id. LX_ERR_BUSY or LX_ERR_TOO_LARGE as in store.h. */
-lx_status lx_state_file_put(lx_state_file *f, const lx_owner *owner, const char *id,
-                            const void *bytes, size_t n, int64_t ttl_ms,
+/* Carries out the put. LX_ERR_BUSY or LX_ERR_TOO_LARGE as in store.h. */
+lx_status lx_state_file_put(lx_state_file *f, const lx_store_request *rq,
                             const lx_state_file_limits *limits, lx_error *err) LX_MUST_USE;
 /* *bytes is malloc'ed for the caller. *left_ms is the rest of its time. */
 lx_status lx_state_file_get(lx_state_file *f, const char *owner, const char *id, void **bytes,

@@ -60,7 +60,13 @@ static lx_status carry_out(sqlite_store *s, const lx_store_item *c, outcome *o)
 {
     switch (c->op) {
     case LX_STORE_PUT:
-        return lx_state_file_put(s->file, &c->owner, c->id, c->bytes, c->size, c->ttl_ms,
+        return lx_state_file_put(s->file,
+                                 &(lx_store_request){.owner = &c->owner,
+                                                     .id = c->id,
+                                                     .blob = c->bytes,
+                                                     .size = c->size,
+                                                     .ttl_ms = c->ttl_ms,
+                                                     .droppable = c->droppable},
                                  &s->limits, &o->err);
     case LX_STORE_GET:
         return lx_state_file_get(s->file, c->owner.name, c->id, &o->bytes, &o->result.size,

@@ -26,8 +26,8 @@ typedef struct lx_state_store lx_state_store;
 /*
  * How a call ended.
  *   LX_ERR_NOT_FOUND    no such id, or it has expired
- *   LX_ERR_BUSY         the store or the owner's part of it is full (param "state"): try again when
- *                       something has expired
+ *   LX_ERR_BUSY         the store or the owner's part of it is full (param "state"), and holds
+ *                       nothing that may be dropped: try again when something has expired
  *   LX_ERR_TOO_LARGE    the blob alone is over the store's limit
  *   LX_ERR_UNAVAILABLE  the store does not answer in time. Its disk is full, or its file is damaged
  *   LX_ERR_UNSUPPORTED  the store cannot list states
@@ -70,7 +70,9 @@ typedef struct lx_store_request {
     const void *blob; /* [size], of a put */
     size_t size;
     int64_t ttl_ms;
-    size_t most; /* of a list, at least 1 */
+    size_t most;    /* of a list, at least 1 */
+    bool droppable; /* of a put: dropped for newer ones rather than refusing them, the least
+                       recently used first */
 } lx_store_request;
 
 /* All functions: any thread. */
@@ -140,6 +142,7 @@ typedef struct lx_store_waiter {
     /* Memory of the request and of blobs on their way to the store, or NULL. Held until the call is
        over, which may be after the request. */
     lx_reserve *reserve;
+    bool droppable; /* see lx_store_request */
 } lx_store_waiter;
 
 /* Begins the operation with bytes[n] of a put and its ttl_ms (lx_store_op); a list has at most n

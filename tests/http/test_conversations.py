@@ -8,6 +8,7 @@ import pytest
 import image_model
 import text_model
 from client import call, complete_ok
+from cluster import Redis
 from server import Server, wait_until
 from settings import MODEL
 from states import without_sqlite
@@ -271,13 +272,25 @@ def test_other_weights_cannot_continue(folder, tmp_path):
 def test_a_full_store_answers_and_says_so(folder):
     with Server("--models", folder, "--max-states", "1") as server, client_of(server.port) as api:
         first = ask(api, "rwkv", "hello")
+        complete_ok(server.port, model="rwkv", prompt="a state that nothing drops", max_tokens=1, return_state=True)
         second = ask(api, "rwkv", "hello")
         assert second.output_text == first.output_text and first.store and not second.store
         assert [note["param"] for note in second.warnings] == ["store"]
-        assert second.id != first.id
         body = {"model": "rwkv", "input": "hello", "stream": True, "max_output_tokens": LENGTH}
         reply = call(server.port, "POST", "/v1/responses", body)
         assert '"store":false' in reply.text.splitlines()[-2]
+
+
+@pytest.mark.parametrize("store", ["memory", "file"])
+def test_the_least_recently_used_responses_make_room(folder, tmp_path, store):
+    if store == "file":
+        without_sqlite()
+    place = tmp_path / "states.db" if store == "file" else store
+    with Server("--models", folder, "--max-states", "2", "--state-store", place) as server, client_of(server.port) as api:
+        first, second = ask(api, "rwkv", "one"), ask(api, "rwkv", "two")
+        third = ask(api, "rwkv", "three", first)
+        found = [call(server.port, "GET", f"/v1/responses/{answer.id}").status for answer in (first, second, third)]
+        assert found == [200, 404, 200]
 
 
 def test_expired_responses_are_not_found(folder):
@@ -301,3 +314,14 @@ def test_conversations_outlive_the_server(folder, tmp_path, how):
     with Server(*store) as server, client_of(server.port) as api:
         assert ask(api, "rwkv", "more", answer).output_text == expected
         assert api.responses.retrieve(answer.id).to_dict() == answer.to_dict()
+
+
+def test_another_server_continues(folder):
+    with Redis() as redis:
+        store = "--models", folder, "--state-store", redis.url
+        with Server(*store) as a, Server(*store) as b, client_of(a.port) as one, client_of(b.port) as other:
+            answer = ask(one, "rwkv", "hello")
+            later = ask(other, "rwkv", "more", answer)
+            assert later.output_text == ask(one, "rwkv", "more", answer).output_text
+            assert later.usage.input_tokens_details.cached_tokens > 0
+            assert one.responses.retrieve(later.id).to_dict() == later.to_dict()

@@ -206,6 +206,51 @@ static void owners_list_their_own(void **state)
     s->ops->close(s);
 }
 
+static lx_status put_droppable(lx_state_store *s, const lx_owner *o, const char *id)
+{
+    answer a = {0};
+    lx_store_request rq = {.op = LX_STORE_PUT,
+                           .owner = o,
+                           .id = id,
+                           .blob = "1234",
+                           .size = 4,
+                           .ttl_ms = LONG,
+                           .droppable = true};
+    s->ops->call(s, &rq, note, &a);
+    wait_answered(&a);
+    return a.status;
+}
+
+/* At the limit of their owner. */
+static void droppable_states_make_room(void **state)
+{
+    (void)state;
+    static const lx_owner alice = {.name = "alice", .max_states = 3}, bob = {.name = "bob"};
+    lx_state_store *s = open_store(10, 1000);
+    assert_int_equal(put_droppable(s, &bob, "his"), LX_OK);
+    assert_int_equal(put_of(s, &alice, "promised", "1234"), LX_OK);
+    assert_int_equal(put_droppable(s, &alice, "a"), LX_OK);
+    assert_int_equal(put_droppable(s, &alice, "b"), LX_OK);
+    answer a = {0};
+    store_get(s, &alice, "a", LONG, note, &a); /* a use */
+    wait_answered(&a);
+    assert_int_equal(put_droppable(s, &alice, "c"), LX_OK);
+    a = (answer){0};
+    store_get(s, &alice, "b", 0, note, &a);
+    wait_answered(&a);
+    assert_int_equal(a.status, LX_ERR_NOT_FOUND);
+    assert_int_equal(put_of(s, &alice, "d", "1234"), LX_OK); /* a goes */
+    assert_int_equal(put_of(s, &alice, "e", "1234"), LX_OK); /* c goes */
+    assert_int_equal(put_droppable(s, &alice, "f"), LX_ERR_BUSY);
+    assert_int_equal(put_of(s, &alice, "g", "1234"), LX_ERR_BUSY);
+    assert_held(s, 4, 16);
+    a = (answer){0};
+    store_get(s, &bob, "his", 0, note, &a);
+    wait_answered(&a);
+    assert_int_equal(a.status, LX_OK);
+    s->ops->close(s);
+}
+
 static void *hammer(void *context)
 {
     lx_state_store *s = context;
@@ -243,6 +288,7 @@ static void threads_do_not_disturb_each_other(void **state)
 #define STORE_CASES                                                                                \
     cmocka_unit_test(what_is_kept_comes_back), cmocka_unit_test(many_are_not_mixed_up),            \
         cmocka_unit_test(owners_see_their_own_only), cmocka_unit_test(owners_list_their_own),      \
+        cmocka_unit_test(droppable_states_make_room),                                              \
         cmocka_unit_test(threads_do_not_disturb_each_other)
 
 #endif

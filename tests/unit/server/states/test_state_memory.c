@@ -26,6 +26,23 @@ static void limits_refuse_and_drop_nothing(void **state)
     s->ops->close(s);
 }
 
+static void droppable_states_of_others_make_room(void **state)
+{
+    (void)state;
+    static const lx_owner alice = {.name = "alice"}, bob = {.name = "bob"};
+    lx_state_store *s = open_store(3, 12);
+    assert_int_equal(put_droppable(s, &alice, "a"), LX_OK);
+    assert_int_equal(put_of(s, &alice, "b", "1234"), LX_OK);
+    assert_int_equal(put_droppable(s, &bob, "a"), LX_OK);
+    assert_int_equal(put_droppable(s, &bob, "a"), LX_OK); /* in its own place */
+    assert_held(s, 3, 12);
+    assert_int_equal(put_of(s, &bob, "c", "12345678"), LX_OK); /* both go */
+    assert_held(s, 2, 12);
+    assert_int_equal(put_of(s, &bob, "d", ""), LX_OK);
+    assert_int_equal(put_of(s, &bob, "e", ""), LX_ERR_BUSY);
+    s->ops->close(s);
+}
+
 static void time_ends_a_state_and_makes_room(void **state)
 {
     (void)state;
@@ -99,6 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STORE_CASES,
         cmocka_unit_test(limits_refuse_and_drop_nothing),
+        cmocka_unit_test(droppable_states_of_others_make_room),
         cmocka_unit_test(time_ends_a_state_and_makes_room),
         cmocka_unit_test(reading_may_start_the_time_anew),
         cmocka_unit_test(owners_have_limits),

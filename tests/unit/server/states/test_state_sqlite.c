@@ -227,8 +227,12 @@ static void a_damaged_page_fails_its_states(void **state)
     char *bytes = calloc(1, LARGE);
     assert_int_equal(lx_state_file_open(path, false, &f, NULL), LX_OK);
     assert_int_equal(lx_state_file_begin(f, true, NULL), LX_OK);
-    assert_int_equal(lx_state_file_put(f, &owner, "a", "well", 4, LONG, &limits, NULL), LX_OK);
-    assert_int_equal(lx_state_file_put(f, &owner, "b", bytes, LARGE, LONG, &limits, NULL), LX_OK);
+    const lx_store_request well = {
+        .owner = &owner, .id = "a", .blob = "well", .size = 4, .ttl_ms = LONG};
+    const lx_store_request large = {
+        .owner = &owner, .id = "b", .blob = bytes, .size = LARGE, .ttl_ms = LONG};
+    assert_int_equal(lx_state_file_put(f, &well, &limits, NULL), LX_OK);
+    assert_int_equal(lx_state_file_put(f, &large, &limits, NULL), LX_OK);
     assert_int_equal(lx_state_file_commit(f, NULL), LX_OK);
     lx_state_file_close(f);
     struct stat facts;
