@@ -87,7 +87,7 @@ typedef void (*lx_state_answer)(lx_api *api, void *params, const void *bytes, si
 typedef void (*lx_state_start)(lx_api *api, lx_served_model *served, void *params,
                                const lx_saved_state *state, const lx_request *rq, lx_response *rs);
 
-/* The same with the store's bytes as they are, and with the reason of a failure. */
+/* Answers such a request with the store's bytes as they are, or with the reason of a failure. */
 typedef void (*lx_state_raw)(lx_api *api, void *params, lx_status status, lx_error *err,
                              const void *bytes, size_t n, lx_response *rs);
 
@@ -98,9 +98,9 @@ typedef struct lx_state_source {
     /* Instead of `then`, for a request that a model answers. The model of the state is found here;
        the request is refused unless the model has the modality and the requested name ("": any). */
     lx_state_start start;
-    /* Instead of both, for a request about one state, by its id: the operation of the store, and
-       the bytes of a put, or as put_bytes the most entries of a list. A failure is answered here.
-     */
+    /* Instead of both, for a request about one state by its id, or for a list. `op` is the
+       operation of the store. put_bytes are those of a put, or the most entries of a list. A
+       failure is answered here. */
     lx_state_answer answer;
     lx_state_raw raw; /* in place of `answer`: failures are its own */
     lx_store_op op;

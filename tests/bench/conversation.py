@@ -41,7 +41,8 @@ class Talk:
     def turn(self, previous, number):
         """(id of the response, milliseconds to the first token, tokens that were computed)"""
         body = {"model": self.model, "input": f"Message {number}.", "max_output_tokens": 16, "seed": number, "stream": True,
-                "previous_response_id": previous}
+                "previous_response_id": previous,
+                "include": ["message.output_text.logprobs"]}  # an event per token, also for a part of a character
         start, first = time.perf_counter(), None
         self.connection.request("POST", "/v1/responses", json.dumps(body), {"Content-Type": "application/json"})
         reply = self.connection.getresponse()
