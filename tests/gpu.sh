@@ -27,7 +27,7 @@ no() { echo "tests/gpu.sh: $1" >&2; exit 2; }
 # named, for a machine of another distribution may have none of it.
 packages="pkg-config pkgconf pkgconf-bin libpkgconf3 libmicrohttpd-dev libmicrohttpd12 libgnutls28-dev libgnutls30
     libjansson-dev libjansson4 libpng-dev libpng16-16 libfreetype-dev libfreetype6 libbrotli-dev libbrotli1 zlib1g-dev zlib1g libpcre2-dev libpcre2-8-0 libpcre2-16-0 libpcre2-32-0 libpcre2-posix3
-    libunistring-dev libhiredis-dev libhiredis0.14 libcmocka-dev libedit-dev libedit2 libbsd-dev libbsd0 libmd-dev libmd0 libncurses-dev
+    libunistring-dev libhiredis-dev libhiredis0.14 libsqlite3-dev libsqlite3-0 libcmocka-dev libedit-dev libedit2 libbsd-dev libbsd0 libmd-dev libmd0 libncurses-dev
     libncurses6 libncursesw6 libtinfo6
     libsndfile1-dev libsndfile1 libflac-dev libflac12 libogg-dev libogg0 libvorbis-dev libvorbis0a libvorbisenc2 libvorbisfile3
     libopus-dev libopus0 libmp3lame0 libmpg123-dev libmpg123-0 libsamplerate0-dev libsamplerate0
@@ -143,7 +143,7 @@ find_cublas() {
 
 [ $# -eq 0 ] || unpack "$1"
 find_cublas
-if pkg-config --exists libmicrohttpd jansson gnutls libpng freetype2 zlib libpcre2-8 hiredis sndfile samplerate vorbis ogg libedit kissfft-float cmocka 2>/dev/null; then server=ON; fi
+if pkg-config --exists libmicrohttpd jansson gnutls libpng freetype2 zlib libpcre2-8 hiredis sqlite3 sndfile samplerate vorbis ogg libedit kissfft-float cmocka 2>/dev/null; then server=ON; fi
 
 configure_and_build() {
     local capability

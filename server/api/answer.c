@@ -151,7 +151,8 @@ static void settle(lx_answer *a)
         at += a->tokens[k].bytes;
     if (a->stopped)
         settled = whole_characters(a->text.data + end, settled);
-    if (a->stopped && at < settled)
+    a->divided = a->stopped && at < settled;
+    if (a->divided)
         a->tokens[k++].bytes = settled - at;
     a->n_ready = k - a->taken;
 }

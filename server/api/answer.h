@@ -33,6 +33,7 @@ typedef struct lx_answer {
     bool behind;        /* the job has tokens that were not read */
     bool ended;         /* the ready tokens are the last ones */
     bool stopped;       /* by a stop string */
+    bool divided;       /* the stop string begins within the last ready token */
     lx_json_logprobs logprobs;
 } lx_answer;
 

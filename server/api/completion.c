@@ -174,6 +174,7 @@ static lx_work_params work_params(const lx_api *api, const lx_plan *plan,
         .n_top = n_top < n_ids ? n_top : n_ids,
         .stops = p->stops.n > 0 ? &p->stops : NULL,
         .from = p->from,
+        .ahead = p->ahead,
         .return_state = p->return_state,
         .suspend = p->suspend,
     };
@@ -254,6 +255,7 @@ static lx_status make_plans(const lx_api *api, lx_served_model *served,
                             const lx_completion_params *p, const lx_request *rq, lx_plan **plans,
                             lx_error *err)
 {
+    int32_t ahead = p->ahead != NULL ? p->ahead->start.rows : 0; /* are not computed again */
     lx_status st = LX_OK;
     lx_shape shape = p->shape;
     shape.owner = rq->client.key;
@@ -263,7 +265,7 @@ static lx_status make_plans(const lx_api *api, lx_served_model *served,
                                    .text_bytes = prompt->bytes,
                                    .ids = prompt->ids,
                                    .n_ids = prompt->n_ids,
-                                   .max_prompt = api->max_prompt,
+                                   .max_prompt = api->max_prompt + ahead,
                                    .score_prompt = scores_prompt(p),
                                    .ignore_end = p->ignore_eos,
                                    .shape = shape,
@@ -292,7 +294,7 @@ static void free_plans(lx_plan **plans, int32_t n)
 static const char *costly_field(const lx_completion_params *p)
 {
     if (p->return_state)
-        return "return_state";
+        return p->response ? "store" : "return_state";
     return p->n_logprobs > 0 ? "logprobs" : p->n > 1 || p->best_of > 1 ? "n" : "prompt";
 }
 
@@ -335,6 +337,7 @@ typedef struct answer_size {
     int32_t n_top;          /* likeliest tokens for each; -1: no log-probabilities at all */
     int64_t prompt_ids;     /* that a choice tells; with the ids of its own tokens: -1 neither */
     int64_t repeated_bytes; /* of the request's text, which the answer has in it again */
+    int64_t stored_bytes;   /* of the input that is stored with the answer; -1: nothing is */
     bool chat, stream, thinks;
     bool response; /* whose stream ends with all of its text once more */
     bool tones;    /* a couplet's choices and prompts have them */
@@ -357,6 +360,7 @@ static answer_size size_of(const lx_completion_params *p, const lx_work_params *
                         .token_bytes = plans[0]->model->token_bytes,
                         .prompt_ids = -1,
                         .repeated_bytes = (int64_t)p->instructions_bytes,
+                        .stored_bytes = p->response && p->store ? lx_cost_messages(p) : -1,
                         .chat = p->chat,
                         .thinks = p->thinks != LX_THINKS_NOT,
                         .stream = p->stream,
@@ -429,6 +433,8 @@ static int64_t answer_bytes(const answer_size *s)
     int64_t text = pieces ? frame_text(s) + choice_text(s) : whole_text(s);
     int64_t bytes = LX_COST_GROWN * text + s->tokens * s->token_bytes + s->repeated_bytes +
                     s->n_choices * held_bytes(s, pieces ? pending : s->tokens);
+    if (s->stored_bytes >= 0) /* the answer and the input once more, and both as bytes */
+        bytes += 2 * LX_COST_GROWN * (whole_text(s) + s->stored_bytes);
     return s->stream ? bytes + held_bytes(s, pending) + LX_COST_STREAM : bytes;
 }
 
@@ -511,8 +517,11 @@ static lx_completion *new_completion(const lx_completion_params *p, const lx_wor
     c->n_logprobs = p->n_logprobs;
     c->leading = p->leading;
     c->thinks = p->thinks;
-    const char *kind = p->response ? "resp_" : p->chat ? "chatcmpl-" : "cmpl-";
-    (void)snprintf(c->id, sizeof c->id, "%s%016llx", kind, (unsigned long long)lx_random_bits());
+    if (p->response)
+        lx_state_make_id("resp_", c->id, sizeof c->id);
+    else
+        (void)snprintf(c->id, sizeof c->id, "%s%016llx", p->chat ? "chatcmpl-" : "cmpl-",
+                       (unsigned long long)lx_random_bits());
     return c;
 }
 

@@ -17,7 +17,7 @@ typedef struct lx_choice {
 } lx_choice;
 
 typedef struct lx_completion {
-    char id[32];
+    char id[48];
     bool include_usage, usage_always, token_ids, chat, echo;
     int32_t n;          /* choices a prompt; its samples are the job's n */
     int32_t n_logprobs; /* see lx_completion_params, as are the next */

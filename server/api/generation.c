@@ -37,6 +37,10 @@ static lx_job_params job_params(const lx_api *api, const lx_work_params *p, cons
     int64_t timeout = lx_api_timeout_ns(api, p->timeout_ms);
     int64_t now = lx_now_ns(), queue = api->queue_timeout_ns, first = api->first_token_timeout_ns;
     lx_job_start start = p->from != NULL ? p->from->start : (lx_job_start){0};
+    if (p->ahead != NULL) {
+        start.rows = p->ahead->start.rows;
+        start.state = p->ahead->start.state;
+    }
     int32_t max_new = start.n_tokens + plan->n_given + lx_work_new_tokens(p, plan);
     const int32_t *given = plan->n_given > 0 ? plan->prompt_ids + plan->n_prompt : NULL;
     return (lx_job_params){
@@ -148,9 +152,10 @@ static lx_status check_suspend(const lx_api *api, const lx_work_params *p, lx_er
         return lx_fail(err, LX_ERR_INVALID, p->suspend, "%s is for one sample: n must be 1",
                        p->suspend);
     if (!api->states->ops->outlives)
-        return lx_fail(err, LX_ERR_INVALID, p->suspend,
-                       "%s needs a store that outlives the server (--state-store redis://...)",
-                       p->suspend);
+        return lx_fail(
+            err, LX_ERR_INVALID, p->suspend,
+            "%s needs a store that outlives the server (--state-store FILE.db or redis://...)",
+            p->suspend);
     return LX_OK;
 }
 

@@ -23,15 +23,17 @@ typedef struct lx_work_params {
     const lx_stops *stops;
     int32_t n_biases, n_top;
     const lx_saved_state
-        *from;           /* the state to continue from, NULL: none; read by lx_work_start only */
-    bool return_state;   /* keep the state of every sample in the store */
-    bool state_only;     /* with it and n = 1: no new token */
-    bool prompt_only;    /* with a plan that is scored: no new token */
-    const char *suspend; /* with n = 1: may end with its state when the server stops; see
-                            lx_completion_params */
-    lx_reserve *reserve; /* memory for it and its answer; every user takes a reference */
-    lx_job *first;       /* the first job of the same request; NULL: this one */
-    const lx_json_notes *notes; /* of lx_work_defer's request, copied; NULL: none */
+        *from; /* the state to continue from, NULL: none; read by lx_work_start only */
+    const lx_saved_state *ahead; /* with `from` NULL: of the first start.rows rows of the prompt;
+                                    NULL: none; read by lx_work_start only */
+    bool return_state;           /* keep the state of every sample in the store */
+    bool state_only;             /* with it and n = 1: no new token */
+    bool prompt_only;            /* with a plan that is scored: no new token */
+    const char *suspend;         /* with n = 1: may end with its state when the server stops; see
+                                    lx_completion_params */
+    lx_reserve *reserve;         /* memory for it and its answer; every user takes a reference */
+    lx_job *first;               /* the first job of the same request; NULL: this one */
+    const lx_json_notes *notes;  /* of lx_work_defer's request, copied; NULL: none */
 } lx_work_params;
 
 typedef struct lx_work {

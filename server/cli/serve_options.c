@@ -91,9 +91,10 @@ static const lx_option options[] = {
             "takes requests."),
     LX_INT("drain-timeout", drain_timeout, "30", 0, 3600, "S",
            "After --drain-delay, running answers have this many seconds to finish."),
-    LX_STRING("state-store", state_store, "memory", "URL",
-              "States are kept in memory, or in Redis at redis://[user:password@]host[:port][/db], "
-              "where they outlive the process."),
+    LX_STRING("state-store", state_store, "memory", "PLACE",
+              "States are kept in memory, or outlive the process: in the file NAME.db, which the "
+              "server makes if it is not there, or in Redis at "
+              "redis://[user:password@]host[:port][/db]."),
     LX_STRING("state-store-password-file", state_store_password_file, NULL, "FILE",
               "The first line of this file is the password of a redis:// URL that has none."),
     LX_REAL("state-store-timeout", state_store_timeout, "2", 0.001, 3600, "S",
@@ -102,10 +103,10 @@ static const lx_option options[] = {
     LX_INT("state-ttl", state_ttl, "3600", 1, 31536000, "S",
            "A state is kept for this many seconds after its last use."),
     LX_INT("max-states", max_states, "100000", 1, 1 << 24, "N",
-           "The store in memory keeps at most N states."),
+           "The store in memory or in a file keeps at most N states."),
     LX_INT("max-state-bytes", max_state_bytes, "0", 0, 1e15, "BYTES",
-           "The store in memory keeps at most this many bytes of states; 0 takes an eighth of the "
-           "memory, up to 1 GiB."),
+           "The store keeps at most this many bytes of states; 0 takes an eighth of the memory, up "
+           "to 1 GiB, or 16 GiB in a file."),
     LX_STRING("api-key", api_key, NULL, "KEY",
               "Clients must send this API key; --api-key-file takes several keys."),
     LX_STRING("api-key-file", api_key_file, NULL, "FILE",

@@ -110,10 +110,7 @@ static const lx_field rows[] = {
      .read = lx_read_model}, /* the first member of each */
 
     /* Fields of the responses' clients that would make another answer. */
-    REFUSED("previous_response_id", RESPONSES, FALSE,
-            "responses are not kept: send the conversation as input"),
-    REFUSED("conversation", RESPONSES, FALSE,
-            "conversations are not kept: send the messages as input"),
+    REFUSED("conversation", RESPONSES, FALSE, "a conversation continues by previous_response_id"),
     REFUSED("background", RESPONSES, FALSE, "an answer comes on the connection that asks for it"),
     REFUSED("prompt", RESPONSES, FALSE, "prompts are not kept: send the text as input"),
     REFUSED("messages", RESPONSES, FALSE, "send them as input"),
@@ -130,6 +127,8 @@ static const lx_field rows[] = {
     REFUSED("suspend", RESPONSES, FALSE, "use /v1/completions"),
     REFUSED("park", RESPONSES, FALSE, "use /v1/completions"),
     OWN("truncation", RESPONSES, text, model, truncation),
+    ID("previous_response_id", RESPONSES, text, state, 1),
+    BOOL("store", RESPONSES, text, store),
 
     /* States, which say where a request begins. */
     REFUSED("state", CHAT, 0, "a chat cannot continue from a state: use /v1/completions"),
@@ -254,7 +253,7 @@ static const lx_field rows[] = {
     IGNORED("function_call", TEXT, AUTO | NONE, NULL),
     IGNORED("parallel_tool_calls", TEXT, FALSE | TRUE, NULL), /* where there are no tools */
     IGNORED("service_tier", TEXT, AUTO, NULL),
-    IGNORED("store", TEXT, FALSE, "answers are not kept"),
+    IGNORED("store", CHOICES, FALSE, "answers are not kept"),
     IGNORED("metadata", TEXT, EMPTY, NULL),
 
     /* Images. */

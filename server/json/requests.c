@@ -66,6 +66,7 @@ void lx_completion_params_init(lx_completion_params *p)
                                 .draws = "the route",
                                 .rules = true,
                                 .normalize = true,
+                                .store = true,
                                 .begins_answer = true,
                                 .n_logprobs = -1};
 }

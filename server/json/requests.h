@@ -127,8 +127,18 @@ typedef struct lx_completion_params {
     char *state;              /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
     bool return_state;
     const char *suspend; /* the field that asked for it: "suspend" or "park"; NULL: no */
-    const struct lx_saved_state *from; /* what `state` stands for, filled in by the handler */
-    int64_t timeout_ms;                /* 0: the server's */
+    const struct lx_saved_state *from; /* the state, filled in by the handler */
+    /* Of a response: it is kept; `state` is the id of the response before it. */
+    bool store;
+    /* The conversation before the messages is tokens already: the template begins after an answer,
+       whose last bytes are the tail. Of the prompt's first rows the state is `ahead`. Filled in by
+       the handler. */
+    bool follows;
+    const char *tail;
+    size_t tail_bytes;
+    const struct lx_saved_state *ahead;
+    bool knows_instructions; /* the conversation has them: they are no message */
+    int64_t timeout_ms;      /* 0: the server's */
 } lx_completion_params;
 
 /* Every default: no prompt, n 1, temperature 0.8, top_p 1, top_k 0, rank, rules and normalize on.

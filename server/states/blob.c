@@ -228,6 +228,7 @@ static void point_into(const head *h, unsigned char *memory, lx_saved_state *out
                   .rows = (int32_t)h->rows,
                   .state = h->rows > 0 ? (const float *)(void *)floats : NULL,
                   .first_sample = h->sample},
+        .stored = {.n_kept = (int32_t)h->n_tokens},
         .memory = memory,
     };
     memcpy(out->made_by, h->made_by, sizeof out->made_by);

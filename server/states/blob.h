@@ -11,6 +11,7 @@
 
 #include "common/buffer.h"
 #include "server/engine/job.h"
+#include "server/states/stored.h"
 
 enum { LX_STATE_MADE_BY = 96, LX_MAX_STATE_REQUEST = 1 << 20 };
 
@@ -27,7 +28,8 @@ typedef struct lx_saved_state {
     uint64_t seed;                  /* the sample's own number is start.first_sample */
     char made_by[LX_STATE_MADE_BY]; /* fingerprint of the server that made it */
     lx_job_start start;
-    void *memory; /* of a state that was read: the pointers above point into it */
+    lx_stored stored; /* of a stored response: its front, without pointers. Else n_kept alone */
+    void *memory;     /* of a state that was read: the pointers above point into it */
 } lx_saved_state;
 
 /* Appends the blob, signed with the key if that is not NULL. LX_ERR_NO_MEMORY or LX_ERR_TOO_LARGE

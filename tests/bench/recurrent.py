@@ -180,7 +180,7 @@ class Linnet:
     def __init__(self, args, folder, threads, precision):
         self.name, self.model = f"Linnet {OUR[precision]}", folder.name
         command = [args.build / "linnet", "serve", "--model", folder, "--port", "0", "--threads", threads, "--slots", max(args.streams),
-                   "--precision", OUR[precision], "--device", "cpu", "--prefix-every", "0"]
+                   "--precision", OUR[precision], "--device", "cpu", "--prefix-every", "0", *getattr(args, "options", [])]
         self.process = subprocess.Popen(pinned(command, threads), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         lines = []
         for line in self.process.stdout:
