@@ -37,9 +37,6 @@ static const char *const distasteful[] = {"尸", "屎", "尿", "屁", "坟", "�
                                           "奸", "淫", "嫖", "丧", "死", "鬼", "贼", "葬",
                                           "殉", "骷", "裸", "乳", "奴", "狗", "屠"};
 
-/* Simplified texts have other forms of these characters, and OpenCC's table has none of them. */
-static const char variants[] = "疎鴈劒牀峯蹔晩潄";
-
 /* Whether the word stands in the text from place `at` on. */
 static bool stands_at(const char *word, const uint32_t *text, int32_t n, int32_t at)
 {
@@ -106,15 +103,6 @@ double lx_judge_line(const lx_line_pair *pair)
                count_words(distasteful, sizeof distasteful / sizeof *distasteful, pair);
 }
 
-static bool is_unsimplified(uint32_t c)
-{
-    for (size_t at = 0; at < sizeof variants - 1;) {
-        if ((uint32_t)lx_utf8_next(variants, sizeof variants - 1, &at) == c)
-            return true;
-    }
-    return lx_simplified(c) != c;
-}
-
 double lx_judge_poem(const uint32_t *text, int32_t n)
 {
     int32_t n_words = 0, n_repeated = 0, n_unsimplified = 0;
@@ -126,7 +114,7 @@ double lx_judge_poem(const uint32_t *text, int32_t n)
             first++;
         n_words++;
         n_repeated += first < i;
-        n_unsimplified += is_unsimplified(text[i]);
+        n_unsimplified += lx_simplified(text[i]) != text[i];
     }
     double share = n_words > 0 ? (double)n_repeated / n_words : 0;
     return -weights.repeated * share - weights.unsimplified * n_unsimplified;
