@@ -10,27 +10,30 @@
 static const struct weights {
     double end;          /* the last characters of both lines have one tone */
     double contrast;     /* every second character has the tone of its partner: if all of them do */
+    double least;        /* each nat of the least likely character */
     double stock;        /* each stock phrase */
     double distaste;     /* each word that readers do not want to see, unless they wrote it */
     double opening;      /* the first token is that of a chosen sample */
-    double shared;       /* all tokens are those of a chosen sample; half of them cost half of it */
+    double shared;       /* all tokens are those of a chosen sample; half of them cost a quarter */
     double equal;        /* the sample is a chosen one again */
     double repeated;     /* of a poem: all characters stood there before */
     double unsimplified; /* of a poem: each character in a form that is not simplified */
 } weights = {.end = 0.6,
              .contrast = 0.3,
-             .stock = 0.15,
+             .stock = 0.2,
              .distaste = 1.5,
-             .opening = 0.8,
-             .shared = 0.8,
+             .opening = 1.0,
+             .shared = 1.6,
              .equal = 1e6,
              .repeated = 3,
              .unsimplified = 0.3};
 
 /* Phrases of two to four characters that lines for any occasion are filled up with. */
-static const char *const stock[] = {"福满门",   "福满堂",   "万象新",   "万事兴",   "满乾坤",
-                                    "万年春",   "春满园",   "万里春",   "万事如意", "国泰民安",
-                                    "政通人和", "与时俱进", "和谐社会", "中国梦"};
+static const char *const stock[] = {
+    "福满门",   "福满堂",   "万象新",   "万事兴",   "满乾坤",   "万年春", "春满园",
+    "万里春",   "万户欢",   "展宏图",   "报佳音",   "谱新篇",   "换新颜", "步步高",
+    "万事如意", "国泰民安", "政通人和", "与时俱进", "和谐社会", "中国梦", "党恩",
+    "小康",     "三农",     "党领航",   "反腐倡廉", "展新猷"};
 
 /* Morbid and vulgar words. */
 static const char *const distasteful[] = {"尸", "屎", "尿", "屁", "坟", "棺", "娼", "妓",
@@ -129,7 +132,8 @@ static double likeness(const lx_pool_sample *a, const lx_pool_sample *b)
     if (shared == a->n_tokens && shared == b->n_tokens)
         return weights.equal;
     bool opening = n > 0 && a->tokens[0] == b->tokens[0];
-    return (opening ? weights.opening : 0) + (n > 0 ? weights.shared * shared / n : 0);
+    double share = n > 0 ? (double)shared / n : 0;
+    return (opening ? weights.opening : 0) + weights.shared * share * share;
 }
 
 void lx_choose_diverse(lx_pool_sample *samples, int32_t n, int32_t k, int32_t *chosen)
