@@ -1,10 +1,10 @@
 /*
  * The poem task: see poem.h for the rules.
  *
- * A form fixes the place of every mark and of the end, and an acrostic the first characters, so a
- * step's constraint follows from its number alone: engine and sampler may run ahead. A rhyme and a
- * repeated line follow from earlier tokens, so such a poem does not run ahead. Every token that the
- * mask leaves is one whole character, so one token stands for one character.
+ * A form fixes the place of every mark and of the end, and an acrostic the first characters. So a
+ * step's constraint follows from its number alone, and engine and sampler may run ahead. A rhyme
+ * and a repeated line follow from earlier tokens, so such a poem does not run ahead. Every token
+ * that the mask leaves is one whole character, so one token stands for one character.
  */
 #include "model/tasks/poem.h"
 
@@ -556,12 +556,13 @@ static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, 
         rhyme(plan, place, tokens, out);
 }
 
-/* A state has the form as one number: its place in the table of forms, more by these for the table
-   of its rhymes, counted from 1, and for its pattern. */
+/* A state has the form as one number: its place in the table of forms, plus multiples of these. The
+   table of rhymes counts from 1, and the pattern as its enum does. */
 enum { STATED_RHYME = 256, STATED_PATTERN = 1024 };
 
-/* With a form, which the flag says: its number and the acrostic's bytes, each an int32_t, the
-   acrostic in a field of its own, then the prompt's tokens as the text task writes them. */
+/* The flag says that there is a form. Then two int32_t come first, its number and the acrostic's
+   bytes, then the acrostic in a field of fixed size. The prompt's tokens come last, as the text
+   task writes them. */
 static bool restate(const lx_plan *plan, lx_buffer *out)
 {
     const poem *p = plan->data;
@@ -614,8 +615,8 @@ static lx_status replan(lx_plan *plan, const void *bytes, size_t n, bool flag, b
 }
 
 /* Writes the characters of a sample to text[most] and returns how many; later ones are left out. A
-   token may be a part of a character, so the bytes of all tokens are read together, without those
-   that are no UTF-8. */
+   token may be a part of a character, so the bytes of all tokens are read together. Bytes
+   that are no UTF-8 are left out. */
 static int32_t spell_out(const lx_model *model, const lx_pool_sample *sample, uint32_t *text,
                          int32_t most)
 {

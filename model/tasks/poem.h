@@ -18,10 +18,10 @@
  * Masks leave only tokens that keep the form. Lines that the prompt has already must keep it, too.
  * Poems never have an old form of a character whose usual form the vocabulary has.
  *
- * Refused: `form` where it is unknown; the other fields without a form; `acrostic` and `pattern`
- * with a tune; `acrostic` of another length, or with a character that is not Chinese or not in the
- * vocabulary; `rhyme` without a table; `prompt` whose own part breaks the form or leaves no room
- * for the rest; `ignore_eos` with a form.
+ * Refused: an unknown `form`, and the other fields without a form. `acrostic` and `pattern` with a
+ * tune, and an acrostic of another length, or with a character that is not Chinese or not in the
+ * vocabulary. `rhyme` without a table. A `prompt` whose own part breaks the form or leaves no room
+ * for the rest. `ignore_eos` with a form.
  */
 #ifndef LINNET_MODEL_POEM_H
 #define LINNET_MODEL_POEM_H

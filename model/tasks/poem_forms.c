@@ -46,14 +46,14 @@ enum { N_FORMS = sizeof forms / sizeof *forms, N_VERSES = 4, MOST_VERSE_LINES = 
 /* The kinds of lines of regulated verse, with 5 and with 7 characters. */
 typedef enum kind { LEVEL_OBLIQUE, OBLIQUE_LEVEL, TWO_OBLIQUE, TWO_LEVEL, N_KINDS } kind;
 static const char *const tones[2][N_KINDS] = {
-    {[LEVEL_OBLIQUE] = ".o.lo",
-     [OBLIQUE_LEVEL] = "ll.ol",
-     [TWO_OBLIQUE] = ".lloo",
-     [TWO_LEVEL] = ".ooll"},
-    {[LEVEL_OBLIQUE] = ".l.o.lo",
-     [OBLIQUE_LEVEL] = ".oll.ol",
-     [TWO_OBLIQUE] = ".o.lloo",
-     [TWO_LEVEL] = ".l.ooll"},
+    {[LEVEL_OBLIQUE] = ".z.pz",
+     [OBLIQUE_LEVEL] = "pp.zp",
+     [TWO_OBLIQUE] = ".ppzz",
+     [TWO_LEVEL] = ".zzpp"},
+    {[LEVEL_OBLIQUE] = ".p.z.pz",
+     [OBLIQUE_LEVEL] = ".zpp.zp",
+     [TWO_OBLIQUE] = ".z.ppzz",
+     [TWO_LEVEL] = ".p.zzpp"},
 };
 
 /* In a poem of 8 lines; one of 4 lines has the first four. */
@@ -154,5 +154,5 @@ lx_tone lx_poem_tone_at(const lx_poem_form *form, int32_t place)
     const lx_poem_line *line = lx_poem_line_at(form, place);
     int32_t column = place - line->begin;
     char tone = line->tones != NULL && column < line->chars ? line->tones[column] : '.';
-    return tone == 'l' ? LX_TONE_LEVEL : tone == 'o' ? LX_TONE_OBLIQUE : LX_TONE_UNKNOWN;
+    return tone == 'p' ? LX_TONE_LEVEL : tone == 'z' ? LX_TONE_OBLIQUE : LX_TONE_UNKNOWN;
 }

@@ -1,13 +1,13 @@
 /*
- * Forms of Chinese poems: how many lines there are, how long each line is, which mark follows it,
- * which lines rhyme with each other, and for regulated verse (格律诗) the tone of each place. Pure
+ * Forms of Chinese poems. A form says how long each line is, which mark follows it, and which lines
+ * rhyme with each other. A form of regulated verse (格律诗) also says the tone of each place. Pure
  * functions over constant tables. Thread: any.
  *
  * Regulated verse has four kinds of lines, which take turns. A pattern is named after the tone of
  * the second character of the poem: level (平起) or oblique (仄起). The first line of a poem with 7
- * characters per line rhymes, and that of a poem with 5 does not. The usual freedom holds: places
- * 1, 3 and 5 are free, except where freedom would leave a line with a lone level character (孤平)
- * or with three equal tones at its end.
+ * characters per line rhymes, and that of a poem with 5 does not. Places 1, 3 and 5
+ * are free, as usual. They are not free where a line could get a lone level character (孤平) or
+ * three equal tones at its end.
  *
  * The tunes (词牌) are the common patterns of the lyrics of the Song. Their lines have no tones
  * here but those of the rhymes.
@@ -36,7 +36,8 @@ typedef struct lx_poem_line {
     bool repeats;         /* the line is the line before it, again */
     int32_t rhyme;        /* lines with the same number rhyme; 0: the line does not rhyme */
     lx_tone rhyme_tone;   /* LX_TONE_UNKNOWN: of any tone */
-    const char *tones;    /* a letter per character: l level, o oblique, . free; NULL: all free */
+    const char
+        *tones; /* a letter per character: p level (平), z oblique (仄), . free; NULL: free */
 } lx_poem_line;
 
 typedef struct lx_poem_form {

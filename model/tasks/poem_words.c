@@ -167,8 +167,9 @@ int32_t lx_poem_words_count(const lx_poem_words *w, lx_rhyme_table table, int32_
 
 /* --- masks ---
  *
- * That of text, those of words by tone, and per table of rhymes: the large groups together by tone,
- * each group, and where the table is not pure each group in its tone.
+ * The first masks are for text and for words by tone. Then each table of rhymes has masks for its
+ * large groups together, by tone, and for each group. A table that is not pure has more masks: for
+ * each group in its tone.
  */
 
 static int32_t masks_of(const rhyme_words *t)

@@ -2,9 +2,9 @@
  * The words of a model of poems: which tokens are one Chinese character, in which tone, and how
  * they rhyme; and the masks that leave only some of them. Immutable once made; any thread may ask.
  *
- * There are two tables of rhymes: that of the model's folder (rhymes.txt), which may be missing,
- * and that of modern Mandarin, which has the 14 groups of 中华新韵, each once for level and once
- * for oblique tones.
+ * There are two tables of rhymes. The table of the model's folder (rhymes.txt) may be missing. The
+ * table of modern Mandarin has the 14 groups of 中华新韵, each once for level and once for oblique
+ * tones.
  */
 #ifndef LINNET_MODEL_TASKS_POEM_WORDS_H
 #define LINNET_MODEL_TASKS_POEM_WORDS_H
@@ -32,8 +32,8 @@ const lx_rhymes *lx_poem_words_table(const lx_poem_words *w, lx_rhyme_table tabl
 int32_t lx_poem_words_count(const lx_poem_words *w, lx_rhyme_table table, int32_t group,
                             lx_tone tone);
 
-/* Masks. The first leaves all text, the others only words: those of a tone, and those that rhyme,
-   by table, group and tone as above. */
+/* Masks. The first leaves all text, and the others leave words: of one tone, or with a rhyme, by
+   table, group and tone as above. */
 enum { LX_MASK_TEXT, LX_MASK_WORDS };
 int32_t lx_poem_words_masks(const lx_poem_words *w);
 int32_t lx_poem_words_mask(lx_tone tone);

@@ -1,6 +1,6 @@
 /*
- * The registry of tasks and what every plan shares. A task is one table of functions in a file of
- * its own; config.json names it.
+ * The registry of tasks, and functions for the plans of all tasks. A task is one table of functions
+ * in a file of its own; config.json names it.
  */
 #include "model/tasks/task.h"
 
@@ -79,7 +79,7 @@ static lx_status new_plan(const lx_model *model, lx_plan **out, lx_error *err)
 {
     if (model->task->plan_init == NULL)
         return lx_fail(err, LX_ERR_INVALID, "model",
-                       "%s is of task %s: it says what a sound says and answers no requests",
+                       "%s is of task %s: it transcribes sounds and answers no requests",
                        model->name, model->task->name);
     lx_plan *plan = calloc(1, sizeof *plan);
     if (plan == NULL)

@@ -70,7 +70,7 @@ typedef struct lx_task_fields {
     lx_task_value at[LX_N_ASKED];
 } lx_task_fields;
 
-/* What a request asks of a task. */
+/* The part of a request that a task reads. */
 typedef struct lx_task_request {
     const char *text; /* the prompt, of couplets the upper line; not NUL-terminated */
     size_t text_bytes;
@@ -89,7 +89,7 @@ typedef struct lx_task_request {
     const void *own;
 } lx_task_request;
 
-/* What comes out of a task. */
+/* The kind of a task's answers. */
 typedef enum lx_modality { LX_TEXT, LX_IMAGE, LX_SPEECH /* text of sound: speech.h */ } lx_modality;
 
 /* What /v1/models says of a task's models, field by field. */
