@@ -519,7 +519,7 @@ static bool has_unknown(const uint32_t *text, int32_t n)
     return false;
 }
 
-/* A mark in one line must stand in the other at the same place. */
+/* Both lines must have equal marks at equal places. */
 static bool punctuation_differs(const uint32_t *upper, int32_t n_upper, const uint32_t *lower,
                                 int32_t n_lower)
 {

@@ -1,6 +1,6 @@
 /*
- * The registry of tasks and what every plan shares. A task is one table of functions in a file of
- * its own; config.json names it.
+ * The registry of tasks, and functions for the plans of all tasks. A task is one table of functions
+ * in a file of its own; config.json names it.
  */
 #include "model/tasks/task.h"
 
@@ -40,17 +40,39 @@ const void *lx_task_own(const lx_task_request *request, const lx_task_ops *task)
     return request->own_of == task ? request->own : NULL;
 }
 
+static const struct task_field {
+    const char *name;
+    const lx_task_ops *task;
+} task_fields[] = {
+#define FIELD(task, name, kind) {#name, &lx_##task##_task},
+#include "model/tasks/fields.def"
+#undef FIELD
+};
+
+const char *lx_task_field_name(int32_t i)
+{
+    return task_fields[i].name;
+}
+
+const char *lx_task_first_field(const lx_task_fields *fields)
+{
+    for (int32_t i = 0; fields != NULL && i < LX_N_ASKED; i++) {
+        if (fields->at[i].text != NULL)
+            return task_fields[i].name;
+    }
+    return NULL;
+}
+
 /* A field of another task would be ignored in silence. */
 static lx_status check_fields(const lx_model *model, const lx_task_request *request, lx_error *err)
 {
-    const lx_task_ops *of = request->own_of;
-    const char *field = of != NULL && of != model->task && of->own_field != NULL
-                            ? of->own_field(request->own)
-                            : NULL;
-    return field == NULL
-               ? LX_OK
-               : lx_fail(err, LX_ERR_INVALID, field, "%s is for models of %s, and %s is none",
-                         field, of->own_models, model->name);
+    for (int32_t i = 0; request->fields != NULL && i < LX_N_ASKED; i++) {
+        const struct task_field *f = &task_fields[i];
+        if (f->task != model->task && request->fields->at[i].text != NULL)
+            return lx_fail(err, LX_ERR_INVALID, f->name, "%s is for models of %s, and %s is none",
+                           f->name, f->task->plural, model->name);
+    }
+    return LX_OK;
 }
 
 static lx_status check_shape(const lx_model *model, const lx_shape *shape, lx_error *err)
@@ -66,7 +88,7 @@ static lx_status new_plan(const lx_model *model, lx_plan **out, lx_error *err)
 {
     if (model->task->plan_init == NULL)
         return lx_fail(err, LX_ERR_INVALID, "model",
-                       "%s is of task %s: it says what a sound says and answers no requests",
+                       "%s is of task %s: it transcribes sounds and answers no requests",
                        model->name, model->task->name);
     lx_plan *plan = calloc(1, sizeof *plan);
     if (plan == NULL)

@@ -5,7 +5,8 @@
  *
  * A new task touches its own file, one line of tasks.def, and its tests. Its table (lx_task_ops)
  * has all that the rest of the program asks of it: how it reads its keys of config.json, the files
- * of the folder that it loads, the fields of requests that only it reads, and what /v1/models says.
+ * of the folder that it loads, and what /v1/models says. A field of requests that only this task
+ * reads is one line of fields.def.
  *
  * A plan is one request, parsed: the prompt's input rows, how many tokens will be generated, and
  * for every step the input row and the constraint. It is immutable and shared by all samples (n) of
@@ -54,7 +55,24 @@ typedef struct lx_plan {
     void *data;            /* the task's own, one block of malloc, or NULL; lx_plan_free frees it */
 } lx_plan;
 
-/* What a request asks of a task. */
+/* Fields of requests that one task reads and the others refuse (fields.def): LX_ASKED_form ... */
+enum {
+#define FIELD(task, name, kind) LX_ASKED_##name,
+#include "model/tasks/fields.def"
+#undef FIELD
+    LX_N_ASKED
+};
+
+typedef struct lx_task_value {
+    const char *text; /* NUL-terminated after `bytes`; NULL: the request leaves the field out */
+    size_t bytes;
+} lx_task_value;
+
+typedef struct lx_task_fields {
+    lx_task_value at[LX_N_ASKED];
+} lx_task_fields;
+
+/* The part of a request that a task reads. */
 typedef struct lx_task_request {
     const char *text; /* the prompt, of couplets the upper line; not NUL-terminated */
     size_t text_bytes;
@@ -69,12 +87,13 @@ typedef struct lx_task_request {
     bool rules;        /* the answer keeps the task's rules, where it has rules */
     bool either_way;   /* a prompt that reads like an answer gets its prompt: lx_plan.backward */
     bool normalize;    /* the prompt is read in the task's usual spelling, where it has one */
-    /* Fields that only the task own_of reads, in a struct of that task; NULL: none. */
+    const lx_task_fields *fields; /* NULL: none */
+    /* Values that only the task own_of reads, in a struct of that task; NULL: none. */
     const lx_task_ops *own_of;
     const void *own;
 } lx_task_request;
 
-/* What comes out of a task. */
+/* The kind of a task's answers. */
 typedef enum lx_modality { LX_TEXT, LX_IMAGE, LX_SPEECH /* text of sound: speech.h */ } lx_modality;
 
 /* What /v1/models says of a task's models, field by field. */
@@ -163,11 +182,7 @@ struct lx_task_ops {
     int32_t (*more_masks)(const lx_model *model); /* after those; NULL: none */
     void (*fill_mask)(const lx_model *model, int32_t mask_idx, uint8_t *banned);
 
-    /* The first field that a request's own struct asks something by, NULL: none of them does; and
-       of which models other tasks say that the field is theirs: "poems". NULL: other tasks ignore
-       these fields. */
-    const char *(*own_field)(const void *own);
-    const char *own_models;
+    const char *plural; /* how errors name such models: "poems"; for tasks of fields.def */
 
     /* Parses a request. LX_ERR_INVALID with param "prompt" for a prompt that the task cannot
        answer. NULL: the task answers no requests. */
@@ -220,6 +235,10 @@ void lx_card_add(lx_task_card *card, lx_card_field field);
 
 /* request->own where it is of this task; NULL otherwise. */
 const void *lx_task_own(const lx_task_request *request, const lx_task_ops *task);
+
+/* Field i of fields.def, and the first of them that a request has; NULL: none. */
+const char *lx_task_field_name(int32_t i);
+const char *lx_task_first_field(const lx_task_fields *fields);
 
 int32_t lx_task_masks(const lx_model *model);
 /* Words of lx_constraint.room; 0 where no answer keeps a grammar. */

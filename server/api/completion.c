@@ -90,7 +90,7 @@ static lx_status check_allowed(const lx_model *model, const lx_completion_params
 {
     static const char field[] = "allowed_token_ids";
     int32_t n_ids = model->config.n_values;
-    bool formed = model->task->ends == NULL || p->poem.form != NULL;
+    bool formed = model->task->ends == NULL || p->fields.at[LX_ASKED_form].text != NULL;
     if (p->n_allowed > 0 && formed)
         return lx_fail(err, LX_ERR_INVALID, field,
                        "%s is for text without a form: a form has its own list at every step",
@@ -273,8 +273,7 @@ static lx_status make_plans(const lx_api *api, lx_served_model *served,
                                    .rules = p->rules,
                                    .either_way = p->pooled,
                                    .normalize = p->normalize,
-                                   .own_of = &lx_poem_task,
-                                   .own = &p->poem};
+                                   .fields = &p->fields};
         st = p->from != NULL ? lx_work_plan_from(served, p->from, p->ignore_eos, &plans[i], err)
                              : lx_work_plan(served, &request, &plans[i], err);
         if (st != LX_OK)

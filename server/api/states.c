@@ -332,13 +332,12 @@ static void create_finish(void *context, lx_response *rs)
    are true where the request leaves them out. */
 static const char *text_field(const lx_state_create *p)
 {
-    return p->prompt != NULL          ? "prompt"
-           : p->poem.form != NULL     ? "form"
-           : p->poem.acrostic != NULL ? "acrostic"
-           : p->poem.rhyme            ? "rhyme"
-           : !p->rules                ? "rules"
-           : !p->normalize            ? "normalize"
-                                      : NULL;
+    const char *field = lx_task_first_field(&p->fields);
+    return p->prompt != NULL ? "prompt"
+           : field != NULL   ? field
+           : !p->rules       ? "rules"
+           : !p->normalize   ? "normalize"
+                             : NULL;
 }
 
 /* The first field of the request that only models of images read; NULL: none. */
@@ -389,8 +388,7 @@ static lx_status plan_text(const lx_api *api, lx_served_model *served, lx_state_
                                .max_prompt = api->max_prompt,
                                .rules = p->rules,
                                .normalize = p->normalize,
-                               .own_of = &lx_poem_task,
-                               .own = &p->poem};
+                               .fields = &p->fields};
     return lx_work_plan(served, &request, plan, err);
 }
 

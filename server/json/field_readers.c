@@ -121,6 +121,18 @@ LX_READER(suspend)
     return LX_OK;
 }
 
+LX_READER(choice)
+{
+    const char *text = json_is_true(value) ? "true" : json_string_value(value);
+    if (text == NULL && !json_is_false(value))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "%s must be true, false or a word", r->name);
+    char *copy = text != NULL ? strdup(text) : NULL;
+    if (text != NULL && copy == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, r->name, "no memory for %s", r->name);
+    *(char **)r->to = copy;
+    return LX_OK;
+}
+
 /* --- files and pictures --- */
 
 /* The content of "data:TYPE;base64,TEXT". The content says its type, so TYPE is not looked at. */

@@ -103,6 +103,15 @@ typedef lx_transcription_params speech;
         name, routes, LX_FIELD_IGNORED, .why = (reason), .neutral = (values)                       \
     }
 
+/* Fields that one task reads. */
+#define TASK_WORD(name, routes, type, member)                                                      \
+    ID(name, routes, type, fields.at[LX_ASKED_##member].text, 0),
+#define TASK_TEXT(name, routes, type, member)                                                      \
+    STRING(name, routes, type, fields.at[LX_ASKED_##member].text,                                  \
+           fields.at[LX_ASKED_##member].bytes, 0),
+#define TASK_CHOICE(name, routes, type, member)                                                    \
+    OWN(name, routes, type, fields.at[LX_ASKED_##member].text, choice),
+
 /* Rows of one route stand in the order in which a bad body names them. Of two names of one field
    the later counts. */
 static const lx_field rows[] = {
@@ -174,9 +183,9 @@ static const lx_field rows[] = {
     BOOL("rules", TEXT, text, rules),
     BOOL("normalize", TEXT, text, normalize),
     BOOL("ignore_eos", TEXT, text, ignore_eos),
-    ID("form", TEXT, text, poem.form, 0),
-    STRING("acrostic", TEXT, text, poem.acrostic, poem.acrostic_bytes, 0),
-    BOOL("rhyme", TEXT, text, poem.rhyme),
+#define FIELD(task, name, kind) TASK_##kind(#name, TEXT, text, name)
+#include "model/tasks/fields.def"
+#undef FIELD
     INT64("timeout_ms", TEXT, text, timeout_ms, 1, LX_MAX_TIMEOUT_MS),
 
     /* In which form they are answered. */
@@ -297,9 +306,9 @@ static const lx_field rows[] = {
     OWN("mask", STATES, state, mask, file),
     BOOL("rules", STATES, state, rules),
     BOOL("normalize", STATES, state, normalize),
-    ID("form", STATES, state, poem.form, 0),
-    STRING("acrostic", STATES, state, poem.acrostic, poem.acrostic_bytes, 0),
-    BOOL("rhyme", STATES, state, poem.rhyme),
+#define FIELD(task, name, kind) TASK_##kind(#name, STATES, state, name)
+#include "model/tasks/fields.def"
+#undef FIELD
     OWN("seed", STATES, state, sampling, seed),
     INT64("timeout_ms", STATES, state, timeout_ms, 1, LX_MAX_TIMEOUT_MS),
     OWN("class", STATES, state, class_number, class),

@@ -49,11 +49,11 @@ static lx_status read_form(const char *content_type, const char *body, size_t by
 
 /* --- completions, chats, responses --- */
 
-static void poem_fields_fini(lx_poem_request *p)
+static void task_fields_fini(lx_task_fields *fields)
 {
-    free((char *)p->form);
-    free((char *)p->acrostic);
-    *p = (lx_poem_request){0};
+    for (int32_t i = 0; i < LX_N_ASKED; i++)
+        free((char *)fields->at[i].text);
+    *fields = (lx_task_fields){0};
 }
 
 void lx_completion_params_init(lx_completion_params *p)
@@ -89,7 +89,7 @@ void lx_completion_params_fini(lx_completion_params *p)
     free(p->allowed);
     free(p->state);
     free((char *)p->shape.text);
-    poem_fields_fini(&p->poem);
+    task_fields_fini(&p->fields);
     lx_completion_params_init(p);
 }
 
@@ -110,7 +110,11 @@ static lx_status check_best_of(const lx_completion_params *p, lx_error *err)
    not name them again. An empty prompt passes, because some SDKs always send a prompt. */
 static lx_status check_state(const json_t *root, lx_completion_params *p, lx_error *err)
 {
-    static const char *const kept[] = {"form", "acrostic", "rhyme", "rules", "normalize"};
+    static const char *const kept[] = {
+#define FIELD(task, name, kind) #name,
+#include "model/tasks/fields.def"
+#undef FIELD
+        "rules", "normalize"};
     const json_t *prompt = lx_json_field(root, "prompt");
     if (prompt != NULL && (!json_is_string(prompt) || json_string_length(prompt) > 0))
         return lx_fail(err, LX_ERR_INVALID, "prompt",
@@ -416,7 +420,7 @@ lx_status lx_json_read_state_create(const char *body, size_t bytes, lx_state_cre
 void lx_state_create_fini(lx_state_create *p)
 {
     free(p->prompt);
-    poem_fields_fini(&p->poem);
+    task_fields_fini(&p->fields);
     upload_fini(&p->image);
     upload_fini(&p->mask);
 }

@@ -19,7 +19,7 @@
 
 #include "model/chat.h"
 #include "model/grammar/grammar.h"
-#include "model/tasks/poem.h"
+#include "model/tasks/task.h"
 #include "server/engine/sampling.h"
 #include "server/engine/stops.h"
 #include "server/json/forms.h"
@@ -96,8 +96,8 @@ typedef struct lx_completion_params {
     bool keeps_stop;      /* the stop string that ended an answer is a part of it */
     bool echo;            /* the prompt, then its completion */
     bool ignore_eos;      /* the end of an answer that has no fixed one is not drawn */
-    lx_poem_request poem; /* its texts are owned */
-    lx_shape shape;       /* its text is owned */
+    lx_task_fields fields; /* their texts are owned */
+    lx_shape shape;        /* its text is owned */
     lx_sampling_params sampling;
     unsigned unsaid;     /* LX_UNSAID_ of sampling: the model may say them */
     lx_json_notes notes; /* of the body */
@@ -235,7 +235,7 @@ typedef struct lx_state_create {
     lx_upload image, mask; /* of an image model: the given pixels */
     int32_t class_number;  /* of a model with classes: the class + 1, 0: any */
     bool rules, normalize;
-    lx_poem_request poem;        /* its texts are owned */
+    lx_task_fields fields;       /* their texts are owned */
     lx_sampling_params sampling; /* of it only the seed is read: it is the state's */
     int64_t timeout_ms;
     lx_json_notes notes; /* of the body */

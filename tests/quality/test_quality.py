@@ -31,6 +31,21 @@ def test_lines_are_of_all_kinds():
     assert all(kinds.count(kind) >= 20 for kind in set(kinds)) and len(set(kinds)) == 7
 
 
+def test_rank_correlations_are_those_of_grades(tmp_path):
+    assert measure.spearman([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1)
+    assert measure.spearman([1, 2, 3, 4], [4, 3, 2, 1]) == pytest.approx(-1)
+    assert measure.spearman([1, 1, 1], [1, 2, 3]) == 0
+    assert measure.ranks([5, 7, 5]) == [1.5, 3, 1.5]
+    table = measure.read_tones()
+    assert measure.tones_of("春风，月a", table) == "平平，仄a"
+    (tmp_path / "grades.tsv").write_text("春风\t秋月\t3\n春风\t花开\t1\tremark\n", encoding="utf-8")
+    rows = measure.read_grades(tmp_path / "grades.tsv")
+    assert measure.correlations(rows, {"moon": lambda upper, lower: "月" in lower}) == {"moon": 1.0}
+    (tmp_path / "wrong.tsv").write_text("春风\t秋月\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match="wrong.tsv:1"):
+        measure.read_grades(tmp_path / "wrong.tsv")
+
+
 @pytest.mark.parametrize("name", LIMITS)
 def test_limits(scores, name):
     least, most = LIMITS[name]
