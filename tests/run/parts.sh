@@ -57,6 +57,12 @@ on_files() {
         grep -z "${options[@]}" "$1" | existing | xargs -0 -r "${@:2}"
 }
 
+# Versions of clang-format disagree; the tree follows that of Debian 12.
+formatted() {
+    clang-format --version | grep -q 'version 14\.' || { echo "not version 14: $(clang-format --version)"; return 77; }
+    on_files '\.[ch]$' clang-format --dry-run -Werror
+}
+
 # Prints the names on standard input that exist: git also lists files just deleted.
 existing() {
     local name
