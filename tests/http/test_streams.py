@@ -1,6 +1,6 @@
 """A thousand clients streaming at once, some of whom leave, some of whom hardly read.
 
-The memory bound, above what the process holds when it is ready and idle:
+The memory bound, above the memory of the ready, idle process:
 
     slots x state        the model's state of each slot (touched on first use)
     clients x 48 KiB     connection memory of the HTTP library (28 KiB), exchange, job, plan, and

@@ -1,5 +1,5 @@
 /*
- * From a sound file to text: the result equals that of the parts one after the other, times lie
+ * From a sound file to text: the result equals the results of its steps called in order, times lie
  * within the sound, and a sound of the wrong length is refused.
  */
 #include <math.h>
