@@ -1,7 +1,7 @@
 /*
  * The common parts of all passes through a model's layers: the weights on a back end, the
- * activations that all layers share, and how norms, products and branches are queued.
- * model/transformer.h and model/encoder.h are made of it.
+ * activations that all layers share, and the queueing of norms, products and branches. Used by
+ * model/transformer.h and model/encoder.h.
  *
  * Thread: one at a time per lx_forward. The queue functions go between begin() and end() of a step.
  */

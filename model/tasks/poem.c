@@ -214,7 +214,7 @@ static lx_status read_form(const lx_model *model, const lx_poem_request *asked, 
         return LX_OK;
     if (asked->form == NULL)
         return lx_fail(err, LX_ERR_INVALID, field,
-                       "%s needs a form, which says how many lines there are: %s", field,
+                       "%s needs a form, which sets the number of lines: %s", field,
                        lx_poem_forms());
     if (asked->rhyme && lx_rhymes_groups(lx_poem_rhymes(model)) == 0)
         return lx_fail(err, LX_ERR_INVALID, "rhyme",
@@ -225,7 +225,7 @@ static lx_status read_form(const lx_model *model, const lx_poem_request *asked, 
         return lx_fail(err, LX_ERR_INVALID, "form", "form must be one of %s", lx_poem_forms());
     if (ignores_end)
         return lx_fail(err, LX_ERR_INVALID, "ignore_eos",
-                       "ignore_eos is not allowed with form: the poem ends behind its last line");
+                       "ignore_eos is not allowed with form: the poem ends after its last line");
     return LX_OK;
 }
 

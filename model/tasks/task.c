@@ -49,16 +49,17 @@ static lx_status check_fields(const lx_model *model, const lx_task_request *requ
                             : NULL;
     return field == NULL
                ? LX_OK
-               : lx_fail(err, LX_ERR_INVALID, field, "%s is for models of %s, and %s is none",
+               : lx_fail(err, LX_ERR_INVALID, field, "%s is for models of %s, and model %s is not",
                          field, of->own_models, model->name);
 }
 
 static lx_status new_plan(const lx_model *model, lx_plan **out, lx_error *err)
 {
     if (model->task->plan_init == NULL)
-        return lx_fail(err, LX_ERR_INVALID, "model",
-                       "%s is of task %s: it says what a sound says and answers no requests",
-                       model->name, model->task->name);
+        return lx_fail(
+            err, LX_ERR_INVALID, "model",
+            "model %s has the task %s: it transcribes sounds and answers no other requests",
+            model->name, model->task->name);
     lx_plan *plan = calloc(1, sizeof *plan);
     if (plan == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a request");

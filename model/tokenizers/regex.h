@@ -27,9 +27,8 @@ lx_status lx_regex_new(const char *pattern, size_t n, bool literal, const char *
                        lx_regex **out, lx_error *err) LX_MUST_USE;
 void lx_regex_free(lx_regex *r); /* NULL is allowed */
 
-/* Memory for matching, any expression, one thread; and the processor's time that all finds in a
-   text of n bytes may take together, since an expression can be quadratic in its text: a find that
-   is cheap by itself may look at all the rest of the text each time. */
+/* Memory for matching, any expression, one thread. Also the processor's time that all finds in a
+ * text of n bytes may take together, since an expression can be quadratic in its text. */
 lx_status lx_regex_run_new(size_t n, lx_regex_run **out, lx_error *err) LX_MUST_USE;
 void lx_regex_run_free(lx_regex_run *run); /* NULL is allowed */
 

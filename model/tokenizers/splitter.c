@@ -1,6 +1,7 @@
 /*
- * Pre-tokenizers (see splitter.h). Every stage hands its pieces to the next one as they are found,
- * so a text needs no list of pieces; a stage that rewrites its pieces has a buffer for one.
+ * Pre-tokenizers (see splitter.h). Every stage hands its pieces to the next stage as they are
+ * found, so a text needs no list of pieces. A stage that rewrites its pieces has a buffer for one
+ * piece.
  */
 #include "model/tokenizers/splitter.h"
 

@@ -18,7 +18,7 @@ the median over --rounds rounds, in each of which all programs take turns. A pro
 cores, the client to the remaining cores. llama.cpp's Q8_0 is compared with Linnet's int8.
 
 The last column is Linnet's share of the roofline. The least time is the time to read the weights once, or to multiply
-by them if that takes longer, and to read and write the states. roofline.c measures these rates before and after. It
+by them if that takes longer, and to read and write the states. These rates come from roofline.c before and after. It
 leaves out rows that attention keeps. It knows no rate of whole numbers, so int8 has no share where several tokens
 share the weights.
 """

@@ -234,7 +234,7 @@ bool lx_json_pre_tokenizer(lx_json_reader *r, const lx_json_part *root, lx_huggi
     for (size_t i = 0; i < n && r->st == LX_OK; i++) {
         lx_json_part entry = lx_json_entry(r, &p, "pretokenizers", i);
         if (of_bytes)
-            lx_json_refuse(r, &entry, NULL, "a step behind ByteLevel");
+            lx_json_refuse(r, &entry, NULL, "a step after ByteLevel");
         of_bytes = read_stage(r, &entry, &h->splitter);
     }
     return of_bytes;
