@@ -273,7 +273,7 @@ lx_status lx_state_check(const lx_saved_state *s, const lx_model *model, lx_erro
 {
     if (s->model_hash != model->hash)
         return lx_fail(err, LX_ERR_INVALID, "state",
-                       "the state was made by weights %016llx, and model %s has weights %016llx",
+                       "the state was made by other weights: %016llx, and model %s has %016llx",
                        (unsigned long long)s->model_hash, model->name,
                        (unsigned long long)model->hash);
     if (s->modality != model->task->modality || s->n_layers != model->config.n_layers ||
