@@ -1,6 +1,6 @@
 /*
- * The registry of tasks and what every plan shares. A task is one table of functions in a file of
- * its own; config.json names it.
+ * The registry of tasks, and the common part of all plans. A task is one table of functions in a
+ * file of its own; config.json names it.
  */
 #include "model/tasks/task.h"
 
