@@ -33,10 +33,10 @@ lx_backend *lx_transformer_backend(const lx_transformer *t);
 
 /*
  * States of n_slots sequences, all of nothing yet. A state that grows (lx_model_state_pages) takes
- * pages from a pool of n_pages, of which a slot has at most slot_pages mapped; both are ignored for
- * a model whose states do not grow. The calls below may follow steps that were not waited for; they
- * fail with LX_ERR_DEVICE, LX_ERR_INVALID for a slot or page that is not there. `rows`: input rows
- * that the state has absorbed.
+ * pages from a pool of n_pages. A slot has at most slot_pages mapped. Both are ignored for a model
+ * whose states do not grow. The calls below may follow steps that were not waited for; they fail
+ * with LX_ERR_DEVICE, LX_ERR_INVALID for a slot or page that is not there. `rows`: input rows that
+ * the state has absorbed.
  */
 lx_status lx_transformer_states_pool(lx_transformer *t, int32_t n_slots, int32_t n_pages,
                                      int32_t slot_pages, lx_states **out,

@@ -77,9 +77,9 @@ const WORDS = {
   en: {
     fields: { form: 'The form', acrostic: 'The acrostic', prompt: 'The title or the beginning' },
     none: 'This server has no model of poems.',
-    acrostic: (n) => `An acrostic has ${n} Chinese characters that the model knows, one a line, and the beginning agrees with it.`,
+    acrostic: (n) => `An acrostic has ${n} Chinese characters that the model knows, one per line, and the beginning agrees with it.`,
     begin: 'The beginning breaks the form. Every line needs its length, then ， after an odd line and 。 after an even line; with rhymes, given even lines must rhyme too.',
-    title: 'The poet reads Chinese titles only, for example 秋夜 (autumn night).',
+    title: 'A title needs Chinese characters, for example 秋夜 (autumn night).',
     facts: (a) => [`answered in ${a.took} ms`, `seed ${a.request.seed}`],
     memory: (size) => `memory per request ${size}`,
   },

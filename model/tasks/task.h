@@ -10,7 +10,7 @@
  *
  * A plan is one request, parsed: the prompt's input rows, how many tokens will be generated, and
  * for every step the input row and the constraint. It is immutable and shared by all samples (n) of
- * the request; what a sample has generated so far is passed in.
+ * the request; a sample's tokens so far are passed in.
  */
 #ifndef LINNET_MODEL_TASK_H
 #define LINNET_MODEL_TASK_H
@@ -199,8 +199,8 @@ struct lx_task_ops {
        before n_new tokens. */
     bool (*ends)(const lx_plan *plan, int32_t token);
 
-    /* The request again, as bytes and a flag: appends the line, and the flag says that the rules
-       hold; or the given values, and the flag says that a byte with the class comes first. */
+    /* The request again, as bytes and a flag. Couplets: the line; the flag says that the rules
+     * hold. Images: the given values; the flag says that a byte with the class comes first. */
     bool (*restate)(const lx_plan *plan, lx_buffer *out);
     /* Makes the plan of such bytes and flag, which is the plan that was restated. */
     lx_status (*replan)(lx_plan *plan, const void *bytes, size_t n, bool flag, bool ignore_end,
@@ -217,8 +217,8 @@ struct lx_task_ops {
                              lx_token_list *out, lx_error *err);
 
     /* Text only, otherwise NULL: appends the text of generated token `step` (one piece of a
-       streamed answer): whole characters, so that one whose bytes come with several tokens comes
-       with the last of them, and not at all without it. Allocates nothing else. Images:
+       streamed answer). Only whole characters are appended: a character of several tokens comes
+       with its last token, and never without it. Allocates nothing else. Images:
        model/tasks/image.h. */
     void (*render)(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_buffer *out);
     /* Text only, otherwise NULL: appends a token's bytes, which may be a part of a character. */

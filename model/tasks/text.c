@@ -1,9 +1,9 @@
 /*
  * The text task: see text.h for the sequence.
  *
- * Rendering keeps no state between tokens, so that any number of readers may ask for any token: the
- * bytes of a character that is not whole lie in the last three bytes before it, and they are looked
- * up again.
+ * Rendering keeps no state between tokens, so that any number of readers may ask for any token. The
+ * bytes of an incomplete character lie in the last three bytes before the token, and are looked up
+ * again.
  */
 #include "model/tasks/text.h"
 
@@ -113,7 +113,7 @@ lx_status lx_text_check_model(const lx_model *model, lx_error *err)
         n_shown += is_shown(model->tokenizer, id) && !lx_text_is_end(c, id);
     if (n_shown == 0)
         return lx_fail(err, LX_ERR_FORMAT, "tokenizer",
-                       "config.json: text.tokenizer: it has no token that is text");
+                       "config.json: text.tokenizer: the tokenizer has no text tokens");
     return LX_OK;
 }
 
@@ -122,8 +122,8 @@ int32_t lx_text_max_rows(const lx_model *model)
     return lx_text_of(&model->config)->context;
 }
 
-/* Every byte may be a U+FFFD, and so may what was held back; a name writes bytes as \x and two
-   digits. */
+/* Every byte may be a U+FFFD, also a byte that was held back; a name writes bytes as \x and two
+ * digits. */
 int32_t lx_text_token_bytes(const lx_model *model)
 {
     size_t longest = 1, n = 0;
@@ -431,7 +431,7 @@ static bool hidden_at(const lx_plan *plan, const int32_t *tokens, int32_t at)
     return at >= plan->n_pieces && lx_text_is_end(&plan->model->config, id_at(plan, tokens, at));
 }
 
-/* Puts the bytes of the token before those that are there, of which the last BEFORE count. */
+/* Puts the bytes of the token before the bytes in the buffer, of which the last BEFORE count. */
 static void prepend(const lx_tokenizer *t, int32_t id, unsigned char *bytes, size_t *n)
 {
     size_t length = 0;
@@ -444,8 +444,8 @@ static void prepend(const lx_tokenizer *t, int32_t id, unsigned char *bytes, siz
     *n += k;
 }
 
-/* Where the text stands before token number `at` of prompt and answer. What is at the very start is
-   read from there, as a blank that begins a text may be dropped. */
+/* Where the text stands before token number `at` of prompt and answer. Tokens at the very start are
+ * read from there, because a blank that begins a text may be dropped. */
 static void resume(const lx_plan *plan, const int32_t *tokens, int32_t at, lx_detokenizer *d)
 {
     const lx_tokenizer *t = plan->model->tokenizer;

@@ -216,7 +216,7 @@ static lx_status interval(source *s)
         return refuse(s, "a { that is no {n,m}");
     pass(s, n + 1);
     if (s->at < s->end && (*s->at == '+' || *s->at == '?' || *s->at == '*'))
-        return refuse(s, "a sign behind {n,m}");
+        return refuse(s, "a sign after {n,m}");
     return LX_OK;
 }
 

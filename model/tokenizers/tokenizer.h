@@ -10,8 +10,8 @@
  * unknown ones become byte tokens (Llama, Mistral)
  *
  * If a tokenizer.json needs a feature that is not built in, loading fails and names the field
- * (LX_ERR_UNSUPPORTED): models other than BPE, and every normalizer, pre-tokenizer, post-processor
- * and decoder whose result could not be exactly that of the `tokenizers` library.
+ * (LX_ERR_UNSUPPORTED). These are models other than BPE, and every normalizer, pre-tokenizer,
+ * post-processor and decoder that could not give exactly the ids of the `tokenizers` library.
  *
  * A new family: a file NAME.c with a table lx_tokenizer_family, a line in tokenizer.c's look-up of
  * files, a fuzzer in tests/fuzz and the comparison with its reference in tests/http.

@@ -59,7 +59,7 @@ static lx_status check_template(const lx_model *model, const lx_completion_param
 
 /* --- fields that a template may not read --- */
 
-/* Whether a variable, or a member of a message, changes what the template writes. */
+/* Whether a variable, or a member of a message, changes the text of the template. */
 static bool reads(const lx_model *model, const lx_completion_params *p, const char *name)
 {
     const lx_jinja *t = find_jinja(model, p);
@@ -415,7 +415,7 @@ static lx_status encode_jinja(const lx_model *model, const lx_jinja_text *text,
 
 /* --- marks of a template of the model's own --- */
 
-/* Whether a client wrote a part of the mark, besides the line feeds that it may begin with. */
+/* Whether a client wrote a part of the mark, other than the line feeds that it may begin with. */
 static bool is_written_by_client(const lx_jinja_text *text, size_t at, const char *mark)
 {
     size_t feeds = strspn(mark, "\n"), n = strlen(mark + feeds);

@@ -220,7 +220,7 @@ static lx_status check_open_ended(const lx_api *api, const lx_completion_params 
     return scores_prompt(p) ? check_scored_prompt(p, err) : LX_OK;
 }
 
-/* What can be known only with the model at hand. */
+/* Checks that need the model. */
 static lx_status check_request(const lx_api *api, const lx_served_model *served,
                                const lx_completion_params *p, lx_error *err)
 {
@@ -314,7 +314,7 @@ static lx_json_notes all_notes(const lx_completion_params *p, lx_plan *const *pl
     return notes;
 }
 
-/* --- what an answer costs --- */
+/* --- the cost of an answer --- */
 
 enum {
     HELD_TOKENS = 3,   /* a character comes whole: its first bytes wait for the last */
@@ -437,7 +437,7 @@ static int64_t answer_bytes(const answer_size *s)
     return s->stream ? bytes + held_bytes(s, pending) + LX_COST_STREAM : bytes;
 }
 
-/* All that the request may cost, in w->reserve. */
+/* The request's largest cost, in w->reserve. */
 static lx_status reserve(lx_api *api, lx_served_model *served, const lx_completion_params *p,
                          lx_plan *const *plans, lx_work_params *w, int32_t *retry_after_s,
                          lx_error *err)
@@ -685,7 +685,7 @@ lx_status lx_completion_read_all(lx_completion *c, int32_t i, lx_error *err)
     return st;
 }
 
-/* Whether the answer is all that the model has to say. */
+/* Whether the model has ended the answer. */
 static bool is_whole(const lx_work *w, const lx_answer *a)
 {
     const lx_plan *plan = lx_job_plan(w->job);

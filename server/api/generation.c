@@ -11,7 +11,7 @@
 #include "server/json/answers.h"
 #include "server/json/requests.h"
 
-/* lx_kept_state and the store's call of one, with what malloc adds. */
+/* lx_kept_state and its call of the store, with the overhead of malloc. */
 enum { KEPT_BYTES = 2048, BLOB_HEAD = 1024, ROW_TEXT = 16 };
 
 void lx_work_choose_seed(lx_work_params *p)
@@ -100,7 +100,7 @@ lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from,
     return st;
 }
 
-/* lx_state_saver_start makes one blob after the other, in a buffer that doubles. The store's own
+/* lx_state_saver_start makes the blobs in turn, in a buffer that doubles. The store's own
    memory takes it over at once, under its own limit; a store elsewhere may have all of them
    waiting. */
 static int64_t keep_bytes(const lx_api *api, int64_t n, int64_t blob)
@@ -408,7 +408,7 @@ static int64_t steps_between(uint64_t from, uint64_t to)
     return to > from ? (int64_t)(to - from) : 0;
 }
 
-/* Of what is 0 nothing is known yet. */
+/* 0: not known yet. */
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a == 0 || (b != 0 && b < a) ? b : a;

@@ -78,7 +78,7 @@ typedef struct lx_cli_model_options {
     LX_INT(                                                                                        \
         "draft", draft, "-1", -1, LX_MAX_DRAFT, "N",                                               \
         "At most N tokens of an answer are guessed per step, so that a step computes several; "    \
-        "the answer stays the same. 0 guesses none, -1 takes the number that suits the device.",   \
+        "the answer does not change. 0 guesses none, -1 takes the number that suits the device.",  \
         .variable = true)
 
 #define LX_CLI_BEAM_OPTION                                                                         \

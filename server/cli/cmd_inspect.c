@@ -158,16 +158,17 @@ static void print_text(const lx_model *m, bool tensors)
         print_palette(lx_image_of(c));
     (void)printf("parameters   %lld\n", (long long)m->n_parameters);
     if (m->sees_all)
-        (void)printf("state        none: an input is one pass\n");
+        (void)printf("state        none: the model reads its input in one pass\n");
     else if (m->state.page_floats == 0)
-        (void)printf("state        %lld bytes a request, at any length\n", state_bytes(m));
+        (void)printf("state        %lld bytes per request, at any length\n", state_bytes(m));
     else
-        (void)printf("state        up to %lld bytes a request, %lld more every %d tokens\n",
+        (void)printf("state        up to %lld bytes per request, %lld more every %d tokens\n",
                      state_bytes(m), page_bytes(m), LX_PAGE_TOKENS);
     if (!m->sees_all)
-        (void)printf("drafts       %s\n", lx_model_can_draft(m)
-                                              ? "several tokens a step where guesses are sure"
-                                              : "none: what its states keep cannot branch");
+        (void)printf("drafts       %s\n",
+                     lx_model_can_draft(m)
+                         ? "several tokens per step where guesses are likely right"
+                         : "none: states of this kind cannot branch");
     (void)printf("hash         %016" PRIx64 "\n", m->hash);
     if (!tensors)
         return;

@@ -123,7 +123,7 @@ static lx_status check(const lx_plan *plan, const lx_job_params *p, lx_error *er
     if (p->targets == NULL)
         return LX_OK;
     if (p->n != 1)
-        return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, but a score is of one answer", p->n);
+        return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, but a score has one answer", p->n);
     return check_tokens(plan, "targets", p->targets, p->n_targets, err);
 }
 

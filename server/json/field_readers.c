@@ -175,7 +175,7 @@ LX_READER(mask)
 LX_READER(images)
 {
     if (!json_is_array(value) || json_array_size(value) != 1)
-        return lx_fail(err, LX_ERR_INVALID, r->name, "images must be a list of one");
+        return lx_fail(err, LX_ERR_INVALID, r->name, "images must be a list with one image");
     return lx_read_mask(json_array_get(value, 0), r, err);
 }
 

@@ -168,9 +168,10 @@ static lx_status check_draws(const json_t *root, lx_completion_params *p, lx_err
             p->draws = fields[i];
     }
     if (p->draws != NULL && json_is_true(lx_json_field(root, "rank")))
-        return lx_fail(err, LX_ERR_INVALID, "rank",
-                       "rank is true, but %s says how the answers are drawn: leave one of them out",
-                       p->draws);
+        return lx_fail(
+            err, LX_ERR_INVALID, "rank",
+            "rank is true, but %s sets how the answers are drawn: leave out one of the two",
+            p->draws);
     return LX_OK;
 }
 
@@ -204,7 +205,7 @@ static lx_status check_chat(const json_t *root, lx_completion_params *p, lx_erro
     if (p->continues && json_is_true(begins))
         return lx_fail(err, LX_ERR_INVALID, "continue_final_message",
                        "continue_final_message and add_generation_prompt cannot both be true: the "
-                       "answer goes on with the last message, or begins a new one");
+                       "answer continues the last message, or begins a new message");
     bool said = lx_json_field(root, "continue_final_message") != NULL;
     if (!said && begins == NULL)
         p->continues = p->messages[p->n_messages - 1].role == LX_CHAT_ASSISTANT;

@@ -197,8 +197,8 @@ static int64_t prefix_bytes(const lx_serving *s, const lx_served_model *m, int32
     int64_t each = (state->fixed_floats + state->page_floats) * (int64_t)sizeof(float);
     if (wanted > 0 && bytes < each)
         lx_log(LX_LOG_WARN,
-               "model %s: prompts that begin alike share no state: one has %lld bytes, and all may "
-               "have %lld (--prefix-cache-mb)",
+               "model %s: prompts that begin alike share no state: a state has %lld bytes, and the "
+               "cache may have %lld (--prefix-cache-mb)",
                m->model->name, (long long)each, (long long)bytes);
     return bytes;
 }

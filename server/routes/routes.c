@@ -140,7 +140,7 @@ void lx_routes_dispatch(lx_api *api, const lx_request *rq, lx_response *rs)
     } else {
         lx_respond_error(
             rs, 405, "method_not_allowed", "method",
-            "this path does not take the method; the Allow header lists those it takes");
+            "this path does not take the method; the Allow header lists the allowed methods");
         lx_response_add(rs, "Allow", "%s", m.allow);
     }
 }

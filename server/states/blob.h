@@ -3,8 +3,8 @@
  * docs/state-format.md describes every byte.
  *
  * The blob has the request as the task read it (the upper line, the given pixels), the tokens after
- * it, the key of the random numbers, and the state in f32 in the layout of its mixers. A CRC-32C
- * guards it, and with a server's key an HMAC-SHA-256.
+ * it, and the key of the random numbers. It also has the state in f32 in the layout of its mixers.
+ * A CRC-32C guards it, and with a server's key an HMAC-SHA-256.
  */
 #ifndef LINNET_SERVER_STATES_BLOB_H
 #define LINNET_SERVER_STATES_BLOB_H

@@ -179,7 +179,8 @@ static bool kept_inputs_match_oracle(device *dut, device *oracle)
     return agrees(&as_exact, &exact, hash);
 }
 
-/* Sequence `which`, alone and in pieces, must give the bytes that it gave next to the others. */
+/* Sequence `which`, alone and in pieces, must give the bytes that it gave next to other sequences.
+ */
 static bool check_alone(device *d, const kept_case *c, int32_t which, int64_t row0, int32_t longest,
                         const float *y, const float *state)
 {

@@ -1,4 +1,5 @@
-"""What a folder says of itself: to people at the start and by inspect, and generation_config.json to requests."""
+"""Facts about a folder, which the start and `linnet inspect` print, and generation_config.json, which sets sampling of
+requests."""
 
 import json
 

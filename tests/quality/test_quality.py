@@ -13,7 +13,7 @@ import measure
 from server import Server
 
 DATA = os.environ.get("LINNET_DATA")
-# Least and most of all 200 lines; tests/quality/README.md says what the scores mean.
+# Least and most of all 200 lines; tests/quality/README.md explains the scores.
 LIMITS = {"likely": (-1.35, 0), "tone": (0.97, 1), "distinct": (0.99, 1), "openings": (4.4, 5), "stock": (0, 0.1)}
 
 

@@ -4,8 +4,8 @@
  *
  * Weights are exp((logit - largest) / temperature) in f32. Sums of blocks of LX_CPU_BLOCK are f32,
  * sums of blocks double. Without cuts the draw walks block sums, then one block. With cuts only a
- * few ids are sorted: weight and number of the ids above a level are cheap to find, so halving
- * finds the level of a cut or of a draw, and only the ids at that level are put in order.
+ * few ids are sorted. Weight and number of the ids above a level are cheap to find, so halving
+ * finds the level of a cut or of a draw. Only the ids at that level are put in order.
  */
 #include <math.h>
 #include <string.h>

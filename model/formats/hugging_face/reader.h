@@ -56,7 +56,7 @@ void lx_hf_refuse_rest(lx_hf_reader *r);
 /* Keys of all texts: task, inputs, head and tokenizer; vocab_size and context where the file does
    not say them. */
 void lx_hf_read_text(lx_hf_reader *r, lx_config *c, int32_t vocab_size, int32_t context);
-/* Adds the tokens of eos_token_id, one or a list, to those that end an answer. */
+/* Adds the tokens of eos_token_id, one or a list, to the tokens that end an answer. */
 void lx_hf_read_ends(lx_hf_reader *r, const lx_config *config, lx_text_config *c);
 /* A mixer of this kind with the model's sizes; heads and parameters are the caller's. */
 lx_mixer_config lx_hf_mixer(const lx_config *c, const char *kind);

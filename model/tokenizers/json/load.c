@@ -27,7 +27,7 @@ static void check_id(lx_json_reader *r, const lx_json_part *p, const lx_hugging_
     size_t known;
     int32_t in_model = lx_texts_find(&h->names, text, n);
     if (in_model >= 0 && in_model != id)
-        lx_json_wrong(r, p, "id", "is not the one that model.vocab gives the token");
+        lx_json_wrong(r, p, "id", "is not the id of this token in model.vocab");
     else if (in_model < 0 && lx_texts_get(&h->names, id, &known) != NULL)
         lx_json_wrong(r, p, "id", "is that of another token of model.vocab");
     else if (lx_texts_get(&h->added_names, id, &known) != NULL)
