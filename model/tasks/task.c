@@ -80,7 +80,7 @@ static lx_status check_shape(const lx_model *model, const lx_shape *shape, lx_er
     return shape->kind == LX_SHAPE_NONE || model->task->shapes
                ? LX_OK
                : lx_fail(err, LX_ERR_INVALID, shape->field,
-                         "%s is for models of text, and %s is of task %s", shape->field,
+                         "%s is for models of text, and model %s has the task %s", shape->field,
                          model->name, model->task->name);
 }
 
@@ -88,7 +88,8 @@ static lx_status new_plan(const lx_model *model, lx_plan **out, lx_error *err)
 {
     if (model->task->plan_init == NULL)
         return lx_fail(err, LX_ERR_INVALID, "model",
-                       "%s is of task %s: it transcribes sounds and answers no requests",
+                       "model %s has the task %s: it transcribes sounds and answers no other "
+                       "requests",
                        model->name, model->task->name);
     lx_plan *plan = calloc(1, sizeof *plan);
     if (plan == NULL)

@@ -239,7 +239,7 @@ static bool broken_rows_are_refused(device *dut, device *oracle)
                {g.args, "scale"},   {g.args, "pattern"},   {g.args, "page"},
                {g.args, "page"},    {g.args, "tile"},      {g.args, "ring"},
                {g.args, "ring"},    {g.args, "slot"},      {g.args, "same"},
-               {g.args, "divisor"}, {g.args, "weighting"}, {g.args, "heads of keys"}};
+               {g.args, "divisor"}, {g.args, "weighting"}, {g.args, "key heads"}};
     bad[0].args.n_heads = 0;
     bad[1].args.d_key = 1025;
     bad[2].args.d_value = 0;
