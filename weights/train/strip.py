@@ -31,7 +31,7 @@ from unfit import Unfit
 
 GATES = ".attn.forget."
 MARGIN = 14.0         # of a gate's logit: a shut gate leaves a millionth, an open one loses a thousandth in a picture
-MOST_PICTURES = 1337  # of a strip: 1,048,576 values
+MOST_PICTURES = 512   # of a strip: the page keeps the state after each, 132 MiB in all
 NONE = len(mnist.CLASSES)
 HELD_OUT = 24
 
