@@ -13,13 +13,13 @@
 
 # Any Debian 12, for example a mirror's copy of it.
 ARG BASE=debian:bookworm-slim
-# What the CUDA back end is compiled with, as pip names them, and the one library it loads besides.
+# Packages of pip that compile the CUDA back end, and the one library that it loads.
 ARG CUDA_BUILD_PACKAGES="nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 \
 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85 nvidia-cublas==13.1.0.3"
 ARG CUDA_LIBRARIES="libcublasLt.so.13"
 ARG CUDA_ARCHITECTURES="80-real;90-real;100"
 
-# What is behind :- is for builders that do not say it: those without BuildKit.
+# The defaults after :- are for builders without BuildKit, which do not set these variables.
 FROM --platform=${BUILDPLATFORM:-linux/amd64} ${BASE} AS tools
 ARG TARGETARCH
 COPY scripts/deps /source/scripts/deps
@@ -29,7 +29,7 @@ FROM tools AS source
 COPY . /source
 WORKDIR /source
 
-# What --version says beside the version: --build-arg COMMIT="$(git rev-parse --short=12 HEAD)".
+# The commit that --version prints: --build-arg COMMIT="$(git rev-parse --short=12 HEAD)".
 FROM source AS build
 ARG COMMIT=""
 ARG TARGETARCH

@@ -48,6 +48,11 @@ linnet_feature(LINNET_REDIS "A store of states in Redis"
   INSTEAD server/states/without_redis.c
   TESTS test_redis test_redis_bytes test_state_redis
   LIBRARIES hiredis>=0.14)
+linnet_feature(LINNET_SQLITE "A store of states in a file"
+  FILES server/states/sqlite.c server/states/state_sqlite.c server/cli/cmd_states.c
+  INSTEAD server/states/without_sqlite.c server/cli/without_sqlite.c
+  TESTS test_state_sqlite
+  LIBRARIES sqlite3>=3.37)
 linnet_feature(LINNET_TLS "HTTPS, for the server and for linnet health"
   FILES server/auth/digest.c server/cli/probe_tls.c server/http/tls.c
   INSTEAD server/auth/sha256.c server/cli/probe_without_tls.c server/http/without_tls.c

@@ -3,7 +3,7 @@ set(docs ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/share/doc/linnet)
 string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC) # of SOURCE_DATE_EPOCH where it is set
 file(WRITE ${docs}/changelog "linnet (${CPACK_PACKAGE_VERSION}) stable; urgency=medium
 
-  * What this version brings is in CHANGELOG.md.gz beside this file.
+  * CHANGELOG.md.gz in this folder lists the changes of this version.
 
  -- ${CPACK_PACKAGE_CONTACT}  ${date}
 ")

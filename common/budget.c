@@ -49,8 +49,8 @@ lx_status lx_reserve_new(lx_budget *b, int64_t bytes, const char *param, lx_rese
                            "have %lld (--%s)",
                            param, (long long)bytes, (long long)limit, b->flag);
         return lx_fail(err, LX_ERR_BUSY, param,
-                       "%s: the request may need %lld bytes, which the %lld of all requests "
-                       "(--%s) do not have left now",
+                       "%s: the request may need %lld bytes, more than is free of the %lld bytes "
+                       "for all requests (--%s)",
                        param, (long long)bytes, (long long)limit, b->flag);
     }
     r->budget = b;

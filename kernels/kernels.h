@@ -153,8 +153,8 @@ struct lx_kernels {
     /* --- objects: each *_free accepts NULL; *_new sets *out only on LX_OK --- */
     lx_status (*array_new)(lx_backend *be, int64_t n_floats, lx_array **out, lx_error *err);
     /* An array for values within a step, at most so many rows of `width` floats. After the step it
-       holds the last value only if no operation has read that value: a back end may write further
-       rows, too, and round values that only products read. */
+     * holds the last value only if no operation has read that value. A back end may also write
+     * further rows, and round values that only products read. */
     lx_status (*rows_new)(lx_backend *be, int64_t rows, int64_t width, lx_array **out,
                           lx_error *err);
     void (*array_free)(lx_backend *be, lx_array *a);

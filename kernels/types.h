@@ -52,10 +52,10 @@ typedef struct lx_batch {
        it */
     const int32_t *position;
     /* A sequence may branch into another slot. Its own slot takes the first branch_row[i] rows, at
-       least 1; the rest, at least 1, goes into slot branch[i], as if that began as a copy of the
-       slot's state at that row. So the step leaves two states: after branch_row[i] rows, and after
-       all. [N], -1: no branch; no other sequence uses the slot. Both NULL: no sequence branches.
-       States with pages or with rows in rings cannot branch. */
+       least 1. The rest, at least 1, goes into slot branch[i], which begins as a copy of the slot's
+       state at that row. So the step leaves two states: after branch_row[i] rows, and after all.
+       [N], -1: no branch; no other sequence uses the slot. Both NULL: no sequence branches. States
+       with pages or with rows in rings cannot branch. */
     const int32_t *branch, *branch_row;
 } lx_batch;
 

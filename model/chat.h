@@ -35,8 +35,8 @@ typedef struct lx_chat_template {
     /* Texts that begin or end a message. Where a model has no special token of such a name, the
        text in a message would be the mark itself, so no message may have it. NULL: no more. */
     const char *marks[LX_CHAT_MARKS];
-    /* Blank lines separate messages, which begin with the name of a role: in a message blank lines
-       before such a name become a line feed, however their line breaks are written. */
+    /* Blank lines separate messages, which begin with the name of a role. In a message, blank lines
+     * before such a name become a line feed, however their line breaks are written. */
     bool blank_lines;
 } lx_chat_template;
 

@@ -20,7 +20,7 @@ enum { LX_MAX_MARKS = 32, LX_MARK_BYTES = 64 };
 typedef struct lx_chat_mark {
     char text[LX_MARK_BYTES];
     /* It is no token: an answer ends before it. A token that is not special may be in an answer: it
-       marks a call, or a part of one. */
+     * marks a call, or a part of a call. */
     bool ends;
 } lx_chat_mark;
 

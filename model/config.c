@@ -209,6 +209,9 @@ static void take_param(lx_config_reader *r, lx_config_object s, const lx_mixer_p
     case LX_PARAM_EPS:
         out->f = lx_config_eps(r, s, param->name);
         return;
+    case LX_PARAM_SCALE:
+        out->f = lx_config_number(r, s, param->name, 1e-6f, 1e6f);
+        return;
     }
 }
 
@@ -374,21 +377,28 @@ static void take_all(lx_config_reader *r, json_t *root, lx_config *c)
     lx_config_finish(r, s);
 }
 
+lx_status lx_config_from(json_t *root, const char *label, lx_config *out, lx_error *err)
+{
+    lx_config config;
+    memset(&config, 0, sizeof config);
+    lx_config_reader r = {label, LX_OK, err};
+    take_all(&r, root, &config);
+    if (r.st == LX_OK)
+        *out = config;
+    return r.st;
+}
+
 lx_status lx_config_load(const char *path, lx_config *out, lx_error *err)
 {
     json_t *root = NULL;
-    lx_config config;
-    memset(&config, 0, sizeof config);
+    char base[LX_MAX_BASE] = "";
     lx_status st = read_file(path, &root, err);
     if (st == LX_OK)
-        st = add_base(path, &root, config.base, err);
-    if (st == LX_OK) {
-        lx_config_reader r = {lx_file_label(path), LX_OK, err};
-        take_all(&r, root, &config);
-        st = r.st;
-    }
-    json_decref(root);
+        st = add_base(path, &root, base, err);
     if (st == LX_OK)
-        *out = config;
+        st = lx_config_from(root, lx_file_label(path), out, err);
+    if (st == LX_OK)
+        memcpy(out->base, base, sizeof base);
+    json_decref(root);
     return st;
 }

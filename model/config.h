@@ -72,10 +72,15 @@ typedef struct lx_config {
     bool rms_norm;      /* the norms are RMSNorm, without a bias, instead of LayerNorm */
     bool norm_plus_one; /* of these: their weights are added to 1 */
     float norm_eps;
-    bool input_norm; /* a norm between the sum of the input embeddings and the first layer */
+    float embedding_scale; /* of the sum of the input embeddings; 0: 1 */
+    float head_scale;      /* of the final norm, and so of the logits; 0: 1 */
+    bool input_norm;       /* a norm between the sum of the input embeddings and the first layer */
     lx_activation activation;
     int32_t n_mixers; /* 1: all layers have one mixer; otherwise n_layers */
     lx_mixer_config mixers[LX_MAX_LAYERS];
+    /* A second sequence mixer of every layer, with the same input as the first one. Its kind is
+       NULL where there is none. Only with the wiring PRE. */
+    lx_mixer_config beside;
     lx_mixer_config feed_forward; /* equal in all layers that have one */
     int32_t n_inputs;
     lx_input inputs[LX_MAX_INPUTS];
@@ -100,7 +105,9 @@ static inline const lx_mixer_config *lx_config_mixer(const lx_config *c, int32_t
 /* Whether a layer has a feed-forward net next to its sequence mixer. */
 static inline bool lx_config_has_feed_forward(const lx_config *c, int32_t layer)
 {
-    return !lx_config_mixer(c, layer)->mixer->is_whole_layer;
+    const lx_mixer_config *m = lx_config_mixer(c, layer);
+    int32_t given = m->mixer->feed_forward;
+    return !m->mixer->is_whole_layer || (given > 0 && m->params[given - 1].i);
 }
 
 /* The width of what final norm and head see. */
@@ -114,6 +121,10 @@ typedef void lx_config_report(void *context, const lx_error *fault);
 
 /* Reads and checks `path`. */
 lx_status lx_config_load(const char *path, lx_config *out, lx_error *err) LX_MUST_USE;
+/* Checks the object of such a file, whose keys it removes; `label` names the file in errors. */
+struct json_t;
+lx_status lx_config_from(struct json_t *root, const char *label, lx_config *out,
+                         lx_error *err) LX_MUST_USE;
 /* LX_ERR_FORMAT names a mixer's parameter that must lie within a sequence and does not; most: the
    tokens of the model's longest. */
 lx_status lx_config_check_lengths(const lx_config *c, int32_t most, lx_error *err) LX_MUST_USE;

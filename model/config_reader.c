@@ -48,18 +48,27 @@ int32_t lx_config_int(lx_config_reader *r, lx_config_object s, const char *key, 
     return (int32_t)n;
 }
 
-float lx_config_eps(lx_config_reader *r, lx_config_object s, const char *key)
+float lx_config_number(lx_config_reader *r, lx_config_object s, const char *key, float min,
+                       float max)
 {
     json_t *value = lx_config_look(r, s, key);
     if (value == NULL)
         return 0;
     float f = (float)json_number_value(value);
-    if (!json_is_number(value) || !(f >= 1e-30f && f <= 1.0f)) {
-        lx_config_wrong(r, s, key, "must be a number from 1e-30 to 1");
+    if (!json_is_number(value) || !(f >= min && f <= max)) {
+        char what[64];
+        (void)snprintf(what, sizeof what, "must be a number from %g to %g", (double)min,
+                       (double)max);
+        lx_config_wrong(r, s, key, what);
         return 0;
     }
     lx_config_release(s, key);
     return f;
+}
+
+float lx_config_eps(lx_config_reader *r, lx_config_object s, const char *key)
+{
+    return lx_config_number(r, s, key, 1e-30f, 1.0f);
 }
 
 bool lx_config_flag(lx_config_reader *r, lx_config_object s, const char *key)

@@ -40,6 +40,8 @@ void lx_config_release(lx_config_object s, const char *key);
 
 int32_t lx_config_int(lx_config_reader *r, lx_config_object s, const char *key, int32_t min,
                       int32_t max);
+float lx_config_number(lx_config_reader *r, lx_config_object s, const char *key, float min,
+                       float max);
 /* A number in (0, 1] that is not zero as f32 either. */
 float lx_config_eps(lx_config_reader *r, lx_config_object s, const char *key);
 bool lx_config_flag(lx_config_reader *r, lx_config_object s, const char *key);
@@ -54,7 +56,8 @@ void lx_config_text(lx_config_reader *r, lx_config_object s, const char *key,
                     const lx_config_form *form, char *out);
 /* Lower-case letters, digits and '_', into out[LX_CONFIG_NAME]. */
 void lx_config_name(lx_config_reader *r, lx_config_object s, const char *key, char *out);
-/* Which lists of whole numbers a key may have: how many, and each of them. `what` is the error. */
+/* The lists of whole numbers that a key may have: their length, and the range of their numbers.
+ * `what` is the error. */
 typedef struct lx_config_list {
     size_t least, most;
     int32_t min, max;

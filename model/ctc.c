@@ -306,8 +306,9 @@ int64_t lx_ctc_beam_bytes(int32_t n_rows, int32_t width)
 
 /* --- how likely a line is --- */
 
-/* The states of a path are those of an alignment: blank, id, blank, ..., id, blank. p[state] is the
- * sum of the paths that end there; from the last state on, so that one row is enough.
+/* The states of a path are an alignment: blank, id, blank, ..., id, blank. The sum of the paths
+ * that end in a state is p[state]. It is computed from the last state on, so that one row is
+ * enough.
  */
 static void add_row(const lx_ctc_input *in, const int32_t *ids, int32_t n_states, int32_t row,
                     double *p)

@@ -5,8 +5,8 @@
  *     a path has an id for every row; repeated ids become one and blanks go, which leaves its line
  *     p(path) = product over rows of p[row][id],   p(line) = sum of p over all its paths
  *
- * Greedy decoding takes the best path's line. Prefix-beam search looks for the best line: for every
- * beginning of a line it knows the paths that end in a blank and the paths that end in its last id.
+ * Greedy decoding takes the best path's line. Prefix-beam search looks for the best line. For every
+ * beginning of a line it sums the paths that end in a blank, and the paths that end in its last id.
  * Of all beginnings it keeps the `width` best after every row. With as many as there are it is
  * exact. Of equal probabilities the one that was found first counts, in the order of ids, so the
  * same numbers give the same line. Sums of logarithms are in double. Any thread.
@@ -53,8 +53,8 @@ lx_status lx_ctc_beam(const lx_ctc_input *in, int32_t width, lx_ctc_line *line,
                       lx_error *err) LX_MUST_USE;
 int64_t lx_ctc_beam_bytes(int32_t n_rows, int32_t width);
 
-/* log p of a line, over all its paths, in *log_p; minus infinity where it has none. ids: n of them,
-   each within n_ids and none the blank; n may be 0. LX_ERR_NO_MEMORY. */
+/* Puts log p of a line, over all its paths, into *log_p; minus infinity if it has no path. The n
+ * ids are below n_ids and not the blank; n may be 0. LX_ERR_NO_MEMORY. */
 lx_status lx_ctc_log_p(const lx_ctc_input *in, const int32_t *ids, int32_t n, double *log_p,
                        lx_error *err) LX_MUST_USE;
 

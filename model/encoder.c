@@ -65,8 +65,9 @@ lx_status lx_encoder_new(const lx_model *model, lx_backend *be, int32_t max_rows
                          int32_t max_inputs, lx_encoder **out, lx_error *err)
 {
     if (!model->sees_all)
-        return lx_fail(err, LX_ERR_INVALID, "model", "%s is of task %s and hears nothing",
-                       model->name, model->config.task);
+        return lx_fail(err, LX_ERR_INVALID, "model",
+                       "model %s has the task %s and does not transcribe sounds", model->name,
+                       model->config.task);
     if (max_rows < model->max_rows || max_rows > MAX_ROWS || max_inputs < 1 ||
         max_inputs > max_rows)
         return lx_fail(err, LX_ERR_INVALID, NULL,

@@ -20,7 +20,7 @@ int64_t lx_forward_row_floats(const lx_model *m)
 {
     const lx_config *c = &m->config;
     int64_t n = (c->wiring == LX_WIRING_REVERSIBLE ? 3 : 2) * (int64_t)c->d_model;
-    n += m->layers[0].branches[0].parts.carried;
+    n += (m->norms_outputs ? c->d_model : 0) + m->layers[0].branches[0].parts.carried;
     for (int32_t b = 0; b < LX_MAX_BRANCHES; b++)
         for (int32_t i = 0; i < LX_MAX_MIXER_SCRATCH; i++)
             n += scratch_floats(m, b, i);
@@ -44,6 +44,8 @@ static lx_status new_activations(lx_forward *f, int64_t rows, lx_error *err)
         st = add_rows(f, rows, c->d_model, &f->streams[1], err);
     if (st == LX_OK)
         st = add_rows(f, rows, c->d_model, &f->normed, err);
+    if (st == LX_OK && f->model->norms_outputs)
+        st = add_rows(f, rows, c->d_model, &f->output, err);
     if (st == LX_OK)
         st = add_rows(f, rows, f->model->layers[0].branches[0].parts.carried, &f->carried, err);
     for (int32_t i = 0; i < LX_MAX_BRANCHES * LX_MAX_MIXER_SCRATCH && st == LX_OK; i++) {
@@ -63,13 +65,12 @@ static bool has_mixer(const lx_backend *be, const lx_mixer_config *c)
 
 lx_status lx_forward_check(const lx_model *m, const lx_backend *be, lx_error *err)
 {
-    for (int32_t i = 0; i < m->config.n_layers; i++) {
-        const lx_mixer_config *c = lx_config_mixer(&m->config, i);
-        if (!has_mixer(be, c))
+    for (int32_t i = 0; i < m->config.n_layers * LX_MAX_BRANCHES; i++) {
+        const lx_branch *b = &m->layers[i / LX_MAX_BRANCHES].branches[i % LX_MAX_BRANCHES];
+        if (b->config != NULL && !has_mixer(be, b->config))
             return lx_fail(err, LX_ERR_UNSUPPORTED, NULL,
                            "%s: attention %s%s is not on the back end %s: use --device cpu",
-                           m->name, c->mixer->name,
-                           m->layers[i].branches[0].parts.sees_all ? " both ways" : "",
+                           m->name, b->config->mixer->name, b->parts.sees_all ? " both ways" : "",
                            be->ops->name);
     }
     return LX_OK;
@@ -95,7 +96,7 @@ void lx_forward_fini(lx_forward *f)
         return;
     const lx_kernels *ops = f->be->ops;
     lx_weights_free(&f->weights);
-    lx_array *arrays[] = {f->streams[0], f->streams[1], f->normed, f->carried};
+    lx_array *arrays[] = {f->streams[0], f->streams[1], f->normed, f->output, f->carried};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         ops->array_free(f->be, arrays[i]);
     for (int32_t i = 0; i < LX_MAX_BRANCHES * LX_MAX_MIXER_SCRATCH; i++)
@@ -144,6 +145,14 @@ void lx_forward_embed(const lx_forward *f, lx_array *x, const int32_t *ids, cons
                                               .tables = (const lx_table *const *)f->weights.tables,
                                               .ids = ids,
                                               .states = states});
+    if (f->weights.embedding_scale != NULL) {
+        int32_t d = f->model->config.d_model;
+        f->be->ops->gate(f->be, &(lx_gate_args){.y = x,
+                                                .x = {x, d, 0},
+                                                .factor = f->weights.embedding_scale,
+                                                .d = d,
+                                                .rows = LX_ROWS_TOKENS});
+    }
 }
 
 void lx_forward_input_norm(const lx_forward *f)
@@ -153,6 +162,24 @@ void lx_forward_input_norm(const lx_forward *f)
             lx_forward_norm(f, f->streams[i], f->streams[i], &f->weights.input_norm,
                             f->model->config.d_model, LX_ROWS_TOKENS);
     }
+}
+
+/* y = z + (offset + factor x) other, of rows as wide as the model; without z and other their parts
+   are left out. */
+static void queue_sum(const lx_forward *f, lx_array *y, const lx_array *z, const lx_array *other,
+                      const lx_array *factor, const lx_array *offset)
+{
+    int32_t d = f->model->config.d_model;
+    f->be->ops->gate(f->be,
+                     &(lx_gate_args){.y = y,
+                                     .x = {f->streams[0], d, 0},
+                                     .z = {z, d, 0},
+                                     .other = {other, d, 0},
+                                     .factor = factor,
+                                     .offset = offset,
+                                     .d = d,
+                                     .weighing = other != NULL ? LX_WEIGH_PLUS : LX_WEIGH_NONE,
+                                     .rows = LX_ROWS_TOKENS});
 }
 
 /* Branch b of layer `index`, the n-th of all: reversible wiring takes the streams in turns. */
@@ -165,7 +192,12 @@ static void queue_branch(const lx_forward *f, int32_t index, int32_t b, int32_t 
     bool post = c->wiring == LX_WIRING_POST, two = c->wiring == LX_WIRING_REVERSIBLE;
     lx_array *residual = f->streams[two ? n % 2 : 0];
     const lx_array *input = two ? f->streams[1 - n % 2] : residual;
-    if (!post)
+    bool before = !post && declared->norms != LX_NORM_AFTER;
+    bool after = declared->norms != LX_NORM_BEFORE;
+    const lx_weights *w = &f->weights;
+    if (after)
+        queue_sum(f, f->output, NULL, NULL, w->zeros, NULL);
+    if (before && declared->norm > 0)
         lx_forward_norm(f, f->normed, input, &own->norm, c->d_model, LX_ROWS_TOKENS);
     declared->config->mixer->queue(&(lx_mixer_call){.be = f->be,
                                                     .config = declared->config,
@@ -175,13 +207,17 @@ static void queue_branch(const lx_forward *f, int32_t index, int32_t b, int32_t 
                                                     .derived = own->derived,
                                                     .scratch = f->scratch[b],
                                                     .carried = f->carried,
-                                                    .x = post ? residual : f->normed,
-                                                    .residual = residual,
+                                                    .x = before ? f->normed : residual,
+                                                    .residual = after ? f->output : residual,
                                                     .states = states,
                                                     .offset = declared->state_offset,
                                                     .page_offset = declared->page_offset});
     if (post)
         lx_forward_norm(f, residual, residual, &own->norm, c->d_model, LX_ROWS_TOKENS);
+    if (after) {
+        lx_forward_norm(f, f->output, f->output, &own->post_norm, c->d_model, LX_ROWS_TOKENS);
+        queue_sum(f, residual, residual, f->output, w->zeros, w->ones);
+    }
 }
 
 void lx_forward_layers(const lx_forward *f, lx_states *states)

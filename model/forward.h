@@ -1,7 +1,7 @@
 /*
- * The common parts of all passes through a model's layers: the weights on a back end, the
- * activations that all layers share, and how norms, products and branches are queued.
- * model/transformer.h and model/encoder.h are made of it.
+ * The common parts of all passes through a model's layers: the weights on a back end, and the
+ * activations that all layers share. Functions queue norms, products and branches.
+ * model/transformer.h and model/encoder.h are made of these parts.
  *
  * Thread: one at a time per lx_forward. The queue functions go between begin() and end() of a step.
  */
@@ -18,6 +18,7 @@ typedef struct lx_forward {
      * d]
      */
     lx_array *streams[2], *normed;
+    lx_array *output; /* of a branch, [rows, d], where a norm follows; else NULL */
     /* The mixers', for each branch of a layer as large as the largest layer wants them. */
     lx_array *scratch[LX_MAX_BRANCHES][LX_MAX_MIXER_SCRATCH];
     lx_array *carried; /* from layer 0 to all other layers; NULL where it leaves nothing */

@@ -13,6 +13,7 @@
 
 #include "model/chat.h"
 #include "model/formats/file.h"
+#include "model/formats/gguf/gguf.h"
 #include "model/formats/hugging_face/chat.h"
 #include "model/formats/hugging_face/folder.h"
 #include "model/formats/hugging_face/names.h"
@@ -67,18 +68,30 @@ static void expect_parameters(tensor_check *c, const char *prefix, const lx_mixe
         expect(c, prefix, ".bias", 0, rows > 0 ? rows : t->cols);
 }
 
+static void expect_norms(tensor_check *c, int32_t index, const lx_branch *b)
+{
+    const lx_mixer_tensor norm = {.cols = c->model->config.d_model, .role = LX_TENSOR_NORM};
+    char prefix[64];
+    if (b->norm > 0 && b->norms != LX_NORM_AFTER) {
+        (void)snprintf(prefix, sizeof prefix, "layers.%d.norm%d", index, b->norm);
+        expect_parameters(c, prefix, &norm);
+    }
+    if (b->norms != LX_NORM_BEFORE) {
+        (void)snprintf(prefix, sizeof prefix, "layers.%d.post_norm%d", index, b->norm);
+        expect_parameters(c, prefix, &norm);
+    }
+}
+
 static void expect_layer(tensor_check *c, int32_t index)
 {
     const lx_layer *layer = &c->model->layers[index];
     char prefix[64];
     for (int32_t b = 0; b < layer->n_branches; b++) {
         const lx_mixer_parts *parts = &layer->branches[b].parts;
-        (void)snprintf(prefix, sizeof prefix, "layers.%d.norm%d", index, b + 1);
-        expect_parameters(
-            c, prefix,
-            &(lx_mixer_tensor){.cols = c->model->config.d_model, .role = LX_TENSOR_NORM});
+        expect_norms(c, index, &layer->branches[b]);
         for (int32_t i = 0; i < parts->n_tensors; i++) {
-            (void)snprintf(prefix, sizeof prefix, "layers.%d.%s", index, parts->tensors[i].name);
+            (void)snprintf(prefix, sizeof prefix, "layers.%d.%s%s", index, parts->prefix,
+                           parts->tensors[i].name);
             expect_parameters(c, prefix, &parts->tensors[i]);
         }
     }
@@ -171,7 +184,10 @@ static lx_status set_name(lx_model *m, const char *dir, lx_error *err)
     size_t start = end;
     while (start > 0 && dir[start - 1] != '/')
         start--;
-    size_t n = end - start;
+    static const char gguf[] = ".gguf"; /* no part of a file's name */
+    size_t n = end - start, n_gguf = sizeof gguf - 1;
+    if (lx_gguf_is_file(dir) && n > n_gguf)
+        n -= n_gguf;
     if (n < sizeof m->name)
         memcpy(m->name, dir + start, n);
     if (n == 0 || n >= sizeof m->name || dir[start] == '.' || strspn(m->name, allowed) != n)
@@ -183,8 +199,20 @@ static lx_status set_name(lx_model *m, const char *dir, lx_error *err)
     return m->dir != NULL ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
 }
 
+static lx_status load_gguf(lx_model *m, lx_error *err)
+{
+    lx_status st = lx_gguf_open(m->dir, &m->gguf, err);
+    if (st != LX_OK)
+        return st;
+    uint64_t hash = lx_gguf_hash(m->gguf);
+    m->hash = lx_file_hash(m->hash, &hash, sizeof hash);
+    return lx_gguf_config(m->gguf, &m->config, &m->arch, err);
+}
+
 static lx_status load_config(lx_model *m, lx_error *err)
 {
+    if (lx_gguf_is_file(m->dir))
+        return load_gguf(m, err);
     char path[LX_MODEL_PATH];
     bool is_theirs = false;
     uint64_t before = m->hash;
@@ -233,7 +261,11 @@ static lx_status load_weights(lx_model *m, lx_error *err)
     char base[LX_MODEL_PATH];
     const char *dir = m->config.base[0] != '\0' ? base : m->dir;
     lx_status st = dir == base ? lx_model_path(base, m->dir, "", m->config.base, err) : LX_OK;
-    if (st == LX_OK)
+    if (st == LX_OK && m->gguf != NULL) {
+        (void)snprintf(path, sizeof path, "%s", m->dir);
+        st = lx_gguf_weights(m->gguf, m->arch, &m->config, &m->weights, err);
+        m->gguf = st == LX_OK ? NULL : m->gguf;
+    } else if (st == LX_OK)
         st = lx_shards_open(dir, path, sizeof path, &m->weights, err);
     if (st == LX_OK && dir == base)
         st = add_own_weights(m, path, err);
@@ -359,6 +391,8 @@ static lx_status use_templates(lx_model *m, const lx_hf_chat *chat, lx_error *er
 static lx_status read_generation(lx_model *m, lx_error *err)
 {
     lx_hf_generation g;
+    if (m->gguf != NULL)
+        return lx_gguf_sampling(m->gguf, &lx_text_own(&m->config)->sampling, err);
     lx_status st = lx_hf_read_generation(m->dir, &g, err);
     lx_text_own(&m->config)->sampling = g.sampling;
     for (int32_t i = 0; st == LX_OK && i < g.n_ends; i++) {
@@ -376,7 +410,8 @@ static lx_status load_chat(lx_model *m, lx_error *err)
     lx_hf_chat chat;
     if (m->task->ends == NULL)
         return LX_OK;
-    lx_status st = lx_hf_read_chat(m->dir, &chat, err);
+    lx_status st =
+        m->gguf != NULL ? lx_gguf_chat(m->gguf, &chat, err) : lx_hf_read_chat(m->dir, &chat, err);
     if (st != LX_OK)
         return st;
     m->begin_name = chat.begin;
@@ -406,11 +441,23 @@ lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err)
     return LX_OK;
 }
 
+bool lx_model_is_file(const char *path)
+{
+    return lx_gguf_is_file(path);
+}
+
 lx_status lx_model_faults(const char *dir, lx_config_report *report, void *context, lx_error *err)
 {
     char path[LX_MODEL_PATH];
+    if (lx_gguf_is_file(dir))
+        return LX_OK;
     lx_status st = lx_model_path(path, dir, "", "config.json", err);
     return st == LX_OK ? lx_hf_config_faults(path, report, context, err) : st;
+}
+
+const char *lx_model_arch(int32_t i)
+{
+    return lx_gguf_arch_name(i);
 }
 
 const char *lx_model_type(int32_t i)
@@ -432,6 +479,7 @@ void lx_model_free(lx_model *m)
     if (m->task != NULL && m->task->unload != NULL)
         m->task->unload(m);
     lx_safetensors_close(m->weights);
+    lx_gguf_close(m->gguf);
     free(m->layers);
     free(m->dir);
     free(m);

@@ -4,10 +4,10 @@
  *     frame t      samples t hop .. t hop + frame - 1, times a Hann window
  *     e[t][b]      log(sum over k of filter[b][k] |FFT(frame t)[k]|^2 + 1e-6)
  *     z[t][b]      (e - mean of band b) / (deviation of band b + 0.01), over all frames
- *     row r        z of frames r stride - context .. r stride + context, one after the other;
- *                  frames before the first repeat it, and frames after the last repeat that
+ *     row r        z of frames r stride - context .. r stride + context, in order; frames before
+ * the first repeat it, and frames after the last repeat that
  *
- * The filters are triangles between 0 and 1 whose corners lie at equal distances of the mel scale,
+ * The filters are triangles between 0 and 1. Their corners lie at equal distances of the mel scale,
  * 1127 log(1 + f / 700), from `lowest` to half the rate; the FFT has the power of two from `frame`.
  * Sums are in double and in one order; a spectrum is computed in float (kissfft).
  */

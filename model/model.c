@@ -10,18 +10,22 @@
 
 /* --- layers --- */
 
-static void add_branch(lx_model *m, int32_t index, const lx_mixer_config *config)
+/* norm: as in lx_branch. */
+static void add_branch(lx_model *m, int32_t index, const lx_mixer_config *config, int32_t norm)
 {
     lx_layer *layer = &m->layers[index];
     lx_branch *b = &layer->branches[layer->n_branches++];
     *b = (lx_branch){.config = config,
-                     .parts = {.layer = index},
+                     .parts = {.layer = index, .prefix = norm == 0 ? "beside." : ""},
+                     .norm = norm,
+                     .norms = lx_config_mixer(&m->config, index)->norms,
                      .state_offset = m->state.fixed_floats, /* 0 where it has room instead */
                      .page_offset = m->state.page_floats};
     config->mixer->declare(config, &b->parts);
     m->state.fixed_floats += lx_mixer_state_floats(&b->parts);
     m->state.page_floats += lx_mixer_page_floats(&b->parts);
     m->room = b->parts.room > m->room ? b->parts.room : m->room;
+    m->norms_outputs |= b->norms != LX_NORM_BEFORE;
 }
 
 static void add_frame(lx_model *m, lx_frame_part part, int32_t i, const char *name,
@@ -113,6 +117,11 @@ static lx_status set_directions(lx_model *m, lx_error *err)
     return LX_OK;
 }
 
+static bool has_state(const lx_mixer_parts *p)
+{
+    return lx_mixer_state_floats(p) > 0 || lx_mixer_page_floats(p) > 0;
+}
+
 /* The parts of each layer, and the place of its state in a slot. The layers' states follow each
    other. A feed-forward net without a state decides nothing about saved states. */
 lx_status lx_model_set_layers(lx_model *m, lx_error *err)
@@ -124,11 +133,15 @@ lx_status lx_model_set_layers(lx_model *m, lx_error *err)
     m->state_hash = LX_HASH_SEED;
     for (int32_t i = 0; i < m->config.n_layers; i++) {
         m->state_hash = hash_mixer(m->state_hash, lx_config_mixer(&m->config, i));
-        add_branch(m, i, lx_config_mixer(&m->config, i));
+        add_branch(m, i, lx_config_mixer(&m->config, i), 1);
+        if (m->config.beside.mixer != NULL)
+            add_branch(m, i, &m->config.beside, 0);
         if (lx_config_has_feed_forward(&m->config, i))
-            add_branch(m, i, &m->config.feed_forward);
-        if (lx_mixer_state_floats(&m->layers[i].branches[1].parts) > 0)
-            m->state_hash = hash_mixer(m->state_hash, &m->config.feed_forward);
+            add_branch(m, i, &m->config.feed_forward, 2);
+        for (int32_t b = 1; b < m->layers[i].n_branches; b++) {
+            if (has_state(&m->layers[i].branches[b].parts))
+                m->state_hash = hash_mixer(m->state_hash, m->layers[i].branches[b].config);
+        }
         int64_t carried = m->layers[i].branches[0].parts.carried;
         if (carried > 0 && m->layers[0].branches[0].parts.carried != carried)
             return lx_fail(
@@ -151,14 +164,6 @@ int32_t lx_model_state_pages(const lx_model *m, int64_t rows)
 int64_t lx_model_state_floats(const lx_model *m, int64_t rows)
 {
     return m->state.fixed_floats + lx_model_state_pages(m, rows) * m->state.page_floats;
-}
-
-int32_t lx_model_state_heads(const lx_model *m, int32_t layer)
-{
-    int32_t n = 0;
-    for (int32_t b = 0; b < m->layers[layer].n_branches && n == 0; b++)
-        n = m->layers[layer].branches[b].parts.n_heads;
-    return n;
 }
 
 const lx_state_field *lx_model_state_field_at(const lx_model *m, int32_t layer, int32_t head,
@@ -204,6 +209,15 @@ static const lx_branch *branch_of(const lx_model *m, int32_t layer)
             return &l->branches[b];
     }
     return NULL;
+}
+
+int32_t lx_model_state_heads(const lx_model *m, int32_t layer)
+{
+    const lx_branch *rows = branch_of(m, layer);
+    int32_t n = rows != NULL ? rows->parts.n_heads : 0;
+    for (int32_t b = 0; b < m->layers[layer].n_branches && n == 0; b++)
+        n = m->layers[layer].branches[b].parts.n_heads;
+    return n;
 }
 
 /* Whether a ring still has the tile: no later one, up to the last, has its place. */

@@ -15,13 +15,18 @@ struct lx_task_ops;
 struct lx_tokenizer;
 struct lx_chat_template;
 struct lx_jinja;
+struct lx_gguf;
+struct lx_gguf_arch;
 
-enum { LX_MAX_BRANCHES = 2 };
+enum { LX_MAX_BRANCHES = 3 };
 
-/* A layer is a sequence of residual branches; each has a norm of its own. */
+/* A layer is a sequence of residual branches. Each has a norm of its own, or the input of the
+   branch before it. */
 typedef struct lx_branch {
     const lx_mixer_config *config; /* of the model's config */
     lx_mixer_parts parts;
+    int32_t norm;         /* its number in the layer, from 1; 0: of the branch before */
+    lx_norm_place norms;  /* of the layer */
     int64_t state_offset; /* where its part of a slot begins, in floats */
     int64_t page_offset;  /* where its part of each page begins, in floats */
 } lx_branch;
@@ -50,8 +55,10 @@ typedef struct lx_frame_tensor {
 } lx_frame_tensor;
 
 typedef struct lx_model {
-    char name[64]; /* the folder's name, the id clients use */
-    char *dir;
+    char name[64];        /* the folder's name, the id clients use */
+    char *dir;            /* the folder, or the one file that it is */
+    struct lx_gguf *gguf; /* that file, while it is loaded; NULL: a folder, or its weights own it */
+    const struct lx_gguf_arch *arch; /* of such a file */
     lx_config config;
     lx_safetensors *weights; /* every tensor of the config is there with its shape, and no other */
     lx_vocab *vocab;         /* NULL when the task needs none */
@@ -76,14 +83,21 @@ typedef struct lx_model {
     lx_frame_tensor frame[LX_MAX_FRAME];
     uint64_t state_hash; /* of what decides a state's layout: kinds, their parameters and sizes */
     lx_state_layout
-        state;       /* of one slot; how many pages there are is up to the maker of the states */
-    bool sees_all;   /* every row sees its whole sequence: model/encoder.h, and no state */
-    int64_t room;    /* then floats a sequence that any layer has during a pass */
-    bool recomputes; /* the state is the rows' ids: model/recompute.h */
+        state;          /* of one slot; how many pages there are is up to the maker of the states */
+    bool norms_outputs; /* a branch has a norm of its output */
+    bool sees_all;      /* every row sees its whole sequence: model/encoder.h, and no state */
+    int64_t room;       /* then floats a sequence that any layer has during a pass */
+    bool recomputes;    /* the state is the rows' ids: model/recompute.h */
     lx_state_layout work; /* then the floats of the layers' states during a step */
 } lx_model;
 
-/* Loads the folder `dir`. The first fault ends it with one line naming file and key or tensor. */
+/* Whether a path is that of a model in one file: GGUF. */
+bool lx_model_is_file(const char *path);
+/* The tokenizer alone, of a folder or of such a file. */
+lx_status lx_model_load_tokenizer(const char *dir, struct lx_tokenizer **out,
+                                  lx_error *err) LX_MUST_USE;
+/* Loads the folder `dir`, or a GGUF file of that path. The first fault ends it with one line naming
+ * file and key or tensor. */
 lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err) LX_MUST_USE;
 
 /* A step of lx_model_load: fills m->layers, frame, state, state_hash, work, recomputes, room and
@@ -95,6 +109,8 @@ lx_status lx_model_faults(const char *dir, lx_config_report *report, void *conte
                           lx_error *err) LX_MUST_USE;
 /* `model_type` i of other programs' folders that are read; NULL after the last. */
 const char *lx_model_type(int32_t i);
+/* Architecture i of GGUF files that are read; NULL after the last. */
+const char *lx_model_arch(int32_t i);
 void lx_model_free(lx_model *m); /* NULL is allowed; nothing made from it may be in use */
 
 /* A tensor by the name that docs/weights-format.md has for it; NULL where there is none. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model/formats/file.h"
+#include "model/formats/gguf/gguf.h"
 #include "model/tokenizers/tokenizer.h"
 
 lx_status lx_model_path(char *path, const char *dir, const char *base, const char *file,
@@ -39,6 +40,8 @@ lx_status lx_model_check_hash(lx_model *m, uint64_t before, const char *path, lx
 lx_status lx_model_read_tokenizer(lx_model *m, const char *file, lx_error *err)
 {
     char path[LX_MODEL_PATH];
+    if (m->gguf != NULL)
+        return lx_gguf_tokenizer(m->gguf, &m->tokenizer, err);
     if (strcmp(file, "bytes") == 0)
         return lx_tokenizer_new_bytes(&m->tokenizer, err);
     uint64_t before = m->hash;
@@ -48,6 +51,18 @@ lx_status lx_model_read_tokenizer(lx_model *m, const char *file, lx_error *err)
     if (st == LX_OK)
         st = lx_tokenizer_load_file(path, &m->tokenizer, err);
     return st == LX_OK ? lx_model_check_hash(m, before, path, err) : st;
+}
+
+lx_status lx_model_load_tokenizer(const char *dir, lx_tokenizer **out, lx_error *err)
+{
+    struct lx_gguf *f = NULL;
+    if (!lx_gguf_is_file(dir))
+        return lx_tokenizer_load(dir, out, err);
+    lx_status st = lx_gguf_open(dir, &f, err);
+    if (st == LX_OK)
+        st = lx_gguf_tokenizer(f, out, err);
+    lx_gguf_close(f);
+    return st;
 }
 
 lx_status lx_model_read_optional(lx_model *m, const char *file, size_t most, char *path,

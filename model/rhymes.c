@@ -106,6 +106,34 @@ lx_status lx_rhymes_read(const char *bytes, size_t n, const char *label, const l
     return LX_OK;
 }
 
+/* A letter per character: A to N the groups of level tones, a to n those of oblique tones, a dot
+   for no known reading. */
+enum { FIRST = 0x4e00, PER_ROW = 128, MODERN_GROUPS = 14 };
+static const char finals[][PER_ROW + 1] = {
+#include "model/finals.def"
+};
+
+lx_status lx_rhymes_modern(const lx_tokenizer *t, lx_rhymes **out, lx_error *err)
+{
+    enum { N = sizeof finals / sizeof *finals * PER_ROW };
+    lx_rhymes *r = calloc(1, sizeof *r + N * sizeof *r->rhymes);
+    if (r == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a table of rhymes");
+    for (uint32_t i = 0; i < N; i++) {
+        char c = finals[i / PER_ROW][i % PER_ROW];
+        int32_t group = c >= 'a' ? c - 'a' + MODERN_GROUPS : c - 'A';
+        if (c != '.')
+            r->rhymes[r->n++] = (rhyme){FIRST + i, group};
+    }
+    r->n_groups = 2 * MODERN_GROUPS;
+    lx_status st = find_tokens(r, t, err);
+    if (st != LX_OK)
+        lx_rhymes_free(r);
+    else
+        *out = r;
+    return st;
+}
+
 void lx_rhymes_free(lx_rhymes *r)
 {
     if (r != NULL)

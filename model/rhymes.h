@@ -1,6 +1,7 @@
 /*
- * A table of rhymes: rhymes.txt in the folder of a model of poems. Each line is a group of
- * characters that rhyme, in UTF-8; none is in two groups. Immutable once read; any thread may ask.
+ * A table of rhymes: rhymes.txt in the folder of a model of poems, or that of modern Mandarin. Each
+ * line of the file is a group of characters that rhyme, in UTF-8; no character is in two groups.
+ * Immutable once read; any thread may ask.
  */
 #ifndef LINNET_MODEL_RHYMES_H
 #define LINNET_MODEL_RHYMES_H
@@ -19,6 +20,9 @@ typedef struct lx_rhymes lx_rhymes;
    afterwards. The caller frees *out. */
 lx_status lx_rhymes_read(const char *bytes, size_t n, const char *label, const lx_tokenizer *t,
                          lx_rhymes **out, lx_error *err) LX_MUST_USE;
+/* Those of modern Mandarin: the 14 groups of 中华新韵, first for level tones, then for oblique
+   tones, by the usual reading of each character. */
+lx_status lx_rhymes_modern(const lx_tokenizer *t, lx_rhymes **out, lx_error *err) LX_MUST_USE;
 void lx_rhymes_free(lx_rhymes *r); /* NULL is allowed */
 
 int32_t lx_rhymes_groups(const lx_rhymes *r); /* 0 for NULL */

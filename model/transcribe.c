@@ -22,8 +22,9 @@ struct lx_listener {
 lx_status lx_listener_new(const lx_model *model, lx_listener **out, lx_error *err)
 {
     if (model->task != &lx_speech_task)
-        return lx_fail(err, LX_ERR_INVALID, "model", "%s is of task %s and hears nothing",
-                       model->name, model->config.task);
+        return lx_fail(err, LX_ERR_INVALID, "model",
+                       "model %s has the task %s and does not transcribe sounds", model->name,
+                       model->config.task);
     lx_listener *l = calloc(1, sizeof *l);
     if (l == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a listener");
@@ -83,7 +84,7 @@ static lx_status make_rows(const lx_listener *l, const lx_sound *sound, const ch
     int32_t n_rows = lx_mel_rows(l->mel, sound->n);
     if (n_rows == 0)
         return lx_fail(err, LX_ERR_INVALID, param,
-                       "the sound is shorter than %.3f s, the least that %s hears",
+                       "the sound is shorter than %.3f s, the least for model %s",
                        (double)c->frame / c->rate, l->model->name);
     float *rows = malloc(sizeof *rows * (size_t)floats_of(l, n_rows));
     if (rows == NULL)

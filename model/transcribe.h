@@ -50,8 +50,8 @@ double lx_listener_longest(const lx_listener *l);
    file's own bytes: width as below. */
 int64_t lx_listener_bytes(const lx_listener *l, int32_t width);
 
-/* Rows of the model's longest sound, times how often the samples that decoding the file gives are
-   those of the longest sound at the model's rate, from once: rate x channels x seconds. */
+/* Rows of the model's longest sound, multiplied by the file's samples (rate x channels x seconds)
+ * per samples of the longest sound at the model's rate, at least once. */
 lx_status lx_listener_weigh(const lx_listener *l, const void *file, size_t bytes, const char *param,
                             int64_t *rows, lx_error *err) LX_MUST_USE;
 /* LX_ERR_INVALID with `param` and a text for a person for what sound.h refuses, and for a sound

@@ -37,7 +37,8 @@ static lx_status fill_initial(const lx_model *m, const lx_branch *b, float *stat
     const lx_mixer_parts *p = &b->parts;
     int64_t size = (int64_t)p->fields[0].rows * p->fields[0].cols;
     char name[96];
-    (void)snprintf(name, sizeof name, "layers.%d.%s", p->layer, p->tensors[p->initial].name);
+    (void)snprintf(name, sizeof name, "layers.%d.%s%s", p->layer, p->prefix,
+                   p->tensors[p->initial].name);
     const lx_tensor *t = lx_model_tensor(m, name);
     float *numbers = malloc((size_t)(t->t.rows * t->t.cols) * sizeof *numbers);
     if (numbers == NULL)
@@ -75,9 +76,10 @@ lx_status lx_transformer_new(const lx_model *model, lx_backend *be, int32_t max_
         return lx_fail(err, LX_ERR_INVALID, NULL, "steps of %d rows with %d outputs", max_tokens,
                        max_outputs);
     if (model->sees_all)
-        return lx_fail(err, LX_ERR_INVALID, "model",
-                       "%s is of task %s: it reads its input whole and makes no tokens in steps",
-                       model->name, model->config.task);
+        return lx_fail(
+            err, LX_ERR_INVALID, "model",
+            "model %s has the task %s: it reads its whole input at once and generates no tokens",
+            model->name, model->config.task);
     lx_transformer *t = calloc(1, sizeof *t);
     if (t == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a transformer");

@@ -1,11 +1,14 @@
 /*
  * The forward pass, written once over kernels/ for every back end.
  *
- *   x = sum of input embeddings, or norm of that (input_norm)
+ *   x = sum of input embeddings times embedding_scale, or norm of that (input_norm)
  *   pre-norm:   x += A(norm1(x));  x += F(norm2(x))           (then final norm)
+ *   norm after: x += norm1(A(x));  x += norm2(F(x))           (of some layers, or both norms)
+ *   with two mixers: x += A(norm1(x)) + B(norm1(x));  x += F(norm2(x))
  *   post-norm:  x = norm1(x + A(x));  x = norm2(x + F(x))     (then final norm)
  *   A(x) = W_o attend(W_qkv x + b) + b_o,  F(x) = W_down act(W_up x + b) + b; a mixer may be both
- *   logits = W_head x + b, for the output rows only; a mixture head's rows are its parameters
+ *   logits = W_head (head_scale x) + b, for the output rows only; a mixture head's rows are its
+ * parameters
  *
  * Thread: one at a time per transformer (its activation buffers are shared by all calls), but for
  * moving states.
@@ -30,10 +33,10 @@ lx_backend *lx_transformer_backend(const lx_transformer *t);
 
 /*
  * States of n_slots sequences, all of nothing yet. A state that grows (lx_model_state_pages) takes
- * pages from a pool of n_pages, of which a slot has at most slot_pages mapped; both are ignored for
- * a model whose states do not grow. The calls below may follow steps that were not waited for; they
- * fail with LX_ERR_DEVICE, LX_ERR_INVALID for a slot or page that is not there. `rows`: input rows
- * that the state has absorbed.
+ * pages from a pool of n_pages. A slot has at most slot_pages mapped. Both are ignored for a model
+ * whose states do not grow. The calls below may follow steps that were not waited for; they fail
+ * with LX_ERR_DEVICE, LX_ERR_INVALID for a slot or page that is not there. `rows`: input rows that
+ * the state has absorbed.
  */
 lx_status lx_transformer_states_pool(lx_transformer *t, int32_t n_slots, int32_t n_pages,
                                      int32_t slot_pages, lx_states **out,

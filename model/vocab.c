@@ -1,7 +1,6 @@
 /*
- * The vocabulary: the file is kept as one block, its line ends turned into NULs, with an array of
- * entries by id and a list of (code point, id) sorted for look-up by character. Specials are few
- * and are looked up in order.
+ * The vocabulary. The file is kept as one block, its line ends turned into NULs, with an array of
+ * entries by id and a sorted list of (code point, id). Specials are few and are looked up in order.
  */
 #include "model/vocab.h"
 

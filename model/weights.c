@@ -69,17 +69,17 @@ static lx_status make_array(lx_weights *w, const float *values, int64_t n, lx_ar
     return st == LX_OK ? LX_OK : lx_fail(err, st, NULL, "weights could not be moved to the device");
 }
 
-/* The tensor's numbers, to each of which `plus` is added. */
+/* The tensor's numbers, to each of which `plus` is added, times `scale`. */
 static lx_status load_array(const loader *l, const char *prefix, const char *suffix, float plus,
-                            lx_array **out, lx_error *err)
+                            float scale, lx_array **out, lx_error *err)
 {
     const lx_host_tensor *t = &find(l, prefix, suffix)->t;
     float *values = NULL;
     lx_status st = read_numbers(l, prefix, suffix, &values, err);
     if (st != LX_OK)
         return st;
-    for (int64_t i = 0; plus != 0 && i < t->rows * t->cols; i++)
-        values[i] += plus;
+    for (int64_t i = 0; (plus != 0 || scale != 1) && i < t->rows * t->cols; i++)
+        values[i] = (values[i] + plus) * scale;
     st = make_array(l->w, values, t->rows * t->cols, out, err);
     free(values);
     return st;
@@ -88,9 +88,11 @@ static lx_status load_array(const loader *l, const char *prefix, const char *suf
 static lx_status load_norm(const loader *l, const char *prefix, lx_norm_weights *n, lx_error *err)
 {
     const lx_config *c = &l->w->model->config;
-    lx_status st = load_array(l, prefix, ".weight", c->norm_plus_one ? 1 : 0, &n->gamma, err);
+    float scale = n == &l->w->final_norm && c->head_scale > 0 ? c->head_scale : 1;
+    float plus = c->norm_plus_one ? 1 : 0;
+    lx_status st = load_array(l, prefix, ".weight", plus, scale, &n->gamma, err);
     if (st == LX_OK && !c->rms_norm)
-        st = load_array(l, prefix, ".bias", 0, &n->beta, err);
+        st = load_array(l, prefix, ".bias", 0, scale, &n->beta, err);
     return st;
 }
 
@@ -162,21 +164,21 @@ static lx_status add_part(assembly *to, loader *l, const char *prefix, const lx_
 }
 
 /* "layers.I.NAME" */
-static const char *full_name(char name[96], int32_t layer, const lx_mixer_tensor *t)
+static const char *full_name(char name[96], const lx_mixer_parts *parts, const lx_mixer_tensor *t)
 {
-    (void)snprintf(name, 96, "layers.%d.%s", layer, t->name);
+    (void)snprintf(name, 96, "layers.%d.%s%s", parts->layer, parts->prefix, t->name);
     return name;
 }
 
 /* Memory for the n tensors from t on, or their parts, as one matrix. */
-static lx_status new_assembly(const loader *l, int32_t layer, const lx_mixer_tensor *t, int32_t n,
-                              assembly *all, lx_error *err)
+static lx_status new_assembly(const loader *l, const lx_mixer_parts *parts,
+                              const lx_mixer_tensor *t, int32_t n, assembly *all, lx_error *err)
 {
     char name[96];
     int64_t rows = 0;
     *all = (assembly){.cols = t->cols};
     for (int32_t i = 0; i < n; i++) {
-        lx_dtype dtype = find(l, full_name(name, layer, &t[i]), ".weight")->t.dtype;
+        lx_dtype dtype = find(l, full_name(name, parts, &t[i]), ".weight")->t.dtype;
         all->dtype = i == 0 || dtype == all->dtype ? dtype : LX_F32;
         rows += t[i].rows;
     }
@@ -184,18 +186,18 @@ static lx_status new_assembly(const loader *l, int32_t layer, const lx_mixer_ten
     all->data = malloc((size_t)(rows * all->cols) * all->size);
     all->bias = t->role == LX_TENSOR_PRODUCT ? malloc((size_t)rows * sizeof *all->bias) : NULL;
     if (all->data == NULL || (t->role == LX_TENSOR_PRODUCT && all->bias == NULL))
-        return no_memory(full_name(name, layer, t), ".weight", err);
+        return no_memory(full_name(name, parts, t), ".weight", err);
     return LX_OK;
 }
 
-static lx_status load_assembled(loader *l, int32_t layer, const lx_mixer_tensor *t, int32_t n,
-                                lx_matrix **out, lx_error *err)
+static lx_status load_assembled(loader *l, const lx_mixer_parts *parts, const lx_mixer_tensor *t,
+                                int32_t n, lx_matrix **out, lx_error *err)
 {
     char name[96];
     assembly all;
-    lx_status st = new_assembly(l, layer, t, n, &all, err);
+    lx_status st = new_assembly(l, parts, t, n, &all, err);
     for (int32_t i = 0; i < n && st == LX_OK; i++)
-        st = add_part(&all, l, full_name(name, layer, &t[i]), &t[i], err);
+        st = add_part(&all, l, full_name(name, parts, &t[i]), &t[i], err);
     const lx_host_tensor host = {all.dtype, all.rows, all.cols, all.data};
     if (st == LX_OK)
         st = l->w->be->ops->matrix_new(l->w->be, &host, all.bias, out, err);
@@ -221,7 +223,7 @@ static lx_status load_parameters(loader *l, const char *prefix, lx_tensor_role r
     case LX_TENSOR_MAP:
         return load_matrix(l, prefix, NULL, to, err);
     case LX_TENSOR_ARRAY:
-        return load_array(l, prefix, "", 0, to, err);
+        return load_array(l, prefix, "", 0, 1, to, err);
     case LX_TENSOR_TABLE:
         return load_table(l, prefix, to, err);
     case LX_TENSOR_NORM:
@@ -240,9 +242,9 @@ static lx_status load_tensor(loader *l, const lx_mixer_parts *parts, int32_t *i,
     while (parts->tensors[*i].joins_next)
         ++*i;
     if (*i > first || t->all_cols > 0 || t->block > 0)
-        return load_assembled(l, parts->layer, t, *i - first + 1, &to->products[first], err);
+        return load_assembled(l, parts, t, *i - first + 1, &to->products[first], err);
     bool array = t->role == LX_TENSOR_ARRAY;
-    return load_parameters(l, full_name(name, parts->layer, t), t->role,
+    return load_parameters(l, full_name(name, parts, t), t->role,
                            array ? (void *)&to->arrays[first] : (void *)&to->products[first], err);
 }
 
@@ -253,15 +255,13 @@ static lx_status all_numbers(const loader *l, const lx_mixer_parts *parts,
     char name[96];
     int64_t n = 0, at = 0;
     for (int32_t i = 0; i < d->n_from; i++) {
-        const lx_tensor *t =
-            find(l, full_name(name, parts->layer, &parts->tensors[d->from + i]), "");
+        const lx_tensor *t = find(l, full_name(name, parts, &parts->tensors[d->from + i]), "");
         n += t->t.rows * t->t.cols;
     }
     float *v = malloc((size_t)n * sizeof *v);
     lx_status st = v != NULL ? LX_OK : no_memory("numbers derived from weights", "", err);
     for (int32_t i = 0; i < d->n_from && st == LX_OK; i++) {
-        const lx_tensor *t =
-            find(l, full_name(name, parts->layer, &parts->tensors[d->from + i]), "");
+        const lx_tensor *t = find(l, full_name(name, parts, &parts->tensors[d->from + i]), "");
         st = lx_safetensors_numbers(l->w->model->weights, t, v + at, err);
         at += t->t.rows * t->t.cols;
     }
@@ -294,8 +294,13 @@ static lx_status load_branch(loader *l, int32_t index, int32_t b, lx_error *err)
     const lx_mixer_parts *parts = &branch->parts;
     lx_branch_weights *to = &l->w->layers[index].branches[b];
     char prefix[64];
-    (void)snprintf(prefix, sizeof prefix, "layers.%d.norm%d", index, b + 1);
-    lx_status st = load_norm(l, prefix, &to->norm, err);
+    lx_status st = LX_OK;
+    (void)snprintf(prefix, sizeof prefix, "layers.%d.norm%d", index, branch->norm);
+    if (branch->norm > 0 && branch->norms != LX_NORM_AFTER)
+        st = load_norm(l, prefix, &to->norm, err);
+    (void)snprintf(prefix, sizeof prefix, "layers.%d.post_norm%d", index, branch->norm);
+    if (st == LX_OK && branch->norms != LX_NORM_BEFORE)
+        st = load_norm(l, prefix, &to->post_norm, err);
     for (int32_t i = 0; i < parts->n_tensors && st == LX_OK; i++)
         st = load_tensor(l, parts, &i, to, err);
     for (int32_t i = 0; i < parts->n_derived && st == LX_OK; i++)
@@ -320,6 +325,32 @@ static void *frame_part(lx_weights *w, const lx_frame_tensor *f)
     return &w->head;
 }
 
+/* A number for each column of a residual stream. */
+static lx_status load_constant(const loader *l, float number, lx_array **out, lx_error *err)
+{
+    int32_t d = l->w->model->config.d_model;
+    float *values = malloc((size_t)d * sizeof *values);
+    if (values == NULL)
+        return no_memory("constants", "", err);
+    for (int32_t i = 0; i < d; i++)
+        values[i] = number;
+    lx_status st = make_array(l->w, values, d, out, err);
+    free(values);
+    return st;
+}
+
+static lx_status load_constants(const loader *l, lx_error *err)
+{
+    lx_weights *w = l->w;
+    float scale = w->model->config.embedding_scale;
+    lx_status st = scale > 0 ? load_constant(l, scale, &w->embedding_scale, err) : LX_OK;
+    if (st == LX_OK && w->model->norms_outputs)
+        st = load_constant(l, 0, &w->zeros, err);
+    if (st == LX_OK && w->model->norms_outputs)
+        st = load_constant(l, 1, &w->ones, err);
+    return st;
+}
+
 static lx_status load_all(loader *l, lx_error *err)
 {
     lx_weights *w = l->w;
@@ -328,6 +359,8 @@ static lx_status load_all(loader *l, lx_error *err)
     for (int32_t i = 0; i < m->n_frame && st == LX_OK; i++)
         st = load_parameters(l, m->frame[i].name, m->frame[i].tensor.role,
                              frame_part(w, &m->frame[i]), err);
+    if (st == LX_OK)
+        st = load_constants(l, err);
     for (int32_t i = 0; i < m->config.n_layers; i++) {
         for (int32_t b = 0; b < m->layers[i].n_branches && st == LX_OK; b++)
             st = load_branch(l, i, b, err);
@@ -362,6 +395,7 @@ static void free_norm(const lx_weights *w, const lx_norm_weights *n)
 static void free_branch(const lx_weights *w, const lx_branch_weights *b)
 {
     free_norm(w, &b->norm);
+    free_norm(w, &b->post_norm);
     for (int32_t i = 0; i < LX_MAX_MIXER_TENSORS; i++) {
         w->be->ops->matrix_free(w->be, b->products[i]);
         w->be->ops->array_free(w->be, b->arrays[i]);
@@ -382,6 +416,9 @@ void lx_weights_free(lx_weights *w)
     }
     free_norm(w, &w->input_norm);
     free_norm(w, &w->final_norm);
+    lx_array *constants[] = {w->embedding_scale, w->zeros, w->ones};
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+        w->be->ops->array_free(w->be, constants[i]);
     w->be->ops->matrix_free(w->be, w->features);
     w->be->ops->matrix_free(w->be, w->head);
     free(w->layers);

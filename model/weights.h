@@ -14,7 +14,7 @@ typedef struct lx_norm_weights {
 
 /* A residual branch: its norm, and its mixer's parameters in the order of their declaration. */
 typedef struct lx_branch_weights {
-    lx_norm_weights norm;
+    lx_norm_weights norm, post_norm; /* of its input and of its output */
     lx_matrix *products[LX_MAX_MIXER_TENSORS];
     lx_array *arrays[LX_MAX_MIXER_TENSORS];
     lx_array *derived[LX_MAX_MIXER_DERIVED];
@@ -30,6 +30,8 @@ typedef struct lx_weights {
     lx_table *tables[LX_MAX_INPUTS];
     lx_layer_weights *layers;   /* [n_layers] */
     lx_matrix *features;        /* of rows of features; NULL where the model has none */
+    lx_array *embedding_scale;  /* [d_model] a factor; NULL: none */
+    lx_array *zeros, *ones;     /* [d_model]; NULL where no branch has a norm of its output */
     lx_norm_weights input_norm; /* NULLs where the model has none */
     lx_norm_weights final_norm;
     lx_matrix *head;

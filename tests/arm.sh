@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs the build for 64-bit ARM by qemu: conformance of the kernels on every instruction set of NEON, golden logits, and
-# couplets and pictures whose bytes must equal those of this machine's program.
+# Runs the build for 64-bit ARM by qemu: conformance of the kernels on every instruction set of NEON, and golden logits.
+# Bytes of couplets and pictures must equal the bytes of this machine's program.
 #
 #   tests/arm.sh [--all] NATIVE ARM    NATIVE: folder with a linnet for this machine
 #                                      ARM: folder with linnet, conformance and golden for the other (scripts/test arm)
 #
-# Runs as many at once as there are processors. --all, for the night, adds f32 and bf16 tests of minutes, and instruction
-# sets whose bits another one already represents.
+# Runs as many at once as there are processors. --all, for the night, adds f32 and bf16 tests of minutes, and further
+# instruction sets with bits of a tested one.
 # shellcheck disable=SC2317,SC2030,SC2031 # functions are called by name, through ok, which gives each a folder of its own
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the image of Dockerfile's target cpu and runs it as an operator would, without a Docker daemon: buildah builds,
-# podman and runc run, debootstrap makes the base under the name that the Dockerfile asks for. On another machine than
+# Builds the image of Dockerfile's target cpu and runs it as an operator would, without a Docker daemon. The tools are
+# buildah, podman and runc; debootstrap makes the base under the name in the Dockerfile. On another machine than
 # 64-bit ARM, it then builds the image for 64-bit ARM from that Dockerfile, and qemu runs it. All files are in a folder
 # of their own that is removed at the end. Containers use the host's network, or one of the test's own
 # (tests/compose.sh), so that no entry stays in its tables.

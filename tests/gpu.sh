@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# All checks that need a GPU, in one command and under 8 minutes: builds the CUDA back end, compares it with the oracle
-# and the golden fixtures, looks for wrong accesses and races, measures, and prints a short table last.
+# All checks that need a GPU, in one command and under 8 minutes. Builds the CUDA back end and compares it with the
+# oracle and the golden fixtures. Looks for wrong accesses and races, measures, and prints a short table last.
 #
 #   tests/gpu.sh              with the packages of `scripts/deps test` where they are installed
-#   tests/gpu.sh FOLDER       with the *.deb files of this folder unpacked beside the build, and Python
+#   tests/gpu.sh FOLDER       with the *.deb files of this folder unpacked next to the build, and Python
 #                             packages for the peers in FOLDER/python (as `pip install --target` lays them)
 #   tests/gpu.sh --fetch FOLDER   fills FOLDER with these *.deb files, on a Debian machine with a network
 #
-# Without the server's packages only the kernels and their tests are built, and the table says what was
-# left out. Needs nvcc, cmake, a C compiler and an NVIDIA GPU; numpy for the benchmark and PyTorch for the
+# Without the server's packages only the kernels and their tests are built, and the table names the omitted checks.
+# Needs nvcc, cmake, a C compiler and an NVIDIA GPU; numpy for the benchmark and PyTorch for the
 # peers, where python3 has them. The whole output of every line is in build-gpu/NAME.log.
 # GPU_SECONDS (470) bounds the whole. scripts/gpu-pack prepares a checkout for a machine that takes 64 MiB.
 # Exit status 1 if a check failed (not for a target missed), 2 if there is no GPU or no compiler.
@@ -23,11 +23,11 @@ ulimit -n "$(ulimit -Hn)" 2>/dev/null # a thousand clients, and their server
 
 no() { echo "tests/gpu.sh: $1" >&2; exit 2; }
 
-# The packages that the build and the tests of the server need, without those that every system has. The closure is
+# The packages that the build and the tests of the server need, without packages that every system has. The closure is
 # named, for a machine of another distribution may have none of it.
 packages="pkg-config pkgconf pkgconf-bin libpkgconf3 libmicrohttpd-dev libmicrohttpd12 libgnutls28-dev libgnutls30
     libjansson-dev libjansson4 libpng-dev libpng16-16 libfreetype-dev libfreetype6 libbrotli-dev libbrotli1 zlib1g-dev zlib1g libpcre2-dev libpcre2-8-0 libpcre2-16-0 libpcre2-32-0 libpcre2-posix3
-    libunistring-dev libhiredis-dev libhiredis0.14 libcmocka-dev libedit-dev libedit2 libbsd-dev libbsd0 libmd-dev libmd0 libncurses-dev
+    libunistring-dev libhiredis-dev libhiredis0.14 libsqlite3-dev libsqlite3-0 libcmocka-dev libedit-dev libedit2 libbsd-dev libbsd0 libmd-dev libmd0 libncurses-dev
     libncurses6 libncursesw6 libtinfo6
     libsndfile1-dev libsndfile1 libflac-dev libflac12 libogg-dev libogg0 libvorbis-dev libvorbis0a libvorbisenc2 libvorbisfile3
     libopus-dev libopus0 libmp3lame0 libmpg123-dev libmpg123-0 libsamplerate0-dev libsamplerate0
@@ -143,7 +143,7 @@ find_cublas() {
 
 [ $# -eq 0 ] || unpack "$1"
 find_cublas
-if pkg-config --exists libmicrohttpd jansson gnutls libpng freetype2 zlib libpcre2-8 hiredis sndfile samplerate vorbis ogg libedit kissfft-float cmocka 2>/dev/null; then server=ON; fi
+if pkg-config --exists libmicrohttpd jansson gnutls libpng freetype2 zlib libpcre2-8 hiredis sqlite3 sndfile samplerate vorbis ogg libedit kissfft-float cmocka 2>/dev/null; then server=ON; fi
 
 configure_and_build() {
     local capability

@@ -94,7 +94,7 @@ has_what_it_should() {
         dpkg-deb -f "$package" | grep -qxF "$field" || { echo "no $field"; return 1; }
     done
     # Every library of scripts/deps' list that the program is linked with, found by dpkg-shlibdeps.
-    for library in adduser libmicrohttpd12 libgnutls30 libjansson4 libpng16-16 zlib1g libhiredis0.14 libpcre2-8-0 \
+    for library in adduser libmicrohttpd12 libgnutls30 libjansson4 libpng16-16 zlib1g libhiredis0.14 libsqlite3-0 libpcre2-8-0 \
         libunistring2 libedit2 libfreetype6 libsndfile1 libvorbis0a libogg0 libsamplerate0 libkissfft-float131 libc6; do
         dpkg-deb -f "$package" Depends | tr ',' '\n' | grep -qE "^ *$library( |\$)" || { echo "no $library"; return 1; }
     done

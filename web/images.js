@@ -73,8 +73,7 @@ const find = (selector) => document.querySelector(`#images ${selector}`);
 
 /* --- the model --------------------------------------------------------------------------------- */
 
-/* cacheBytes: softmax attention would keep a key and a value per layer for each value, in float32 as the state is; 0 if
-   the server does not report the model's size. */
+/* cacheBytes: the float32 keys and values of all layers that softmax attention would keep per value; 0 if the server does not report the model's size. */
 function readModel({ id, meta }) {
   const { width, height, channels } = meta;
   return {

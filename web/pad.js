@@ -15,8 +15,7 @@ const FRAME = { size: 28, margin: 4 };
 
 const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
-/* box: an element with the canvas, a .veil over the part that is not kept, a .frame around the place of digits, and a
-   .nib at the brush of the keys; changed(): called after every change. */
+/* box: an element with the canvas, a .veil over the part that is not kept, a .frame around the place of digits, and a .nib at the brush of the keys. changed() is called after every change. */
 export class Pad {
   constructor(box, changed) {
     const [canvas, veil, frame, nib] = ['canvas', '.veil', '.frame', '.nib'].map((part) => box.querySelector(part));

@@ -42,7 +42,7 @@ const MARKUP = `
         ${option('5x8', '五言八句', '8 lines of 5')}${option('7x8', '七言八句', '8 lines of 7')}
         ${option('', '不限', 'any')}</select></label>
       <label><span>${both('韵', 'Rhyme')}</span> <select id="poem-rhyme">
-        ${option('1', '双句押韵', 'even lines')}${option('', '不押韵', 'none')}</select></label>
+        ${option('1', '双句押韵', 'even lines')}${option('modern', '新韵', 'modern Mandarin')}${option('', '不押韵', 'none')}</select></label>
       <label><span>${both('藏头', 'Acrostic')}</span>
         <input id="poem-acrostic" lang="zh" maxlength="8" autocomplete="off" spellcheck="false" aria-describedby="poem-error poem-note"></label>
       <label><span>${both('起句', 'It begins')}</span>
@@ -77,9 +77,9 @@ const WORDS = {
   en: {
     fields: { form: 'The form', acrostic: 'The acrostic', prompt: 'The title or the beginning' },
     none: 'This server has no model of poems.',
-    acrostic: (n) => `An acrostic has ${n} Chinese characters that the model knows, one a line, and the beginning agrees with it.`,
+    acrostic: (n) => `An acrostic has ${n} Chinese characters that the model knows, one per line, and the beginning agrees with it.`,
     begin: 'The beginning breaks the form. Every line needs its length, then ， after an odd line and 。 after an even line; with rhymes, given even lines must rhyme too.',
-    title: 'The poet reads Chinese titles only, for example 秋夜 (autumn night).',
+    title: 'A title needs Chinese characters, for example 秋夜 (autumn night).',
     facts: (a) => [`answered in ${a.took} ms`, `seed ${a.request.seed}`],
     memory: (size) => `memory per request ${size}`,
   },
@@ -118,7 +118,7 @@ function readForm() {
 }
 
 function bodyOf({ kind, title, form, rhyme, acrostic, begin, temperature, seed }, model) {
-  const kept = form ? { form, ...(acrostic && { acrostic }), ...(rhyme && { rhyme: true }) } : { max_tokens: FREE_TOKENS };
+  const kept = form ? { form, ...(acrostic && { acrostic }), ...(rhyme && { rhyme: rhyme === 'modern' ? rhyme : true }) } : { max_tokens: FREE_TOKENS };
   const several = state.pick === null ? {} : { n: CHOICES, ...(form && temperature !== '' && { best_of: POOL }) };
   return { model, prompt: `${kind}《${title}》${begin}`, ...(temperature !== '' && { temperature }), seed, ...kept, ...several };
 }

@@ -32,7 +32,7 @@ const WORDS = {
   zh: {
     none: '这台服务器没有两个可以赛跑的模型。',
     go: '开跑', on: '接着跑', pause: '停', anew: '重来',
-    heads: ['注意力', '个数', '每个毫秒', '一个请求的内存', '1 GiB 容得下'],
+    heads: ['注意力', 'token 数', '每个毫秒', '一个请求的内存', '1 GiB 容得下'],
     kinds: { linear: '线性', softmax: '带缓存的 softmax', softmax_recompute: '每次重算的 softmax' },
     facts: (lanes) => `各用了 ${lanes} 秒计算。时间与内存由服务器量得；最后一栏是 1 GiB 除以量得的内存。`,
     ms: '每个 token 的毫秒，按位置（对数刻度）', bytes: '一个请求的内存，按位置（对数刻度）',

@@ -46,7 +46,7 @@ const WORDS = {
     long: (s) => `A sound has ${s} s at most.`,
     silent: 'Nothing was heard.',
     wave: (text) => `The sound as a wave; heard: ${text}`,
-    facts: (a) => [`sound ${a.duration} s`, `heard in ${a.took} ms`],
+    facts: (a) => [`sound ${a.duration} s`, `transcribed in ${a.took} ms`],
   },
 };
 

@@ -48,7 +48,7 @@ const WORDS = {
     back: 'Step back', next: 'Step on', play: 'Play', drawer: (i) => `drawer ${i}`,
     empty: 'Nothing lies on the left, and the three drawers on the right are empty. Let the characters come in.',
     first: 'The key of 山 (mountain), (1 0 0), says: drawer 1. Its value (2 0 1) is added to the first row of s, and z counts 1. On the left lies a first card.',
-    other: 'The key of 月 (moon) names drawer 2, and its value (0 3 1) goes in. The pile has a second card. The square is the one square.',
+    other: 'The key of 月 (moon) names drawer 2, and its value (0 3 1) goes in. The pile has a second card. The right side still has one square.',
     again: 'Another 山, drawer 1 again: the values are added, (2 0 1) + (4 0 1) = (6 0 2). z now says that this drawer holds two.',
     both: 'The key of 雨 (rain), (0 1 1), names two drawers. Its value is added to both.',
     third: '风 (wind) goes into drawer 3. Five cards lie on the left. The right side still has 12 numbers.',

@@ -74,8 +74,8 @@ struct lx_cuda_op {
     bool takes;  /* run.c: the array of its main input holds rounded values */
 };
 
-/* The operations of larger steps are launched one by one: the host is faster at that than the
-   device at the step, and a bucket's unused rows would cost more than a graph saves. */
+/* The operations of larger steps are launched one by one. The host launches faster than the device
+ * computes, and a bucket's unused rows would cost more than a graph saves. */
 #define LX_CUDA_MOST_CAPTURED 1024
 
 /* A captured step: its key, which describes the recorded operations, and its graph (graph.c). */
@@ -335,6 +335,7 @@ lx_status lx_cuda_put(lx_cuda *c, const void *data, size_t n_bytes, size_t room,
 /* The lists of an operation's rows. */
 typedef struct lx_cuda_lists {
     size_t banned, biases, top; /* entries of all rows */
+    size_t allowed;             /* rows with a list of allowed ids */
     bool masks;
 } lx_cuda_lists;
 lx_status lx_cuda_put_rows(lx_cuda *c, lx_cuda_op *op, lx_cuda_lists *lists);

@@ -29,6 +29,7 @@ static void put_row(lx_cuda_row *to, const lx_sampling *s, int64_t keep_at)
     to->mask = NULL;
     to->keep_at = keep_at;
     to->banned_at = to->top_at = to->bias_at = 0;
+    to->allowed_at = -1;
     to->n_banned = count_of(s->n_banned);
     to->n_biases = count_of(s->n_biases);
     to->n_top = count_of(s->n_top);
@@ -55,6 +56,7 @@ lx_status lx_cuda_put_rows(lx_cuda *c, lx_cuda_op *op, lx_cuda_lists *lists)
         all.biases += (size_t)to[i].n_biases;
         all.top += (size_t)to[i].n_top;
         all.masks = all.masks || s->mask != NULL;
+        all.allowed += s->allowed != NULL;
     }
     *lists = all;
     return LX_OK;

@@ -43,7 +43,8 @@ typedef struct lx_cuda_row {
     const float *mask; /* NULL for none */
     int64_t keep_at;   /* the token's place in `drawn`, -1: none */
     int64_t banned_at, top_at;
-    int64_t bias_at; /* in bytes, as their size divides no power of 2 */
+    int64_t allowed_at; /* -1: all ids are allowed */
+    int64_t bias_at;    /* in bytes, as their size divides no power of 2 */
     int32_t n_banned, n_biases, n_top;
 } lx_cuda_row;
 
@@ -70,7 +71,7 @@ typedef struct lx_cuda_row {
 
 /* The host's compiler and the device's must lay these out alike. */
 static_assert(sizeof(lx_cuda_live) == 12, "three numbers");
-static_assert(sizeof(lx_cuda_row) == 96, "nothing between, and 4 bytes at the end");
+static_assert(sizeof(lx_cuda_row) == 104, "nothing between, and 4 bytes at the end");
 static_assert(sizeof(lx_sample) == 8 && sizeof(lx_bias) == 12, "nothing between, nor at the end");
 static_assert(sizeof(lx_rows_pattern) == 48,
               "after each group of flags the next number is aligned");

@@ -7,7 +7,7 @@
  *
  * One algorithm serves all numbers of rows. The library proposes algorithms for several sizes of
  * steps and sorts them by its estimate of their time. We take the algorithm whose worst place among
- * these lists is the best, so that neither a single stream nor a full batch pays for the other. We
+ * these lists is the best, so that neither a single stream nor a full batch is slow. We
  * do not measure: the algorithm, and with it the bits, could then change at every start.
  *
  * We exclude algorithms that split the sum, and those without 1 row. Then the rows of a tile cannot

@@ -9,7 +9,7 @@ enum { INPUTS = LX_CLASSIFIER_INPUTS, HIDDEN = LX_CLASSIFIER_HIDDEN };
 enum { CLASSES = LX_CLASSIFIER_CLASSES };
 
 #define RATE 0.08f   /* of six tried on pictures of digits, 0.04 to 0.15 are alike */
-#define SMALL 0.001f /* beside the root of a sum of squares */
+#define SMALL 0.001f /* added to the root of a sum of squares */
 #define FADE 0.9999f /* the share of that sum that each example keeps: old examples count less */
 #define SURE 0.999f  /* an example that was predicted almost surely teaches nothing */
 #define SPREAD_IN 0.6f

@@ -1,8 +1,8 @@
 /*
  * A classifier of two layers that learns while it is asked: h = max(W1 x, 0), p = softmax(W2 h +
- * b), by the gradient of -log p of what came, an example at a time (Adagrad; Duchi et al. 2011). A
- * few thousand examples teach it what a table of all its inputs would need millions for, in less
- * memory than one of its processor's caches.
+ * b), by the gradient of -log p of what came, an example at a time (Adagrad; Duchi et al. 2011). It
+ * learns from a few thousand examples; a table of all its inputs would need millions. Its memory
+ * fits a processor's cache.
  */
 #ifndef LINNET_MODEL_DRAFTS_CLASSIFIER_H
 #define LINNET_MODEL_DRAFTS_CLASSIFIER_H

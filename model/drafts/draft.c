@@ -111,6 +111,8 @@ static void *memory_of(lx_drafter *d, const void *owner)
 
 static bool is_banned(const lx_constraint *rule, int32_t token)
 {
+    if (rule->allowed != NULL && (rule->allowed[token / 32] >> (token % 32) & 1) == 0)
+        return true;
     for (int32_t i = 0; i < rule->n_banned; i++) {
         if (rule->banned[i] == token)
             return true;

@@ -4,12 +4,12 @@
  * token before it is the one that was guessed.
  *
  * A guesser learns from every token that the model draws, and says how likely it takes its guess
- * to be. What is random in a draw is known before its probabilities are: a guesser that knows the
- * number u guesses what it will choose, not only what is likely. A new guesser is a file here and
- * a line in draft.c.
+ * to be. The random number u of a draw is known before its probabilities: a guesser that knows u
+ * guesses the draw itself, not only a likely token. A new guesser is a file here and a line in
+ * draft.c.
  *
- * Lessons belong to an owner, since how many guesses of an answer were right says what was learnt:
- * a drafter keeps those of LX_MOST_OWNERS owners and forgets those of the one unused for longest.
+ * Lessons belong to an owner, since the number of right guesses of an answer reveals them. A
+ * drafter keeps the lessons of LX_MOST_OWNERS owners and forgets the owner unused for longest.
  */
 #ifndef LINNET_MODEL_DRAFTS_DRAFT_H
 #define LINNET_MODEL_DRAFTS_DRAFT_H

@@ -1,8 +1,8 @@
 /*
- * Guesses a value of a picture from those around it and from the number that draws it. Surroundings
- * repeat all the time in drawings: nothing around means nothing here, full ink around means full
- * ink. At an edge, where either may be, a small number chooses nothing and a large one ink,
- * whatever their probabilities are exactly.
+ * Guesses a value of a picture from the values around it and from the number that draws it.
+ * Surroundings repeat all the time in drawings: nothing around means nothing here, full ink around
+ * means full ink. At an edge, where either may be, a small number chooses nothing and a large one
+ * ink, whatever their probabilities are exactly.
  *
  * The values that pictures have most often are classes of a classifier, all others together its
  * last one, which is never guessed: of a hundred greys none is likely enough.
@@ -24,8 +24,8 @@ static const struct {
 } near[NEAR] = {{0, -1},  {0, -2}, {0, -3}, {-1, 0},  {-1, -1}, {-1, 1},
                 {-1, -2}, {-1, 2}, {-2, 0}, {-2, -1}, {-2, 1},  {-1, 3}};
 
-/* What the classifier sees: of each value near how large it is, whether it is any, whether
-   nearly full; of two of them the class; the place; the channel and the channels before; the draw.
+/* The classifier's inputs: of each near value its size, whether it exists and whether it is nearly
+ * full. Of two of them the class. The place, the channel, the channels before, the draw.
  */
 enum {
     OF_CLASSES = 3 * NEAR,

@@ -1,7 +1,7 @@
 /*
  * Guesses the next token of a text by looking its last tokens up in the prompt and the answer so
- * far: what followed them there may follow again, as in quotes, lists and code. Longer matches go
- * first. How often such a guess was right is counted for all texts of an owner together.
+ * far. A token that followed them there may follow again, as in quotes, lists and code. Longer
+ * matches go first. How often such a guess was right is counted for all texts of an owner together.
  */
 #include "model/drafts/draft.h"
 

@@ -34,7 +34,7 @@ lx_status lx_font_open(const char *path, lx_font **out, lx_error *err) LX_MUST_U
 void lx_font_free(lx_font *f);
 
 /* Draws a character into a square of `size` pixels (LX_FONT_MIN_SIZE to LX_FONT_MAX_SIZE, which the
-   caller sees to), in which 国 stands in the middle; *out is valid until the next call.
+   caller ensures), in which 国 stands in the middle. The result is valid until the next call.
    LX_ERR_NOT_FOUND: the font lacks it; LX_ERR_FORMAT: the file is damaged. */
 lx_status lx_font_draw(lx_font *f, int32_t character, int32_t size, lx_glyph *out,
                        lx_error *err) LX_MUST_USE;

@@ -13,7 +13,7 @@
 
 /* json_loadb. Without memory NULL with the code json_error_out_of_memory and an empty text. */
 json_t *lx_json_load(const char *text, size_t bytes, size_t flags, json_error_t *e);
-/* The same for the text of a file, which may begin with a byte order mark. */
+/* As above, for the text of a file, which may begin with a byte order mark. */
 json_t *lx_json_load_file(const char *text, size_t bytes, size_t flags, json_error_t *e);
 /* Whether an allocation of jansson's has failed in this thread since the last call. */
 bool lx_json_starved(void);

@@ -4,7 +4,7 @@
  *   stream's packets of identification, comments and setup is wrong, it never frees the packets
  *   before. So the first page must be whole, and libvorbis must take a Vorbis file's three packets.
  * - It takes the samples of an Opus stream's last page from the low 32 bits of the distance to the
- *   page before, and allocates as many: gigabytes, if the last page's position is the lower one.
+ * page before, and allocates as many. If the last page's position is lower, these are gigabytes.
  */
 #ifndef LINNET_MODEL_OGG_H
 #define LINNET_MODEL_OGG_H

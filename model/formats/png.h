@@ -36,7 +36,8 @@ lx_status lx_png_write(const uint8_t *values, int32_t width, int32_t height, int
                        lx_buffer *out, lx_error *err) LX_MUST_USE;
 
 /* Appends one PNG that shows n images of one size in a near-square grid, row by row, with a border
-   of 2 pixels around each. image(context, i) gives image i's values, valid until the next call. */
+ * of 2 pixels around each. Image i's values come from image(context, i), valid until the next call.
+ */
 lx_status lx_png_write_sheet(int32_t n, int32_t width, int32_t height, int32_t n_channels,
                              const uint8_t *(*image)(void *context, int32_t i), void *context,
                              lx_buffer *out, lx_error *err) LX_MUST_USE;

@@ -36,6 +36,7 @@ struct lx_safetensors {
     entry *entries; /* [n] in file order */
     int32_t n_joined;
     lx_safetensors **joined; /* [n_joined] whose tensors these are; then there is no file */
+    lx_tensor_source source; /* of another reader's tensors; then there is no file, too */
     uint64_t hash;
     char *label;
 };
@@ -276,7 +277,7 @@ static lx_status check_tiling(const lx_safetensors *f, lx_error *err)
  * exponents, add one to each in its lowest place; then, and only then, does the top bit of the
  * value's field become 1. Nothing is carried into the neighbour.
  */
-static bool is_finite(const unsigned char *data, uint64_t n_bytes, lx_dtype dtype)
+bool lx_safetensors_is_finite(const unsigned char *data, uint64_t n_bytes, lx_dtype dtype)
 {
     static const uint64_t exponent[] = {[LX_F32] = UINT64_C(0x7f8000007f800000),
                                         [LX_BF16] = UINT64_C(0x7f807f807f807f80),
@@ -305,7 +306,7 @@ static lx_status check_values(const lx_safetensors *f, const entry *e, unsigned 
         lx_status st = read_part(f, f->data_at + at, part, n, hasher, err);
         if (st != LX_OK)
             return st;
-        if (!is_finite(part, n, e->tensor.t.dtype))
+        if (!lx_safetensors_is_finite(part, n, e->tensor.t.dtype))
             return bad(f, e->name, err, "has a value that is NaN or infinite");
     }
     return LX_OK;
@@ -362,6 +363,8 @@ lx_status lx_safetensors_open(const char *path, lx_safetensors **out, lx_error *
 void lx_safetensors_end(lx_safetensors *f)
 {
     lx_file_end(&f->file);
+    if (f->source.end != NULL)
+        f->source.end(f->source.context);
     for (int32_t i = 0; i < f->n_joined; i++)
         lx_safetensors_end(f->joined[i]);
 }
@@ -371,6 +374,8 @@ void lx_safetensors_close(lx_safetensors *f)
     if (f == NULL)
         return;
     lx_file_end(&f->file);
+    if (f->source.free != NULL)
+        f->source.free(f->source.context);
     for (int32_t i = 0; i < f->n_joined; i++)
         lx_safetensors_close(f->joined[i]);
     free(f->joined);
@@ -407,6 +412,8 @@ lx_status lx_safetensors_read(const lx_safetensors *f, const lx_tensor *t, void 
                               lx_error *err)
 {
     const entry *e = &f->entries[t->idx];
+    if (f->source.read != NULL)
+        return f->source.read(f->source.context, t->idx, data, err);
     return lx_file_read_at(&e->file->file, e->file->label, e->file->data_at + e->begin, data,
                            (size_t)(e->end - e->begin), err);
 }
@@ -462,6 +469,33 @@ lx_status lx_safetensors_join(lx_safetensors *const *files, int32_t n, lx_safete
         f->joined[f->n_joined++] = files[i];
         f->hash = lx_file_hash(f->hash, &files[i]->hash, sizeof f->hash);
     }
+    *out = f;
+    return LX_OK;
+}
+
+/* --- another reader's tensors --- */
+
+lx_status lx_safetensors_from(const lx_tensor *tensors, int32_t n, const lx_tensor_source *source,
+                              uint64_t hash, lx_safetensors **out, lx_error *err)
+{
+    lx_safetensors *f = calloc(1, sizeof *f);
+    if (f != NULL)
+        f->entries = calloc((size_t)n, sizeof *f->entries);
+    if (f == NULL || f->entries == NULL) {
+        free(f);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %d tensors", n);
+    }
+    f->file.fd = -1;
+    for (; f->n < n; f->n++) {
+        entry *e = &f->entries[f->n];
+        size_t length = strnlen(tensors[f->n].name, MAX_TENSOR_NAME);
+        e->tensor = tensors[f->n];
+        memcpy(e->name, tensors[f->n].name, length);
+        e->tensor.name = e->name;
+        e->tensor.idx = f->n;
+    }
+    f->source = *source;
+    f->hash = hash;
     *out = f;
     return LX_OK;
 }

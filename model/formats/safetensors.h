@@ -13,6 +13,8 @@
 #ifndef LINNET_MODEL_SAFETENSORS_H
 #define LINNET_MODEL_SAFETENSORS_H
 
+#include <stdbool.h>
+
 #include "kernels/kernels.h"
 
 typedef struct lx_safetensors lx_safetensors;
@@ -43,6 +45,23 @@ lx_status lx_safetensors_read(const lx_safetensors *f, const lx_tensor *t, void 
 /* Its numbers as f32: rows * cols of them. */
 lx_status lx_safetensors_numbers(const lx_safetensors *f, const lx_tensor *t, float *data,
                                  lx_error *err) LX_MUST_USE;
+/* Tensors that another reader has. `read` fills data with the values of tensor i, from any thread;
+   `end` closes the files, `free` frees the context. */
+typedef struct lx_tensor_source {
+    void *context;
+    lx_status (*read)(void *context, int32_t i, void *data, lx_error *err);
+    void (*end)(void *context);
+    void (*free)(void *context);
+} lx_tensor_source;
+
+/* A list of n tensors with their names, types and shapes, which are copied. It owns the context;
+   after an error the caller still does. `hash`: of all bytes of the files. */
+lx_status lx_safetensors_from(const lx_tensor *tensors, int32_t n, const lx_tensor_source *source,
+                              uint64_t hash, lx_safetensors **out, lx_error *err) LX_MUST_USE;
+
+/* Whether no value of n bytes of a type is NaN or infinite. */
+bool lx_safetensors_is_finite(const unsigned char *data, uint64_t n_bytes, lx_dtype dtype);
+
 /* Closes the files: names, types and shapes stay, and nothing can be read any more. */
 void lx_safetensors_end(lx_safetensors *f);
 

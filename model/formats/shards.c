@@ -1,7 +1,7 @@
 /*
- * See shards.h. The index is read first and names the files; when all of them are open, every entry
- * is compared with the file that it names, and the other way round by their numbers: a tensor lies
- * in one file, and none is left over.
+ * See shards.h. The index is read first and names the files. When all are open, every entry is
+ * compared with the file that it names. Their numbers are compared too, so that every tensor lies
+ * in exactly one file.
  */
 #include "model/formats/shards.h"
 
@@ -71,7 +71,7 @@ static lx_status name_files(shards *s, json_t *map, lx_error *err)
     {
         const char *name = json_string_value(value);
         if (name == NULL || !is_file_name(name))
-            return bad(s, tensor, name != NULL ? name : "what is no text",
+            return bad(s, tensor, name != NULL ? name : "a value that is no text",
                        "is not the name of a .safetensors file of the folder", err);
         if (find(s, name) >= 0)
             continue;
@@ -139,7 +139,7 @@ static lx_status compare(const shards *s, json_t *map, lx_error *err)
             const char *found = lx_safetensors_at(s->files[i], k)->name;
             const char *name = json_string_value(json_object_get(map, found));
             if (name == NULL)
-                return bad(s, found, s->names[i], "has it, weight_map has not", err);
+                return bad(s, found, s->names[i], "has it, but weight_map does not list it", err);
             if (strcmp(name, s->names[i]) != 0)
                 return bad(s, found, s->names[i], "has it, too", err);
         }

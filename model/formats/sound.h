@@ -30,9 +30,9 @@ typedef struct lx_sound {
     float *samples; /* [n], -1 .. 1, owned */
 } lx_sound;
 
-/* Decodes a whole file. LX_ERR_INVALID with `param` and a text for a person when it is of another
-   kind, empty, damaged, cut, too long, of other than 1 or 2 channels or of a rate that is not read.
-   Memory: the longest sound, and a block. */
+/* Decodes a whole file. LX_ERR_INVALID with `param` and a text for a person if the file has another
+   format, or is empty, damaged, cut or too long. Also if it has more than 2 channels or an
+   unsupported rate. Memory: the longest sound, and a block. */
 lx_status lx_sound_read(const void *data, size_t bytes, const lx_sound_limits *limits,
                         const char *param, lx_sound *out, lx_error *err) LX_MUST_USE;
 void lx_sound_fini(lx_sound *s);

@@ -1,9 +1,9 @@
 /*
- * The sizes in a WAV file, which are often wrong: programs that record or send a stream write 0,
- * the largest number or the size of the head, since they do not know the end. A file is judged by
- * its data chunk alone: with such a size, or one that is true, its samples are read; one that
- * promises more than there is was cut. Chunks of metadata, the last of which may be cut, and zeros
- * may follow the samples. Any thread.
+ * The sizes in a WAV file, which are often wrong. Programs that record or send a stream do not know
+ * its end, and write 0, the largest number or the size of the head. A file is judged by its data
+ * chunk alone. With such a size, or with the true size, its samples are read. A size beyond the
+ * file's end shows that the file was cut. Chunks of metadata, the last of which may be cut, and
+ * zeros may follow the samples. Any thread.
  */
 #ifndef LINNET_MODEL_WAV_H
 #define LINNET_MODEL_WAV_H

@@ -22,8 +22,8 @@ typedef struct lx_jinja_chat {
     const json_t *variables; /* an object of the client's, such as tools; NULL: none */
 } lx_jinja_chat;
 
-/* Whether the template has the word as a name, as an attribute or as a whole text: if not, no
-   variable and no member of that name changes what it writes. */
+/* Whether the template has the word as a name, as an attribute or as a whole text. If not, no
+ * variable and no member of that name changes its output. */
 bool lx_jinja_has_word(const lx_jinja *t, const char *word);
 
 /* As lx_jinja_render. LX_ERR_INVALID, too, where the chat continues and the template does not write

@@ -1,14 +1,14 @@
 /*
  * Attention with a span of its own for every head (Sukhbaatar et al. 2019, "Adaptive attention span
- * in transformers"), the span's length having been learned. x = i - 1 - j >= 0 is the distance of a
- * token from token i - 1; i itself is not seen.
+ * in transformers"), with a learned length of the span. The distance of a token from token i - 1 is
+ * x = i - 1 - j >= 0; i itself is not seen.
  *
  *     m_x = clamp((ramp + span - x) / ramp, 0, 1)     span: the head's
  *     w_x = m_x exp(q_i . (k_j + p_x) / sqrt(D))      x < max_span
  *     y_i = sum over x of w_x v_j / sum over x of w_x
  *
- * With `pad_memory` max_span rows of zeros lie before the first token, which count in the second
- * sum, as in models that began on an empty memory; without it the first token's y is 0.
+ * With `pad_memory` max_span rows of zeros lie before the first token and count in the second sum,
+ * as in models that began on an empty memory. Without it the first token's y is 0.
  *
  * Tensors: attn.qkv, attn.out as in rows.h, attn.distance [D, max_span]: p_x in column x, of all
  * heads. State: as in rows.h, a ring of as many rows as the longest span sees.

@@ -111,7 +111,7 @@ static const char *check(const lx_mixer_config *c)
         return "key_heads must divide n_heads";
     if (kind_of(c)->is_rotated && c->d_key % 2 != 0)
         return "d_key must be even";
-    return taps_of(c) == 1 ? "conv must be 0, or 2 to 4" : NULL;
+    return taps_of(c) == 1 ? "conv must be 0, or 2 to 8" : NULL;
 }
 
 static void declare_tensors(const lx_mixer_config *c, lx_mixer_parts *p)
@@ -254,8 +254,7 @@ LX_RECURRENT_KIND(gla, "gated linear attention (Yang et al. 2024)");
 
 /*
  * Retention (Sun et al. 2023, "Retentive Network: A Successor to Transformer for Large Language
- * Models"): heads that decay, each at a rate of its own that no training changes, and queries and
- * keys that are rotated by their positions.
+ * Models"): each head decays at a fixed rate of its own, and positions rotate queries and keys.
  */
 static const lx_mixer_param retnet_params[] =
     LX_DECAYING_PARAMS(.name = "base", .kind = LX_PARAM_INT, .min = 2, .max = 1 << 30);

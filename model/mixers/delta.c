@@ -126,7 +126,7 @@ static const char *check(const lx_mixer_config *c)
 {
     if (c->n_heads % key_heads_of(c) != 0)
         return "key_heads must divide n_heads";
-    return taps_of(c) == 1 ? "conv must be 0, or 2 to 4" : NULL;
+    return taps_of(c) == 1 ? "conv must be 0, or 2 to 8" : NULL;
 }
 
 static void declare_projections(const lx_mixer_config *c, lx_mixer_parts *p)

@@ -45,7 +45,7 @@ static const char *check(const lx_mixer_config *c)
         return "div_place must be \"outside\" where div is \"count\"";
     if (by_count != (c->params[LENGTH].i == 0))
         return by_count ? "length is of no use where div is \"count\""
-                        : "length is missing, by which div \"const\" divides";
+                        : "length is missing: div \"const\" divides by it";
     return lx_mixer_check_rows(c);
 }
 

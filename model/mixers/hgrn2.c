@@ -6,8 +6,8 @@
  *     S = diag(w) S + k v^T                 y = S^T q / sqrt(K)
  *     A(x) = W_out (rms_norm(y) gamma)      of the whole row
  *
- * b, the least that is kept, is 0, or with `bounds` of layer l the sum of rows 1 to l of the
- * softmax over the layers of attn.lower_bounds [layers, H K], which every layer has alike.
+ * The least kept share b is 0, or with `bounds` of layer l the sum of rows 1 to l of the softmax
+ * over the layers of attn.lower_bounds [layers, H K], equal in every layer.
  *
  * Tensors: attn.q, attn.f, attn.i, attn.out, products without bias; attn.norm.weight [H V]; with
  * bounds attn.lower_bounds; with taps attn.q_conv.weight, attn.f_conv.weight, attn.i_conv.weight.
@@ -68,7 +68,7 @@ static void fill_bounds(const lx_mixer_config *c, const lx_mixer_parts *p,
 
 static const char *check(const lx_mixer_config *c)
 {
-    return c->params[CONV].i == 1 ? "conv must be 0, or 2 to 4" : NULL;
+    return c->params[CONV].i == 1 ? "conv must be 0, or 2 to 8" : NULL;
 }
 
 static void declare_tensors(const lx_mixer_config *c, lx_mixer_parts *p)

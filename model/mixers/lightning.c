@@ -1,7 +1,7 @@
 /*
  * Lightning attention, as in MiniMax-01 (Qin et al. 2024, "Lightning Attention-2"; MiniMax 2025,
- * "MiniMax-01: Scaling Foundation Models with Lightning Attention"): heads that decay, each at a
- * rate of its own that depends on the layer l of L as well:
+ * "MiniMax-01: Scaling Foundation Models with Lightning Attention"): each head decays at a rate of
+ * its own, which also depends on the layer l of L:
  *
  *     q, k, v = silu(W_qkv x)                    of head 0, then of head 1, and so on
  *     w = exp(-2^(-8 (h + 1) / H) (1 - l / (L - 1 + 1e-5) + 1e-5))

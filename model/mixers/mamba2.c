@@ -1,12 +1,15 @@
 /*
- * Mamba-2 (Dao and Gu 2024, "Transformers are SSMs"), a whole layer. H heads of V values; K numbers
- * of state to a value; B and C are of G groups, H / G heads to each:
+ * Mamba-2 (Dao and Gu 2024, "Transformers are SSMs"), a whole layer unless `feed_forward` is true.
+ * H heads of V values; K numbers of state to a value; B and C are of G groups, H / G heads to each:
  *
  *     z, u, d = W_in x                 H V, H V + 2 G K, and H numbers
  *     v, B, C = silu(conv(u) + b)      H V, G K and G K of them
  *     t = softplus(d + dt_bias)        w = exp(-exp(A_log) t), both a number per head
  *     S = w S + B (t v)^T              y = S^T C + D v
  *     A(x) = W_out n(y)
+ *
+ * The factors z_scale, v_scale, b_scale, c_scale and d_scale of these columns of W_in x, and
+ * out_scale of n(y), are 1 unless the config has them.
  *
  * n: with norm "gate_first" rms_norm(y silu(z)) gamma, of the groups each by itself, "gate_last"
  * rms_norm(y) gamma silu(z), "none" y silu(z). (transformers norms the row at once when it does not
@@ -27,13 +30,20 @@ static const lx_mixer_param params[] = {
     {.name = "bias", .kind = LX_PARAM_WORD, .words = biases},
     {.name = "norm", .kind = LX_PARAM_WORD, .words = norms},
     {.name = "eps", .kind = LX_PARAM_EPS},
+    {.name = "feed_forward", .kind = LX_PARAM_FLAG, .optional = true},
+    {.name = "z_scale", .kind = LX_PARAM_SCALE, .optional = true},
+    {.name = "v_scale", .kind = LX_PARAM_SCALE, .optional = true},
+    {.name = "b_scale", .kind = LX_PARAM_SCALE, .optional = true},
+    {.name = "c_scale", .kind = LX_PARAM_SCALE, .optional = true},
+    {.name = "d_scale", .kind = LX_PARAM_SCALE, .optional = true},
+    {.name = "out_scale", .kind = LX_PARAM_SCALE, .optional = true},
 };
 
-enum { GROUPS, TAPS, BIAS, NORM, EPS };                  /* params */
+enum { GROUPS, TAPS, BIAS, NORM, EPS, FEED_FORWARD, Z_SCALE, OUT_SCALE = Z_SCALE + 5 }; /* params */
 enum { BIAS_NONE, BIAS_CONV, BIAS_PRODUCTS, BIAS_BOTH }; /* values of BIAS */
 enum { NORM_NONE, NORM_GATE_FIRST };                     /* of NORM */
 enum { W_IN, W_OUT, CONV, A_LOG, SKIP, DT_BIAS, MORE };  /* tensors; the optional ones last */
-enum { CONV_TAPS, DECAY_FACTOR };                        /* derived */
+enum { CONV_TAPS, DECAY_FACTOR, IN_FACTOR, OUT_FACTOR }; /* derived; the last two if scaled */
 enum { PROJECTED, CONVOLVED, STEP, DECAY, Y };           /* scratch */
 
 static int32_t inner_of(const lx_mixer_config *c)
@@ -55,6 +65,27 @@ static int32_t projected_of(const lx_mixer_config *c)
 static bool has_conv_bias(const lx_mixer_config *c)
 {
     return c->params[BIAS].i == BIAS_CONV || c->params[BIAS].i == BIAS_BOTH;
+}
+
+static bool is_scaled(const lx_mixer_config *c)
+{
+    bool scaled = false;
+    for (int32_t i = Z_SCALE; i <= OUT_SCALE; i++)
+        scaled = scaled || lx_mixer_scale(c, i) != 1;
+    return scaled;
+}
+
+/* The factors of the columns of z, v, B, C and d. */
+static void fill_factors(const lx_mixer_config *c, const lx_mixer_parts *p,
+                         const lx_mixer_derived *d, const float *from, float *to)
+{
+    (void)p, (void)d, (void)from;
+    int32_t shared = c->params[GROUPS].i * c->d_key;
+    const int32_t columns[] = {inner_of(c), inner_of(c), shared, shared, c->n_heads};
+    for (int32_t i = 0; i < OUT_SCALE - Z_SCALE; i++) {
+        for (int32_t k = 0; k < columns[i]; k++)
+            *to++ = lx_mixer_scale(c, Z_SCALE + i);
+    }
 }
 
 static const char *check(const lx_mixer_config *c)
@@ -79,6 +110,10 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
         lx_mixer_add_array(p, "attn.norm.weight", 0, inner);
     lx_mixer_add_derived(p, CONV, 1, (int64_t)taps * channels, lx_mixer_fill_transposed);
     lx_mixer_add_derived(p, A_LOG, 1, c->n_heads, lx_mixer_fill_decay);
+    if (is_scaled(c)) {
+        lx_mixer_add_derived(p, 0, 0, projected, fill_factors);
+        lx_mixer_add_constant(p, inner, (double)lx_mixer_scale(c, OUT_SCALE));
+    }
     const int64_t scratch[] = {[PROJECTED] = projected,
                                [CONVOLVED] = channels,
                                [STEP] = c->n_heads,
@@ -170,14 +205,22 @@ static void queue_norm(const lx_mixer_call *call)
 
 static void queue(const lx_mixer_call *call)
 {
+    const lx_mixer_config *c = call->config;
     lx_array *const *s = call->scratch;
+    bool scaled = is_scaled(c);
     lx_mixer_product(call, s[PROJECTED], call->x, W_IN, LX_ACT_NONE, NULL);
+    if (scaled)
+        lx_mixer_gate(call, s[PROJECTED], projected_of(c),
+                      (lx_gate_args){.factor = call->derived[IN_FACTOR]});
     queue_convolution(call);
     queue_steps(call, s[STEP], NULL);
     queue_steps(call, s[DECAY], call->derived[DECAY_FACTOR]);
     queue_recurrence(call);
     queue_norm(call);
+    if (scaled)
+        lx_mixer_gate(call, s[Y], inner_of(c), (lx_gate_args){.factor = call->derived[OUT_FACTOR]});
     lx_mixer_product(call, call->residual, s[Y], W_OUT, LX_ACT_NONE, call->residual);
 }
 
-LX_MIXER(mamba2, .summary = "Mamba-2 (Dao and Gu 2024)", .is_whole_layer = true, .check = check);
+LX_MIXER(mamba2, .summary = "Mamba-2 (Dao and Gu 2024)", .is_whole_layer = true,
+         .feed_forward = FEED_FORWARD + 1, .check = check);

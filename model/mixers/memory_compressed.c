@@ -1,7 +1,7 @@
 /*
  * Memory-compressed attention (Liu et al. 2018, "Generating Wikipedia by summarizing long
- * sequences"): of every `factor` tokens, counted from the first on, there is one key and one value,
- * by a convolution that every head has for itself. See kernels/ops/attend_compressed/op.h.
+ * sequences"): of every `factor` tokens, counted from the first on, a convolution of each head
+ * makes one key and one value. See kernels/ops/attend_compressed/op.h.
  *
  *     q, k, v = W_qkv x + b
  *     K_c = sum over t < factor of W_t k_(c factor + t) + b, and V_c from v

@@ -54,6 +54,11 @@ void lx_mixer_set_word(lx_mixer_config *c, const char *name, const char *word)
     c->params[param].i = i;
 }
 
+float lx_mixer_scale(const lx_mixer_config *c, int32_t i)
+{
+    return c->params[i].f > 0 ? c->params[i].f : 1;
+}
+
 static void add_tensor(lx_mixer_parts *p, lx_mixer_tensor tensor)
 {
     assert(p->n_tensors < LX_MAX_MIXER_TENSORS);
@@ -126,7 +131,8 @@ void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int32_t n_from, int64
     assert(p->n_derived < LX_MAX_MIXER_DERIVED && from + n_from <= p->n_tensors);
     for (int32_t i = 0; i < n_from; i++)
         assert(p->tensors[from + i].role == LX_TENSOR_ARRAY);
-    p->derived[p->n_derived++] = (lx_mixer_derived){from, n_from, n, fill, 0};
+    p->derived[p->n_derived++] =
+        (lx_mixer_derived){.from = from, .n_from = n_from, .n = n, .fill = fill};
 }
 
 void lx_mixer_add_derived_by(lx_mixer_parts *p, int32_t from, int64_t n, lx_mixer_fill *fill,

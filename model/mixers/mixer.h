@@ -36,12 +36,13 @@ typedef enum lx_param_kind {
     LX_PARAM_WORD, /* one of `words`; its value is its place among them */
     LX_PARAM_INTS, /* a list of 1 to LX_MAX_PARAM_LIST of them; one such key a mixer at most */
     LX_PARAM_FLAG, /* true or false */
-    LX_PARAM_EPS   /* a small number that keeps a quotient finite, 1e-30 to 1 */
+    LX_PARAM_EPS,  /* a small number that keeps a quotient finite, 1e-30 to 1 */
+    LX_PARAM_SCALE /* a factor, 1e-6 to 1e6; always optional, and 1 where it is not there */
 } lx_param_kind;
 
 typedef union lx_param_value {
     int32_t i; /* INT, WORD; FLAG: 0 or 1 */
-    float f;   /* EPS */
+    float f;   /* EPS, SCALE */
 } lx_param_value;
 
 /* A key of the object that names the mixer. */
@@ -58,9 +59,14 @@ typedef struct lx_mixer_param {
 typedef enum lx_direction { LX_FORWARD, LX_BOTH } lx_direction;
 extern const char *const lx_mixer_directions[];
 
+/* Which side of a branch A has a norm: x += A(norm(x)), x += norm(A(x)), or x += norm(A(norm(x))).
+ */
+typedef enum lx_norm_place { LX_NORM_BEFORE, LX_NORM_AFTER, LX_NORM_AROUND } lx_norm_place;
+
 /* A mixer of a layer with its parameters, and the model's sizes that it may use. */
 typedef struct lx_mixer_config {
     const lx_mixer *mixer;
+    lx_norm_place norms; /* of a sequence mixer: of all branches of its layers, with wiring PRE */
     int32_t n_layers, d_model, n_heads, d_key, d_value, d_ff;
     lx_activation activation;
     lx_param_value params[LX_MAX_MIXER_PARAMS]; /* in the order of their declaration */
@@ -104,7 +110,8 @@ struct lx_mixer_derived {
     int32_t from, n_from; /* arrays they are made of, by their places among the tensors; or none */
     int64_t n;
     lx_mixer_fill *fill;
-    double number; /* a parameter of `fill` */
+    double number; /* parameters of `fill` */
+    int32_t count;
 };
 
 /* A part of the state, f32, row-major. A layer's state holds, for every head in turn, all fields in
@@ -117,7 +124,8 @@ typedef struct lx_state_field {
 } lx_state_field;
 
 struct lx_mixer_parts {
-    int32_t layer; /* whose they are, from 0: known before they are declared */
+    int32_t layer; /* whose they are, from 0: known before they are declared, as the next one */
+    const char *prefix; /* static: of the names of tensors, after "layers.I." */
     int32_t n_tensors, n_derived, n_fields, n_scratch;
     lx_mixer_tensor tensors[LX_MAX_MIXER_TENSORS];
     lx_mixer_derived derived[LX_MAX_MIXER_DERIVED];
@@ -169,8 +177,11 @@ struct lx_mixer {
     const char *summary; /* one line for `linnet inspect --kinds` */
     const void *variant; /* a parameter of functions that several kinds share; or NULL */
     bool is_feed_forward;
-    bool is_whole_layer; /* its layers have no feed-forward net */
-    bool is_recomputed;  /* its state is there during a step only; of all layers or none */
+    bool is_whole_layer; /* its layers have no feed-forward net, unless the next field says so */
+    /* The FLAG parameter, counted from 1, that gives layers of a whole-layer mixer a feed-forward
+       net; 0: none. */
+    int32_t feed_forward;
+    bool is_recomputed; /* its state is there during a step only; of all layers or none */
     /* Whether a back end has all operations that `queue` queues; NULL: every one has. */
     bool (*is_on)(const lx_mixer_config *config, const lx_kernels *ops);
     int32_t n_params;
@@ -179,8 +190,8 @@ struct lx_mixer {
      * May be NULL.
      */
     const char *(*check)(const lx_mixer_config *config);
-    /* Fills *parts, which is zero but for `layer`, by the functions below. The config has been read
-       and checked. */
+    /* Fills *parts, which is zero but for `layer` and `prefix`, by the functions below. The config
+       has been read and checked. */
     void (*declare)(const lx_mixer_config *config, lx_mixer_parts *parts);
     void (*queue)(const lx_mixer_call *call);
 };
@@ -202,6 +213,9 @@ const lx_mixer *lx_mixer_at(int32_t i);
 lx_param_value *lx_mixer_value(lx_mixer_config *c, const char *name);
 /* Sets the parameter of this name, a WORD, to one of its words. */
 void lx_mixer_set_word(lx_mixer_config *c, const char *name, const char *word);
+
+/* The value of parameter i, a SCALE. */
+float lx_mixer_scale(const lx_mixer_config *c, int32_t i);
 
 /* For `declare`; more than the maximum of each is a programming error (asserted). */
 void lx_mixer_add_product(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs);

@@ -114,7 +114,7 @@ static void declare_strided(const lx_mixer_config *c, lx_mixer_parts *p)
                           heads == STRIDED_APART ? 2 : 1, p);
 }
 
-KIND(strided, "the last tokens and a column of those before", lx_mixer_check_rows,
+KIND(strided, "the last tokens and a column of earlier tokens", lx_mixer_check_rows,
      lx_mixer_queue_rows);
 
 /*
@@ -149,7 +149,7 @@ static void declare_fixed(const lx_mixer_config *c, lx_mixer_parts *p)
     lx_mixer_declare_rows(c, cells, c->params[FIXED_CELLS].i, p);
 }
 
-KIND(fixed, "a block of tokens and the ends of those before", check_fixed, lx_mixer_queue_rows);
+KIND(fixed, "a block of tokens and the ends of earlier blocks", check_fixed, lx_mixer_queue_rows);
 
 /*
  * Blockwise attention (Qiu et al. 2020), made causal: a head of shift t sees the whole block of

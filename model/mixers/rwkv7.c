@@ -1,7 +1,7 @@
 /*
  * RWKV-7's time mix (Peng et al. 2025, "RWKV-7 Goose with Expressive Dynamic State Evolution").
- * x' is the row of the token before, zeros for the first; s is the sigmoid; heads have K keys and V
- * values:
+ * The row of the token before is x', zeros for the first token. The sigmoid is s; heads have K keys
+ * and V values:
  *
  *     x_c = x + mixes_c (x' - x)                            c: r, w, k, v, a, g
  *     r = W_r x_r         v = W_v x_v         k = W_k x_k

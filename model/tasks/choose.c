@@ -10,35 +10,35 @@
 static const struct weights {
     double end;          /* the last characters of both lines have one tone */
     double contrast;     /* every second character has the tone of its partner: if all of them do */
+    double least;        /* each nat of the least likely character */
     double stock;        /* each stock phrase */
     double distaste;     /* each word that readers do not want to see, unless they wrote it */
     double opening;      /* the first token is that of a chosen sample */
-    double shared;       /* all tokens are those of a chosen sample; half of them cost half of it */
+    double shared;       /* all tokens are those of a chosen sample; half of them cost a quarter */
     double equal;        /* the sample is a chosen one again */
     double repeated;     /* of a poem: all characters stood there before */
     double unsimplified; /* of a poem: each character in a form that is not simplified */
 } weights = {.end = 0.6,
              .contrast = 0.3,
-             .stock = 0.15,
+             .stock = 0.2,
              .distaste = 1.5,
-             .opening = 0.8,
-             .shared = 0.8,
+             .opening = 1.0,
+             .shared = 1.6,
              .equal = 1e6,
              .repeated = 3,
              .unsimplified = 0.3};
 
 /* Phrases of two to four characters that lines for any occasion are filled up with. */
-static const char *const stock[] = {"福满门",   "福满堂",   "万象新",   "万事兴",   "满乾坤",
-                                    "万年春",   "春满园",   "万里春",   "万事如意", "国泰民安",
-                                    "政通人和", "与时俱进", "和谐社会", "中国梦"};
+static const char *const stock[] = {
+    "福满门",   "福满堂",   "万象新",   "万事兴",   "满乾坤",   "万年春", "春满园",
+    "万里春",   "万户欢",   "展宏图",   "报佳音",   "谱新篇",   "换新颜", "步步高",
+    "万事如意", "国泰民安", "政通人和", "与时俱进", "和谐社会", "中国梦", "党恩",
+    "小康",     "三农",     "党领航",   "反腐倡廉", "展新猷"};
 
 /* Morbid and vulgar words. */
 static const char *const distasteful[] = {"尸", "屎", "尿", "屁", "坟", "棺", "娼", "妓",
                                           "奸", "淫", "嫖", "丧", "死", "鬼", "贼", "葬",
                                           "殉", "骷", "裸", "乳", "奴", "狗", "屠"};
-
-/* Simplified texts have other forms of these characters, and OpenCC's table has none of them. */
-static const char variants[] = "疎鴈劒牀峯蹔晩潄";
 
 /* Whether the word stands in the text from place `at` on. */
 static bool stands_at(const char *word, const uint32_t *text, int32_t n, int32_t at)
@@ -106,15 +106,6 @@ double lx_judge_line(const lx_line_pair *pair)
                count_words(distasteful, sizeof distasteful / sizeof *distasteful, pair);
 }
 
-static bool is_unsimplified(uint32_t c)
-{
-    for (size_t at = 0; at < sizeof variants - 1;) {
-        if ((uint32_t)lx_utf8_next(variants, sizeof variants - 1, &at) == c)
-            return true;
-    }
-    return lx_simplified(c) != c;
-}
-
 double lx_judge_poem(const uint32_t *text, int32_t n)
 {
     int32_t n_words = 0, n_repeated = 0, n_unsimplified = 0;
@@ -126,7 +117,7 @@ double lx_judge_poem(const uint32_t *text, int32_t n)
             first++;
         n_words++;
         n_repeated += first < i;
-        n_unsimplified += is_unsimplified(text[i]);
+        n_unsimplified += lx_simplified(text[i]) != text[i];
     }
     double share = n_words > 0 ? (double)n_repeated / n_words : 0;
     return -weights.repeated * share - weights.unsimplified * n_unsimplified;
@@ -141,7 +132,8 @@ static double likeness(const lx_pool_sample *a, const lx_pool_sample *b)
     if (shared == a->n_tokens && shared == b->n_tokens)
         return weights.equal;
     bool opening = n > 0 && a->tokens[0] == b->tokens[0];
-    return (opening ? weights.opening : 0) + (n > 0 ? weights.shared * shared / n : 0);
+    double share = n > 0 ? (double)shared / n : 0;
+    return (opening ? weights.opening : 0) + weights.shared * share * share;
 }
 
 void lx_choose_diverse(lx_pool_sample *samples, int32_t n, int32_t k, int32_t *chosen)

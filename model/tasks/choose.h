@@ -16,13 +16,13 @@ typedef struct lx_line_pair {
     uint32_t given[LX_MOST_PAIRED], answer[LX_MOST_PAIRED];
 } lx_line_pair;
 
-/* What the answer's tones and words add to its score: 0 or less. */
+/* How much the answer's tones and words add to its score: 0 or less. */
 double lx_judge_line(const lx_line_pair *pair);
 
-/* What repeated and unsimplified characters add to a poem's score: 0 or less. */
+/* How much repeated and unsimplified characters add to a poem's score: 0 or less. */
 double lx_judge_poem(const uint32_t *text, int32_t n);
 
-/* Chooses k of n samples, one after the other: the best by its score, less for beginning like a
+/* Chooses k of n samples in turn: the best by its score, less for beginning like a
    chosen sample and for each token that it shares with one. Equal scores keep their order. */
 void lx_choose_diverse(lx_pool_sample *samples, int32_t n, int32_t k, int32_t *chosen);
 

@@ -17,7 +17,7 @@ typedef enum stream { TOKEN, PLACE, POSITION, N_STREAMS } stream;
 
 static const char *const names[N_STREAMS] = {"token", "place", "position"};
 
-/* What a plan keeps of the model: its streams in the order of the config. */
+/* The part of the model that a plan keeps: its streams in the order of the config. */
 typedef struct streams {
     stream of[LX_MAX_INPUTS];
 } streams;

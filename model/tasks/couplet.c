@@ -2,11 +2,11 @@
  * The couplet task: see couplet.h for the sequence and the rules.
  *
  * The upper line is read once into a `line`: for each character its code point, its token id, the
- * first place where the same code point stands, and whether it is punctuation. Rules compare code
- * points, so two characters outside the vocabulary stay different although both are read as <unk>.
+ * first place with this code point, and a flag for punctuation. Rules compare code points, so two
+ * characters outside the vocabulary stay different although both are read as <unk>.
  *
- * Each step's constraint follows from that line and the tokens so far: a mark or a repetition
- * forces the token; everything else takes the fixed mask (specials and punctuation) and bans the
+ * Each step's constraint follows from that line and the tokens so far. A mark or a repetition
+ * forces the token. Every other step has the fixed mask (specials and punctuation), and bans the
  * upper line's ids and the lower line's tokens so far. The vocabulary is checked at load to hold
  * more characters than can ever be banned, so a step is never left without a choice.
  */
@@ -94,7 +94,7 @@ static lx_status check_vocabulary(const lx_vocab *v, int32_t max_chars, lx_error
     if (n_words <= 2 * max_chars)
         return lx_fail(
             err, LX_ERR_FORMAT, NULL,
-            "vocab.txt: %d characters besides punctuation; lines of %d need more than %d", n_words,
+            "vocab.txt: %d characters without punctuation; lines of %d need more than %d", n_words,
             max_chars, 2 * max_chars);
     return LX_OK;
 }
@@ -315,7 +315,7 @@ static lx_status write_ids(const lx_model *model, const lx_task_request *request
                            "token %d is %d, but tokens are 0 to %d here", i + 1, id, n - 1);
         if (lx_vocab_is_special(model->vocab, id))
             return lx_fail(err, LX_ERR_INVALID, "prompt",
-                           "token %d is %d, which is %s: only characters make a line", i + 1, id,
+                           "token %d is %d (%s): a line has only characters", i + 1, id,
                            lx_vocab_text(model->vocab, id));
         lx_buffer_puts(text, lx_vocab_text(model->vocab, id));
     }
@@ -501,7 +501,7 @@ const lx_task_ops lx_couplet_task = {
  * --- judging a finished pair ---
  *
  * By the couplet's rules, from the code points alone. This part shares no logic with the sampler's
- * constraints, so that each can show a fault in the other.
+ * constraints, so that each can show the other's faults.
  */
 
 /* A character that the rules of repetition and sharing speak of. */
@@ -519,7 +519,7 @@ static bool has_unknown(const uint32_t *text, int32_t n)
     return false;
 }
 
-/* A mark in one line must stand in the other at the same place. */
+/* Both lines must have equal marks at equal places. */
 static bool punctuation_differs(const uint32_t *upper, int32_t n_upper, const uint32_t *lower,
                                 int32_t n_lower)
 {
@@ -533,7 +533,7 @@ static bool punctuation_differs(const uint32_t *upper, int32_t n_upper, const ui
     return false;
 }
 
-/* Two places hold the same character in one line exactly when they do in the other. */
+/* Two places hold equal characters in the lower line exactly if they do in the upper line. */
 static bool repetition_differs(const uint32_t *upper, const uint32_t *lower, int32_t n)
 {
     for (int32_t j = 1; j < n; j++) {

@@ -1,7 +1,7 @@
 /*
  * The couplet task: an upper line in, a lower line of the same length out.
  *
- * Sequence, with n characters a line (inputs: token, position, countdown, mirror):
+ * Sequence, with n characters per line (inputs: token, position, countdown, mirror):
  *   <s>                position 0, countdown 0, mirror <none>
  *   u_i, i = 1 .. n    position i, countdown 0, mirror <none>
  *   <sep>              position 1, countdown n, mirror u_1           predicts l_1
@@ -14,10 +14,10 @@
  * The upper line is normalised first: white space around it is dropped, ASCII , ; : ? ! become
  * their full-width forms. With lx_task_request.normalize white space inside it is dropped, too, but
  * for line breaks, and a traditional character is read as its simplified form, where the vocabulary
- * has that. A line has 1 .. max_chars characters. Refused, with param
- * "prompt": empty, too long, malformed UTF-8, control characters, white space inside, and any
- * character that is neither in the vocabulary nor a Han character nor punctuation (an emoji, say).
- * A Han character outside the vocabulary is read as <unk>.
+ * has that. A line has 1 .. max_chars characters. Refused, with param "prompt": empty, too long,
+ * malformed UTF-8, control characters, and white space inside. Also any character that is neither
+ * in the vocabulary nor a Han character nor punctuation (an emoji, say). A Han character outside
+ * the vocabulary is read as <unk>.
  *
  * Rules, enforced in the sampler unless the request says rules: false:
  *   - the lower line has as many characters as the upper (always)

@@ -2,7 +2,7 @@
  * The image task: see image.h for the sequence and its input streams.
  *
  * A plan keeps the given values. A step's inputs are values of the raster, given or generated, so
- * one function looks any of them up, and the prompt's rows are made by the same code as the others.
+ * one function looks any of them up, also for the prompt's rows.
  */
 #include "model/tasks/image.h"
 
@@ -125,8 +125,8 @@ static const stream *find_stream(const char *name)
     return NULL;
 }
 
-/* Rows after which a picture of a strip ends. The next one's inputs are what they would be alone:
-   only the state knows of what stands above. */
+/* Rows after which a picture of a strip ends. The next picture's inputs are those of a single
+ * picture: only the state knows the pictures above. */
 static int32_t period_of(const lx_image_config *c)
 {
     return c->period > 0 ? c->period : c->height;
@@ -528,8 +528,8 @@ static lx_status keep_of_image(const lx_image_config *c, const lx_picture *image
 {
     if (image->alpha == NULL && image->height == c->height)
         return lx_fail(err, LX_ERR_INVALID, "mask",
-                       "nothing says what to keep: send a mask, an image with transparent pixels, "
-                       "or one of fewer rows");
+                       "the kept pixels are not known: send a mask, an image with transparent "
+                       "pixels, or an image of fewer rows");
     int32_t n = image->width * image->height;
     for (int32_t i = 0; i < n; i++)
         keep[i] = image->alpha == NULL || image->alpha[i] != 0;
@@ -547,7 +547,7 @@ static lx_status keep_of_mask(const lx_image_config *c, lx_png_file file, const 
         st = check_size(c, &mask, false, "mask", err);
     if (st == LX_OK && mask.alpha == NULL)
         st = lx_fail(err, LX_ERR_INVALID, "mask",
-                     "mask has no alpha channel; its transparent pixels are those to paint");
+                     "mask has no alpha channel; the model paints its transparent pixels");
     for (int32_t i = 0; st == LX_OK && i < c->width * c->height; i++)
         keep[i] = mask.alpha[i] != 0;
     lx_picture_fini(&mask);
@@ -560,8 +560,8 @@ static lx_status count_kept(const lx_config *c, const uint8_t *keep, int32_t *n_
     int32_t n = lx_image_kept(c, keep);
     if (n < 0)
         return lx_fail(err, LX_ERR_INVALID, "mask",
-                       "mask: what is kept must be the first pixels of the image, row by row, with "
-                       "nothing to paint between them");
+                       "mask: the kept pixels must be the first pixels of the image, row by row, "
+                       "without a gap");
     if (n == lx_image_size(c))
         return lx_fail(err, LX_ERR_INVALID, "mask",
                        "mask: every pixel is kept, nothing is left to paint");

@@ -15,8 +15,8 @@
  *     class        the class that the image is to show               n_classes + 1
  *
  * Neighbours are those of the same channel; one outside the image, and START, is id `levels`. Class
- * n_classes stands for any class. `token` is required, the others are the model's choice, in any
- * order. All are known before the step; none touches the recurrent state.
+ * n_classes stands for any class. `token` is required, all further inputs are the model's choice,
+ * in any order. All are known before the step; none touches the recurrent state.
  *
  * With g given values the rows of steps 0 .. g are the prompt: n_prompt = g + 1, n_new = the rest.
  * A complete raster is refused (param "image"): nothing is left to paint.
@@ -65,8 +65,8 @@ void lx_image_values(const lx_plan *plan, const int32_t *tokens, int32_t from, i
 /* Of a plan: how many values were given. */
 int32_t lx_image_given(const lx_plan *plan);
 
-/* The class that a text asks for by one of its names in config.json ("a seven", "7"), whatever
-   stands around it: its number + 1, or 0 when the text names none or several. Letters A to Z count
+/* The class that a text asks for by one of its names in config.json ("a seven", "7"), with any text
+   around it. Returns its number + 1, or 0 when the text names none or several. Letters A to Z count
    as a to z; a name of ASCII letters and digits must be a whole word. */
 int32_t lx_image_find_class(const lx_config *config, const char *text, size_t n_bytes);
 
@@ -75,7 +75,7 @@ int32_t lx_image_class(const lx_plan *plan);
 
 /* The given part of a picture that is to be completed. keep[i] says whether pixel i (not value)
    stays; what stays must be the first pixels of the raster. Returns the number of given values, or
-   -1 when a pixel stays behind one that goes. */
+   -1 when a kept pixel comes after a pixel to paint. */
 int32_t lx_image_kept(const lx_config *config, const uint8_t *keep);
 
 /* A PNG file in memory; data NULL: none. */
@@ -91,8 +91,8 @@ lx_status lx_picture_read(const lx_config *config, lx_png_file image, uint8_t **
 
 /*
  * The first values of a picture that is to be completed: *values is malloc'ed, *n_values of them.
- * What is kept: the mask's pixels with alpha != 0, or without a mask those of the image, or all of
- * an image of the full width and fewer rows. It must be the beginning of the raster and leave
+ * Kept pixels: the pixels with alpha != 0 of the mask, or without a mask of the image, or all of an
+ * image of the full width and fewer rows. They must be the beginning of the raster and leave
  * something to paint. LX_ERR_INVALID with param "image" or "mask".
  */
 lx_status lx_picture_read_prefix(const lx_config *config, lx_png_file image, lx_png_file mask,

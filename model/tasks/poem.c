@@ -1,9 +1,10 @@
 /*
  * The poem task: see poem.h for the rules.
  *
- * A form fixes the place of every mark and of the end, and an acrostic the first characters, so a
- * step's constraint follows from its number alone: engine and sampler may run ahead. Every token
- * that the mask leaves is one whole character, so tokens are counted where characters are meant.
+ * A form fixes the place of every mark and of the end, and an acrostic the first characters. So a
+ * step's constraint follows from its number alone, and engine and sampler may run ahead. A rhyme
+ * and a repeated line follow from earlier tokens, so such a poem does not run ahead. Every token
+ * that the mask leaves is one whole character, so one token stands for one character.
  */
 #include "model/tasks/poem.h"
 
@@ -14,62 +15,44 @@
 #include "model/formats/file.h"
 #include "model/model_files.h"
 #include "model/tasks/choose.h"
+#include "model/tasks/poem_forms.h"
+#include "model/tasks/poem_words.h"
 #include "model/tasks/text.h"
 #include "model/utf8.h"
 
-enum { MASK_TEXT, MASK_WORDS, MASK_RHYMES, N_MASKS }; /* and then one for each group of rhymes */
-enum { MAX_CHARACTER = 4 };                           /* bytes */
-enum { MAX_RHYMES = LX_POEM_MAX_LINES / 2 };
-enum { MOST_TITLE = 64 }; /* characters of a title that are looked at */
-enum { JUDGED = 256 };    /* characters of a poem by which it is chosen */
+enum { MAX_CHARACTER = 4 }; /* bytes */
+enum { MOST_TITLE = 64 };   /* characters of a title that are looked at */
+enum { JUDGED = 256 };      /* characters of a poem by which it is chosen */
 
 static const char comma[] = "\xef\xbc\x8c", stop[] = "\xe3\x80\x82"; /* ，。 */
 static const char before_title[] = "\xe3\x80\x8a";                   /* 《 */
 static const char behind_title[] = "\xe3\x80\x8b";                   /* 》 */
 
-static const struct form {
-    const char *name;
-    int32_t chars, lines;
-} forms[] = {{"5x4", 5, 4}, {"5x8", 5, 8}, {"7x4", 7, 4}, {"7x8", 7, 8}};
-
-enum { N_FORMS = sizeof forms / sizeof *forms, RHYMING = 256 };
+/* The values of `rhyme` in requests, and in states from 1 on. */
+static const char *const rhyme_names[LX_RHYME_TABLES] = {
+    [LX_RHYME_BOOK] = "true", [LX_RHYME_MODERN] = "modern"};
+static const char *const pattern_names[LX_PATTERNS] = {
+    [LX_PATTERN_NONE] = NULL, [LX_PATTERN_LEVEL] = "level", [LX_PATTERN_OBLIQUE] = "oblique"};
 
 /* How a plan's answer is written. */
 typedef struct poem {
-    const struct form *form;          /* NULL: free */
-    int32_t n_before;                 /* characters and marks of the poem in the prompt */
-    int32_t marks[2];                 /* tokens: behind odd lines, behind even ones */
-    int32_t first[LX_POEM_MAX_LINES]; /* tokens that the lines begin with, -1: free */
-    bool rhymes;
-    int32_t given[MAX_RHYMES];            /* tokens of the prompt at the ends of even lines */
-    size_t acrostic_bytes;                /* 0: none */
-    char acrostic[LX_POEM_MAX_LINES * 4]; /* as it was asked for */
+    bool formed, rhymes;
+    lx_rhyme_table table;    /* by which it rhymes */
+    lx_poem_pattern pattern; /* of the form */
+    lx_poem_form form;
+    int32_t n_before;                    /* characters and marks of the poem in the prompt */
+    int32_t given[LX_POEM_MAX_PLACES];   /* [n_before] their tokens; -1: none */
+    int32_t marks[2];                    /* tokens: ， and 。 */
+    int32_t first[LX_POEM_MAX_ACROSTIC]; /* tokens that the lines begin with */
+    size_t acrostic_bytes;               /* 0: none */
+    char acrostic[LX_POEM_MAX_ACROSTIC * MAX_CHARACTER]; /* as it was asked for */
 } poem;
-
-const char *lx_poem_forms(void)
-{
-    return "5x4, 5x8, 7x4, 7x8";
-}
-
-static int32_t length_of(const struct form *f)
-{
-    return f->lines * (f->chars + 1);
-}
 
 /* --- the model --- */
 
-/* The token that is this text and nothing else, -1: there is none. */
-static int32_t token_of(const lx_model *model, const char *text, size_t bytes)
+static const lx_poem_words *words_of(const lx_model *model)
 {
-    lx_token_list list;
-    lx_error err = {0};
-    lx_token_list_init(&list, MAX_CHARACTER);
-    lx_status st = lx_tokenizer_encode(model->tokenizer, text, bytes, 0, &list, &err);
-    int32_t id = st == LX_OK && list.status == LX_OK && list.n == 1 ? list.ids[0] : -1;
-    lx_token_list_fini(&list);
-    size_t n = 0;
-    const char *token = id >= 0 ? lx_tokenizer_token(model->tokenizer, id, &n) : NULL;
-    return token != NULL && n == bytes && memcmp(token, text, n) == 0 ? id : -1;
+    return model->task_data;
 }
 
 /* Appends the text with every traditional character as its simplified form, where that is a token.
@@ -83,41 +66,11 @@ static int32_t simplify(const lx_model *model, const char *text, size_t bytes, l
         int32_t c = lx_utf8_next(text, bytes, &at);
         uint32_t s = c >= 0 ? lx_simplified((uint32_t)c) : 0;
         size_t length = c >= 0 && s != (uint32_t)c ? lx_utf8_put(s, simple) : 0;
-        bool replaces = length > 0 && token_of(model, simple, length) >= 0;
+        bool replaces = length > 0 && lx_poem_token_of(model, simple, length) >= 0;
         n += replaces;
         lx_buffer_append(out, replaces ? simple : text + from, replaces ? length : at - from);
     }
     return n;
-}
-
-/* Whether the token is one Chinese character. */
-static bool is_word(const lx_model *model, int32_t id)
-{
-    size_t n = 0, at = 0;
-    const char *text = lx_tokenizer_token(model->tokenizer, id, &n);
-    if (text == NULL || n == 0 || lx_tokenizer_is_special(model->tokenizer, id))
-        return false;
-    int32_t c = lx_utf8_next(text, n, &at);
-    return c >= 0 && at == n && lx_char_is_han((uint32_t)c);
-}
-
-/* Each group has enough for the longest poem. */
-static lx_status check_rhymes(const lx_model *model, lx_error *err)
-{
-    int32_t n_words[LX_MAX_RHYME_GROUPS] = {0};
-    for (int32_t id = 0; id < lx_tokenizer_size(model->tokenizer); id++) {
-        int32_t group = lx_rhymes_group(lx_poem_rhymes(model), id);
-        if (group >= 0)
-            n_words[group]++;
-    }
-    for (int32_t i = 0; i < lx_rhymes_groups(lx_poem_rhymes(model)); i++) {
-        if (n_words[i] < MAX_RHYMES)
-            return lx_fail(err, LX_ERR_FORMAT, NULL,
-                           "rhymes.txt, group %d: the vocabulary has %d of its characters, and a "
-                           "poem needs %d",
-                           i + 1, n_words[i], MAX_RHYMES);
-    }
-    return LX_OK;
 }
 
 static lx_status check_model(const lx_model *model, lx_error *err)
@@ -128,16 +81,12 @@ static lx_status check_model(const lx_model *model, lx_error *err)
     if (lx_text_of(&model->config)->n_ends == 0)
         return lx_fail(err, LX_ERR_FORMAT, "end",
                        "config.json: a model of poems has a token that ends them");
-    int32_t n_words = 0;
-    for (int32_t id = 0; id < lx_tokenizer_size(model->tokenizer); id++)
-        n_words += is_word(model, id);
-    if (n_words == 0 || token_of(model, comma, sizeof comma - 1) < 0 ||
-        token_of(model, stop, sizeof stop - 1) < 0)
+    if (lx_poem_token_of(model, comma, sizeof comma - 1) < 0 ||
+        lx_poem_token_of(model, stop, sizeof stop - 1) < 0)
         return lx_fail(err, LX_ERR_FORMAT, "tokenizer",
-                       "the tokenizer of a model of poems has Chinese characters and the marks "
-                       "%s and %s as tokens",
-                       comma, stop);
-    return check_rhymes(model, err);
+                       "the tokenizer of a model of poems has the marks %s and %s as tokens", comma,
+                       stop);
+    return lx_poem_words_check(words_of(model), err);
 }
 
 static lx_status load(lx_model *model, lx_error *err)
@@ -151,175 +100,260 @@ static lx_status load(lx_model *model, lx_error *err)
     if (st == LX_OK && bytes != NULL)
         st = lx_rhymes_read(bytes, n, lx_file_label(path), model->tokenizer, &rhymes, err);
     free(bytes);
-    model->task_data = rhymes;
+    lx_poem_words *words = NULL;
+    if (st == LX_OK)
+        st = lx_poem_words_new(model, rhymes, &words, err);
+    model->task_data = words;
     return st;
 }
 
 static void unload(lx_model *model)
 {
-    lx_rhymes_free(model->task_data);
+    lx_poem_words_free(model->task_data);
+}
+
+static bool has_table(const lx_model *model, lx_rhyme_table table)
+{
+    return lx_poem_words_table(words_of(model), table) != NULL;
 }
 
 static void card(const lx_model *model, lx_task_card *card)
 {
     lx_text_card(model, card);
-    lx_card_add(card, (lx_card_field){"rhymes", LX_CARD_FLAG,
-                                      .number = lx_rhymes_groups(lx_poem_rhymes(model)) > 0});
+    lx_card_add(card,
+                (lx_card_field){"rhymes", LX_CARD_FLAG, .number = has_table(model, LX_RHYME_BOOK)});
 }
 
 static int32_t more_masks(const lx_model *model)
 {
-    return lx_rhymes_groups(lx_poem_rhymes(model));
+    return lx_poem_words_masks(words_of(model)) - 1;
 }
 
 static void fill_mask(const lx_model *model, int32_t mask_idx, uint8_t *banned)
 {
-    if (mask_idx == MASK_TEXT) {
+    if (mask_idx == LX_MASK_TEXT) {
         lx_text_fill_mask(model, mask_idx, banned);
+        lx_poem_words_ban_variants(words_of(model), banned);
         return;
     }
-    for (int32_t id = 0; id < model->config.head_size; id++) {
-        int32_t group = lx_rhymes_group(lx_poem_rhymes(model), id);
-        banned[id] = mask_idx == MASK_WORDS    ? !is_word(model, id)
-                     : mask_idx == MASK_RHYMES ? group < 0
-                                               : group != mask_idx - N_MASKS;
-    }
+    memset(banned, 1, (size_t)model->config.head_size);
+    lx_poem_words_fill(words_of(model), mask_idx, banned);
 }
 
 /* --- the form --- */
 
-static const struct form *find_form(const char *name)
+/* The place of the text among n names, -1: it is none of them. */
+static int32_t place_of(const char *text, const char *const *names, int32_t n)
 {
-    for (int32_t i = 0; i < N_FORMS; i++) {
-        if (strcmp(forms[i].name, name) == 0)
-            return &forms[i];
+    for (int32_t i = 0; i < n; i++) {
+        if (names[i] != NULL && strcmp(names[i], text) == 0)
+            return i;
     }
-    return NULL;
+    return -1;
 }
 
-static const char *own_field(const void *own)
+static lx_status read_pattern(const char *text, poem *p, lx_error *err)
 {
-    const lx_poem_request *asked = own;
-    return asked->form != NULL       ? "form"
-           : asked->acrostic != NULL ? "acrostic"
-           : asked->rhyme            ? "rhyme"
-                                     : NULL;
+    int32_t pattern = text != NULL ? place_of(text, pattern_names, LX_PATTERNS) : 0;
+    if (pattern < 0)
+        return lx_fail(err, LX_ERR_INVALID, "pattern",
+                       "pattern must be level or oblique, the tone of the second character");
+    p->pattern = (lx_poem_pattern)pattern;
+    return LX_OK;
 }
 
-static lx_status read_form(const lx_model *model, const lx_poem_request *asked, bool ignores_end,
-                           poem *p, lx_error *err)
+static lx_status read_rhyme(const lx_model *model, const char *text, poem *p, lx_error *err)
 {
-    const char *field = own_field(asked);
-    if (field == NULL)
+    if (text == NULL)
         return LX_OK;
-    if (asked->form == NULL)
-        return lx_fail(err, LX_ERR_INVALID, field,
-                       "%s needs a form, which says how many lines there are: %s", field,
-                       lx_poem_forms());
-    if (asked->rhyme && lx_rhymes_groups(lx_poem_rhymes(model)) == 0)
-        return lx_fail(err, LX_ERR_INVALID, "rhyme",
-                       "%s has no table of rhymes: rhymes.txt in its folder", model->name);
-    p->rhymes = asked->rhyme;
-    p->form = find_form(asked->form);
-    if (p->form == NULL)
-        return lx_fail(err, LX_ERR_INVALID, "form", "form must be one of %s", lx_poem_forms());
+    int32_t table = place_of(text, rhyme_names, LX_RHYME_TABLES);
+    if (table < 0)
+        return lx_fail(err, LX_ERR_INVALID, "rhyme", "rhyme must be true, false or \"modern\"");
+    p->rhymes = true;
+    p->table = (lx_rhyme_table)table;
+    if (has_table(model, p->table))
+        return LX_OK;
+    return lx_fail(
+        err, LX_ERR_INVALID, "rhyme",
+        "%s has no table of rhymes: rhymes.txt in its folder. rhyme \"modern\" needs none",
+        model->name);
+}
+
+static lx_status read_form(const char *name, bool ignores_end, poem *p, lx_error *err)
+{
+    int32_t i = lx_poem_form_find(name);
+    if (i < 0)
+        return lx_fail(err, LX_ERR_INVALID, "form", "form must be one of %s", lx_poem_form_names());
+    p->formed = lx_poem_form_make(i, p->pattern, &p->form);
+    if (!p->formed)
+        return lx_fail(err, LX_ERR_INVALID, "pattern",
+                       "pattern is for the forms %s, and %s is a tune", lx_poem_verse_names(),
+                       name);
     if (ignores_end)
         return lx_fail(err, LX_ERR_INVALID, "ignore_eos",
-                       "ignore_eos is not allowed with form: the poem ends behind its last line");
+                       "ignore_eos is not allowed with form: the poem ends after its last line");
     return LX_OK;
+}
+
+static lx_status read_fields(const lx_model *model, const lx_task_fields *fields, bool ignores_end,
+                             poem *p, lx_error *err)
+{
+    const char *first = lx_task_first_field(fields);
+    const char *form = fields->at[LX_ASKED_form].text;
+    if (first == NULL)
+        return LX_OK;
+    if (form == NULL)
+        return lx_fail(err, LX_ERR_INVALID, first, "%s needs a form, such as 5x4", first);
+    lx_status st = read_rhyme(model, fields->at[LX_ASKED_rhyme].text, p, err);
+    if (st == LX_OK)
+        st = read_pattern(fields->at[LX_ASKED_pattern].text, p, err);
+    return st == LX_OK ? read_form(form, ignores_end, p, err) : st;
 }
 
 static lx_status wrong_acrostic(const poem *p, lx_error *err)
 {
     return lx_fail(err, LX_ERR_INVALID, "acrostic",
-                   "acrostic must have %d Chinese characters, one a line of %s", p->form->lines,
-                   p->form->name);
+                   "acrostic must have %d Chinese characters, one for each line of %s",
+                   p->form.n_lines, p->form.name);
 }
 
-static lx_status read_acrostic(const lx_model *model, const lx_poem_request *asked, poem *p,
+static lx_status read_acrostic(const lx_model *model, const lx_task_value *asked, poem *p,
                                lx_error *err)
 {
-    const char *text = asked->acrostic;
-    size_t n = asked->acrostic_bytes, at = 0;
+    const char *text = asked->text;
+    size_t n = asked->bytes, at = 0;
     int32_t line = 0;
-    memset(p->first, -1, sizeof p->first);
-    if (text == NULL || p->form == NULL)
+    if (text == NULL || !p->formed)
         return LX_OK;
+    if (p->form.is_tune)
+        return lx_fail(err, LX_ERR_INVALID, "acrostic",
+                       "acrostic is for the forms %s, and %s is a tune", lx_poem_verse_names(),
+                       p->form.name);
     for (; at < n; line++) {
         size_t from = at;
         int32_t c = lx_utf8_next(text, n, &at);
-        if (line == p->form->lines || c < 0 || !lx_char_is_han((uint32_t)c))
+        if (line == p->form.n_lines || c < 0 || !lx_char_is_han((uint32_t)c))
             return wrong_acrostic(p, err);
-        p->first[line] = token_of(model, text + from, at - from);
+        p->first[line] = lx_poem_token_of(model, text + from, at - from);
         if (p->first[line] < 0)
             return lx_fail(err, LX_ERR_INVALID, "acrostic",
                            "acrostic: the model does not know %.*s", (int)(at - from), text + from);
     }
-    if (line != p->form->lines)
+    if (line != p->form.n_lines)
         return wrong_acrostic(p, err);
     memcpy(p->acrostic, text, n);
     p->acrostic_bytes = n;
     return LX_OK;
 }
 
-/* What the form has at a place of the poem. */
-static void rule_at(const poem *p, int32_t place, lx_constraint *out)
+/* The token at a place of the poem: of the prompt, or generated. */
+static int32_t token_at(const lx_plan *plan, int32_t place, const int32_t *tokens)
 {
-    int32_t line = place / (p->form->chars + 1), column = place % (p->form->chars + 1);
-    if (column == p->form->chars)
-        out->forced = p->marks[line % 2];
-    else if (column == 0)
-        out->forced = p->first[line];
+    const poem *p = plan->data;
+    return place < p->n_before ? p->given[place] : tokens[place - p->n_before + plan->n_given];
 }
 
-/* Whether a line that rhymes ends at this place. */
+/* The token that the form has at a place, -1: any. */
+static int32_t forced_at(const lx_plan *plan, int32_t place, const int32_t *tokens)
+{
+    const poem *p = plan->data;
+    const lx_poem_line *line = lx_poem_line_at(&p->form, place);
+    int32_t column = place - line->begin;
+    if (column == line->chars)
+        return p->marks[line->stops];
+    if (line->repeats)
+        return token_at(plan, place - line->chars - 1, tokens);
+    return column == 0 && p->acrostic_bytes > 0 ? p->first[line - p->form.lines] : -1;
+}
+
+/* Whether the line rhymes and ends at this place. A repeated line rhymes with itself. */
 static bool is_rhyme(const poem *p, int32_t place)
 {
-    int32_t line = place / (p->form->chars + 1), column = place % (p->form->chars + 1);
-    return p->rhymes && line % 2 == 1 && column == p->form->chars - 1;
+    const lx_poem_line *line = lx_poem_line_at(&p->form, place);
+    return p->rhymes && line->rhyme != 0 && !line->repeats &&
+           place == line->begin + line->chars - 1;
 }
 
-/* Which of the rhymes it is. */
-static int32_t rhyme_index(const poem *p, int32_t place)
+/* Lists the places before this one that rhyme with it. */
+static int32_t rhymes_before(const poem *p, int32_t place, int32_t places[LX_POEM_MAX_LINES])
 {
-    return place / (p->form->chars + 1) / 2;
+    const lx_poem_line *own = lx_poem_line_at(&p->form, place);
+    int32_t n = 0;
+    for (const lx_poem_line *line = p->form.lines; line < own; line++) {
+        int32_t end = line->begin + line->chars - 1;
+        if (line->rhyme == own->rhyme && is_rhyme(p, end))
+            places[n++] = end;
+    }
+    return n;
 }
 
-/* Keeps the token that the prompt has at a place that rhymes; false: it does not rhyme with those
-   before it. */
-static bool take_rhyme(const lx_model *model, poem *p, int32_t place, int32_t token)
+/* How many lines of the form rhyme with this one. */
+static int32_t count_rhymes(const poem *p, const lx_poem_line *own)
 {
-    int32_t n = rhyme_index(p, place), group = lx_rhymes_group(lx_poem_rhymes(model), token);
+    int32_t n = 0;
+    for (int32_t i = 0; i < p->form.n_lines; i++)
+        n += p->form.lines[i].rhyme == own->rhyme && !p->form.lines[i].repeats;
+    return n;
+}
+
+/* Whether the token that the prompt has at a place that rhymes does so with those before it, and
+   whether there are words enough for the lines after it. */
+static bool takes_rhyme(const lx_plan *plan, int32_t place, int32_t token)
+{
+    const poem *p = plan->data;
+    const lx_poem_words *words = words_of(plan->model);
+    const lx_rhymes *table = lx_poem_words_table(words, p->table);
+    const lx_poem_line *line = lx_poem_line_at(&p->form, place);
+    int32_t places[LX_POEM_MAX_LINES], n = rhymes_before(p, place, places);
+    int32_t group = lx_rhymes_group(table, token);
     for (int32_t i = 0; i < n; i++) {
-        if (p->given[i] == token || lx_rhymes_group(lx_poem_rhymes(model), p->given[i]) != group)
+        if (p->given[places[i]] == token || lx_rhymes_group(table, p->given[places[i]]) != group)
             return false;
     }
-    p->given[n] = token;
-    return group >= 0;
+    return group >= 0 &&
+           lx_poem_words_count(words, p->table, group, line->rhyme_tone) >= count_rhymes(p, line);
 }
 
-/* Whether a character that the prompt has at a place of the poem keeps the form. */
-static lx_status check_given(const lx_model *model, poem *p, int32_t place, const char *character,
-                             size_t bytes, lx_error *err)
+static lx_status breaks(const char *field, const char *what, int32_t place, lx_error *err)
 {
-    if (place >= length_of(p->form))
+    return lx_fail(err, LX_ERR_INVALID, field,
+                   "the prompt's poem does not keep the %s at its character %d", what, place + 1);
+}
+
+/* The tone that a place must have: of its pattern or of its rhyme. An acrostic may have any. */
+static lx_tone tone_at(const poem *p, int32_t place)
+{
+    const lx_poem_line *line = lx_poem_line_at(&p->form, place);
+    if (p->acrostic_bytes > 0 && place == line->begin)
+        return LX_TONE_UNKNOWN;
+    return is_rhyme(p, place) && line->rhyme_tone != LX_TONE_UNKNOWN
+               ? line->rhyme_tone
+               : lx_poem_tone_at(&p->form, place);
+}
+
+/* Takes a character that the prompt has at a place of the poem, if it keeps the form. */
+static lx_status take_given(const lx_plan *plan, poem *p, int32_t place, const char *character,
+                            size_t bytes, lx_error *err)
+{
+    if (place >= p->form.n_places)
         return lx_fail(err, LX_ERR_INVALID, "prompt", "the prompt's poem is longer than %s",
-                       p->form->name);
-    lx_constraint rule = {.forced = -1};
-    rule_at(p, place, &rule);
+                       p->form.name);
     size_t at = 0;
     int32_t c = lx_utf8_next(character, bytes, &at);
-    bool ok = rule.forced >= 0 ? token_of(model, character, bytes) == rule.forced
-                               : c >= 0 && lx_char_is_han((uint32_t)c);
-    if (ok && is_rhyme(p, place) && !take_rhyme(model, p, place, token_of(model, character, bytes)))
+    int32_t token = lx_poem_token_of(plan->model, character, bytes);
+    int32_t forced = forced_at(plan, place, NULL);
+    bool begins = place == lx_poem_line_at(&p->form, place)->begin && p->acrostic_bytes > 0;
+    p->given[place] = token;
+    if (forced >= 0 ? token != forced : c < 0 || !lx_char_is_han((uint32_t)c))
+        return breaks(begins && forced >= 0 ? "acrostic" : "prompt",
+                      begins && forced >= 0 ? "acrostic" : "form", place, err);
+    if (forced < 0 && !lx_poem_tone_fits((uint32_t)c, tone_at(p, place)))
+        return breaks("prompt", p->pattern != LX_PATTERN_NONE ? "pattern" : "tone of the rhyme",
+                      place, err);
+    if (is_rhyme(p, place) && !takes_rhyme(plan, place, token))
         return lx_fail(err, LX_ERR_INVALID, "prompt",
                        "the prompt's poem does not rhyme at its character %d", place + 1);
-    bool acrostic = !ok && rule.forced >= 0 && place % (p->form->chars + 1) == 0;
-    if (ok)
-        return LX_OK;
-    return lx_fail(err, LX_ERR_INVALID, acrostic ? "acrostic" : "prompt",
-                   "the prompt's poem does not keep the %s at its character %d",
-                   acrostic ? "acrostic" : "form", place + 1);
+    return LX_OK;
 }
 
 /* Where the poem begins in the prompt's text. */
@@ -346,23 +380,37 @@ static lx_status check_prompt(const lx_plan *plan, poem *p, lx_error *err)
     while (st == LX_OK && text.data != NULL && at < text.length) {
         size_t from = at;
         (void)lx_utf8_next(text.data, text.length, &at);
-        st = check_given(model, p, p->n_before++, text.data + from, at - from, err);
+        st = take_given(plan, p, p->n_before, text.data + from, at - from, err);
+        p->n_before++;
     }
     lx_buffer_fini(&text);
     return st;
 }
 
+/* The table must have words for every rhyme of the form. */
+static lx_status check_rhymes(const lx_model *model, const poem *p, lx_error *err)
+{
+    for (int32_t i = 0; p->rhymes && i < p->form.n_lines; i++) {
+        const lx_poem_line *line = &p->form.lines[i];
+        if (line->rhyme != 0 &&
+            lx_poem_words_count(words_of(model), p->table, -1, line->rhyme_tone) == 0)
+            return lx_fail(err, LX_ERR_INVALID, "rhyme", "%s knows too few words that rhyme for %s",
+                           model->name, p->form.name);
+    }
+    return LX_OK;
+}
+
 /* The answer's length is known. */
 static lx_status set_length(lx_plan *plan, const poem *p, lx_error *err)
 {
-    int32_t rest = plan->n_given + length_of(p->form) - p->n_before + 1;
+    int32_t rest = plan->n_given + p->form.n_places - p->n_before + 1;
     if (rest > plan->n_new)
         return lx_fail(err, LX_ERR_INVALID, "prompt",
                        "the prompt leaves no room for a poem of %s: the model reads %d tokens",
-                       p->form->name, lx_text_max_rows(plan->model));
+                       p->form.name, lx_text_max_rows(plan->model));
     plan->n_new = rest;
     plan->has_end = true;
-    plan->runs_ahead = !p->rhymes; /* a rhyme follows from the one before it */
+    plan->runs_ahead = !p->rhymes && !p->form.has_repeats;
     return LX_OK;
 }
 
@@ -399,8 +447,8 @@ static const char *judge_title(const lx_model *model, const char *text, size_t b
         int32_t c = lx_utf8_next(text, end, &at);
         if (c >= 0 && (lx_char_is_space((uint32_t)c) || lx_char_is_punctuation((uint32_t)c)))
             continue;
-        bool word =
-            c >= 0 && lx_char_is_han((uint32_t)c) && token_of(model, text + from, at - from) >= 0;
+        bool word = c >= 0 && lx_char_is_han((uint32_t)c) &&
+                    lx_poem_token_of(model, text + from, at - from) >= 0;
         n_words += word;
         n_unread += !word;
     }
@@ -415,7 +463,7 @@ static const char *judge_title(const lx_model *model, const char *text, size_t b
 /* --- the plan --- */
 
 static lx_status plan_exactly(lx_plan *plan, const lx_task_request *request,
-                              const lx_poem_request *asked, lx_error *err)
+                              const lx_task_fields *fields, lx_error *err)
 {
     lx_status st = lx_text_plan_init(plan, request, err);
     if (st != LX_OK)
@@ -426,38 +474,40 @@ static lx_status plan_exactly(lx_plan *plan, const lx_task_request *request,
     plan->data = p;
     if (p == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a request");
-    p->marks[0] = token_of(plan->model, comma, sizeof comma - 1);
-    p->marks[1] = token_of(plan->model, stop, sizeof stop - 1);
-    st = read_form(plan->model, asked, request->ignore_end, p, err);
+    p->marks[0] = lx_poem_token_of(plan->model, comma, sizeof comma - 1);
+    p->marks[1] = lx_poem_token_of(plan->model, stop, sizeof stop - 1);
+    st = read_fields(plan->model, fields, request->ignore_end, p, err);
     if (st == LX_OK)
-        st = read_acrostic(plan->model, asked, p, err);
-    if (st == LX_OK && p->form != NULL)
+        st = read_acrostic(plan->model, &fields->at[LX_ASKED_acrostic], p, err);
+    if (st == LX_OK && p->formed)
+        st = check_rhymes(plan->model, p, err);
+    if (st == LX_OK && p->formed)
         st = check_prompt(plan, p, err);
-    return st == LX_OK && p->form != NULL ? set_length(plan, p, err) : st;
+    return st == LX_OK && p->formed ? set_length(plan, p, err) : st;
 }
 
 /* A prompt that cannot fit is not looked at: it will be refused. */
 static lx_status plan_simplified(lx_plan *plan, const lx_task_request *request,
-                                 const lx_poem_request *asked, lx_error *err)
+                                 const lx_task_fields *fields, lx_error *err)
 {
     const lx_model *model = plan->model;
     size_t most = (size_t)lx_text_max_rows(model) * MAX_CHARACTER; /* of a prompt that fits */
     lx_task_request simple = *request;
-    lx_poem_request simply = *asked;
+    lx_task_fields simply = *fields;
+    lx_task_value *first = &simply.at[LX_ASKED_acrostic];
     lx_buffer text, acrostic;
     lx_buffer_init(&text, 2 * most);
     lx_buffer_init(&acrostic, 2 * most);
-    lx_buffer_puts(&text, ""); /* what is empty is there, too */
+    lx_buffer_puts(&text, ""); /* an empty text is there, too */
     lx_buffer_puts(&acrostic, "");
     if (request->text != NULL && request->text_bytes <= most) {
         plan->n_simplified += simplify(model, request->text, request->text_bytes, &text);
         simple.text = text.data;
         simple.text_bytes = text.length;
     }
-    if (asked->acrostic != NULL && asked->acrostic_bytes <= most) {
-        plan->n_simplified += simplify(model, asked->acrostic, asked->acrostic_bytes, &acrostic);
-        simply.acrostic = acrostic.data;
-        simply.acrostic_bytes = acrostic.length;
+    if (first->text != NULL && first->bytes <= most) {
+        plan->n_simplified += simplify(model, first->text, first->bytes, &acrostic);
+        *first = (lx_task_value){acrostic.data, acrostic.length};
     }
     lx_status st = text.status != LX_OK ? text.status : acrostic.status;
     st = st == LX_OK ? plan_exactly(plan, &simple, &simply, err)
@@ -469,25 +519,25 @@ static lx_status plan_simplified(lx_plan *plan, const lx_task_request *request,
 
 static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
 {
-    static const lx_poem_request free_poem;
-    const lx_poem_request *asked = lx_task_own(request, &lx_poem_task);
-    asked = asked != NULL ? asked : &free_poem;
-    return request->normalize ? plan_simplified(plan, request, asked, err)
-                              : plan_exactly(plan, request, asked, err);
+    static const lx_task_fields none;
+    const lx_task_fields *fields = request->fields != NULL ? request->fields : &none;
+    return request->normalize ? plan_simplified(plan, request, fields, err)
+                              : plan_exactly(plan, request, fields, err);
 }
 
-/* Leaves what rhymes with the lines before and ends none of them. */
+/* Leaves words that rhyme with the lines before and end none of them. */
 static void rhyme(const lx_plan *plan, int32_t place, const int32_t *tokens, lx_constraint *out)
 {
     const poem *p = plan->data;
-    int32_t chars = p->form->chars;
-    out->mask_idx = MASK_RHYMES;
-    for (int32_t i = 0; i < rhyme_index(p, place); i++) {
-        int32_t at = 2 * chars + i * 2 * (chars + 1);
-        int32_t token = at < p->n_before ? p->given[i] : tokens[at - p->n_before + plan->n_given];
+    const lx_poem_words *words = words_of(plan->model);
+    int32_t places[LX_POEM_MAX_LINES], n = rhymes_before(p, place, places), group = -1;
+    for (int32_t i = 0; i < n; i++) {
+        int32_t token = token_at(plan, places[i], tokens);
         out->banned[out->n_banned++] = token;
-        out->mask_idx = N_MASKS + lx_rhymes_group(lx_poem_rhymes(plan->model), token);
+        group = lx_rhymes_group(lx_poem_words_table(words, p->table), token);
     }
+    lx_tone tone = lx_poem_line_at(&p->form, place)->rhyme_tone;
+    out->mask_idx = lx_poem_words_rhyme_mask(words, p->table, group, tone);
 }
 
 static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out)
@@ -495,62 +545,78 @@ static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, 
     const poem *p = plan->data;
     lx_text_constrain(plan, step, tokens, out);
     int32_t place = p->n_before + step - plan->n_given;
-    if (p->form == NULL || step < plan->n_given)
+    if (!p->formed || step < plan->n_given)
         return;
-    out->mask_idx = MASK_WORDS;
-    if (place == length_of(p->form))
-        out->forced = lx_text_of(&plan->model->config)->ends[0];
-    else
-        rule_at(p, place, out);
+    bool ended = place == p->form.n_places;
+    out->forced =
+        ended ? lx_text_of(&plan->model->config)->ends[0] : forced_at(plan, place, tokens);
     out->use_mask = out->forced < 0;
-    if (is_rhyme(p, place))
+    out->mask_idx = lx_poem_words_mask(ended ? LX_TONE_UNKNOWN : tone_at(p, place));
+    if (!ended && is_rhyme(p, place))
         rhyme(plan, place, tokens, out);
 }
 
-/* With a form, which the flag says: its number, more by RHYMING where it rhymes, and the acrostic's
-   bytes, each an int32_t, the acrostic in a field of its own, then the prompt's tokens as the text
+/* A state has the form as one number: its place in the table of forms, plus multiples of these. The
+   table of rhymes counts from 1, and the pattern as its enum does. */
+enum { STATED_RHYME = 256, STATED_PATTERN = 1024 };
+
+/* The flag says that there is a form. Then two int32_t come first, its number and the acrostic's
+   bytes, then the acrostic in a field of fixed size. The prompt's tokens come last, as the text
    task writes them. */
 static bool restate(const lx_plan *plan, lx_buffer *out)
 {
     const poem *p = plan->data;
-    if (p->form != NULL) {
-        int32_t number = (int32_t)(p->form - forms) + (p->rhymes ? RHYMING : 0);
-        int32_t head[2] = {number, (int32_t)p->acrostic_bytes};
+    if (p->formed) {
+        int32_t rhymes = p->rhymes ? (int32_t)p->table + 1 : 0;
+        int32_t head[2] = {p->form.index + STATED_RHYME * rhymes +
+                               STATED_PATTERN * (int32_t)p->pattern,
+                           (int32_t)p->acrostic_bytes};
         lx_buffer_append(out, head, sizeof head);
         lx_buffer_append(out, p->acrostic, sizeof p->acrostic);
     }
     (void)lx_text_restate(plan, out);
-    return p->form != NULL;
+    return p->formed;
+}
+
+/* The fields that `restate` wrote; false: there are no such fields. */
+static bool read_stated(const int32_t head[2], const char *acrostic, lx_task_fields *fields)
+{
+    lx_poem_form form;
+    int32_t pattern = head[0] / STATED_PATTERN, rest = head[0] % STATED_PATTERN;
+    int32_t rhymes = rest / STATED_RHYME;
+    if (head[0] < 0 || pattern >= LX_PATTERNS || rhymes > LX_RHYME_TABLES || head[1] < 0 ||
+        head[1] > LX_POEM_MAX_ACROSTIC * MAX_CHARACTER ||
+        !lx_poem_form_make(rest % STATED_RHYME, (lx_poem_pattern)pattern, &form))
+        return false;
+    fields->at[LX_ASKED_form].text = form.name;
+    fields->at[LX_ASKED_pattern].text = pattern_names[pattern];
+    fields->at[LX_ASKED_rhyme].text = rhymes > 0 ? rhyme_names[rhymes - 1] : NULL;
+    fields->at[LX_ASKED_acrostic] = (lx_task_value){head[1] > 0 ? acrostic : NULL, (size_t)head[1]};
+    return true;
 }
 
 static lx_status replan(lx_plan *plan, const void *bytes, size_t n, bool flag, bool ignore_end,
                         lx_error *err)
 {
     int32_t head[2] = {0};
-    const size_t acrostic = sizeof((poem *)0)->acrostic;
-    const size_t before = flag ? sizeof head + acrostic : 0;
-    lx_poem_request own = {0};
+    const size_t before = flag ? sizeof head + sizeof((poem *)0)->acrostic : 0;
+    lx_task_fields fields = {0};
     lx_task_request request;
     if (n < before)
         return lx_fail(err, LX_ERR_INVALID, "state", "its request is cut off");
     lx_status st = lx_text_reread((const char *)bytes + before, n - before, false, &request, err);
     if (st == LX_OK && flag) {
         memcpy(head, bytes, sizeof head);
-        own.rhyme = head[0] >= RHYMING;
-        head[0] -= own.rhyme ? RHYMING : 0;
-        if (head[0] < 0 || head[0] >= N_FORMS || head[1] < 0 || (size_t)head[1] > acrostic)
+        if (!read_stated(head, (const char *)bytes + sizeof head, &fields))
             return lx_fail(err, LX_ERR_INVALID, "state", "its form is unknown");
-        own.form = forms[head[0]].name;
-        own.acrostic = head[1] > 0 ? (const char *)bytes + sizeof head : NULL;
-        own.acrostic_bytes = (size_t)head[1];
     }
     request.ignore_end = ignore_end;
-    return st == LX_OK ? plan_exactly(plan, &request, &own, err) : st;
+    return st == LX_OK ? plan_exactly(plan, &request, &fields, err) : st;
 }
 
 /* Writes the characters of a sample to text[most] and returns how many; later ones are left out. A
-   token may be a part of a character, so the bytes of all tokens are read together, without those
-   that are no UTF-8. */
+   token may be a part of a character, so the bytes of all tokens are read together. Bytes
+   that are no UTF-8 are left out. */
 static int32_t spell_out(const lx_model *model, const lx_pool_sample *sample, uint32_t *text,
                          int32_t most)
 {
@@ -599,7 +665,7 @@ const lx_task_ops lx_poem_task = {
     .card = card,
     .check_model = check_model,
     .max_rows = lx_text_max_rows,
-    .n_masks = N_MASKS,
+    .n_masks = LX_MASK_TEXT + 1,
     .more_masks = more_masks,
     .fill_mask = fill_mask,
     .plan_init = plan_init,
@@ -612,8 +678,7 @@ const lx_task_ops lx_poem_task = {
     .score_name = "nats_per_token",
     .score_unit = 1,
     .read_answer = lx_text_read_answer,
-    .own_field = own_field,
-    .own_models = "poems",
+    .plural = "poems",
     .render = lx_text_render,
     .spell = lx_text_spell,
     .token_bytes = lx_text_token_bytes,

@@ -1,4 +1,4 @@
-/* What a folder of a model of speech must have (see speech.h). */
+/* The checks of a speech model's folder (see speech.h). */
 #include "model/tasks/speech.h"
 
 #include <string.h>

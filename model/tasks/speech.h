@@ -14,7 +14,7 @@ LX_TASK_PART(lx_mel_config, lx_speech_of, lx_speech_own)
 
 extern const lx_task_ops lx_speech_task;
 
-/* The place of "<blank>" in the vocabulary, and of what is nothing among the head's values. */
+/* The place of "<blank>" in the vocabulary, and of the value for no character in the head. */
 enum { LX_SPEECH_BLANK = 0 };
 
 /* Samples of the longest sound: one more would be a row more than model->max_rows. */

@@ -1,6 +1,6 @@
 /*
- * The registry of tasks and what every plan shares. A task is one table of functions in a file of
- * its own; config.json names it.
+ * The registry of tasks, and functions for the plans of all tasks. A task is one table of functions
+ * in a file of its own; config.json names it.
  */
 #include "model/tasks/task.h"
 
@@ -40,24 +40,55 @@ const void *lx_task_own(const lx_task_request *request, const lx_task_ops *task)
     return request->own_of == task ? request->own : NULL;
 }
 
+static const struct task_field {
+    const char *name;
+    const lx_task_ops *task;
+} task_fields[] = {
+#define FIELD(task, name, kind) {#name, &lx_##task##_task},
+#include "model/tasks/fields.def"
+#undef FIELD
+};
+
+const char *lx_task_field_name(int32_t i)
+{
+    return task_fields[i].name;
+}
+
+const char *lx_task_first_field(const lx_task_fields *fields)
+{
+    for (int32_t i = 0; fields != NULL && i < LX_N_ASKED; i++) {
+        if (fields->at[i].text != NULL)
+            return task_fields[i].name;
+    }
+    return NULL;
+}
+
 /* A field of another task would be ignored in silence. */
 static lx_status check_fields(const lx_model *model, const lx_task_request *request, lx_error *err)
 {
-    const lx_task_ops *of = request->own_of;
-    const char *field = of != NULL && of != model->task && of->own_field != NULL
-                            ? of->own_field(request->own)
-                            : NULL;
-    return field == NULL
+    for (int32_t i = 0; request->fields != NULL && i < LX_N_ASKED; i++) {
+        const struct task_field *f = &task_fields[i];
+        if (f->task != model->task && request->fields->at[i].text != NULL)
+            return lx_fail(err, LX_ERR_INVALID, f->name, "%s is for models of %s, and %s is none",
+                           f->name, f->task->plural, model->name);
+    }
+    return LX_OK;
+}
+
+static lx_status check_shape(const lx_model *model, const lx_shape *shape, lx_error *err)
+{
+    return shape->kind == LX_SHAPE_NONE || model->task->shapes
                ? LX_OK
-               : lx_fail(err, LX_ERR_INVALID, field, "%s is for models of %s, and %s is none",
-                         field, of->own_models, model->name);
+               : lx_fail(err, LX_ERR_INVALID, shape->field,
+                         "%s is for models of text, and %s is of task %s", shape->field,
+                         model->name, model->task->name);
 }
 
 static lx_status new_plan(const lx_model *model, lx_plan **out, lx_error *err)
 {
     if (model->task->plan_init == NULL)
         return lx_fail(err, LX_ERR_INVALID, "model",
-                       "%s is of task %s: it says what a sound says and answers no requests",
+                       "%s is of task %s: it transcribes sounds and answers no requests",
                        model->name, model->task->name);
     lx_plan *plan = calloc(1, sizeof *plan);
     if (plan == NULL)
@@ -84,6 +115,8 @@ lx_status lx_plan_new(const lx_model *model, const lx_task_request *request, lx_
     if (st == LX_OK)
         st = check_fields(model, request, err);
     if (st == LX_OK)
+        st = check_shape(model, &request->shape, err);
+    if (st == LX_OK)
         st = model->task->plan_init(plan, request, err);
     return hand_over(st, plan, out);
 }
@@ -104,10 +137,31 @@ int32_t lx_task_masks(const lx_model *model)
     return task->n_masks + (task->more_masks != NULL ? task->more_masks(model) : 0);
 }
 
+int32_t lx_task_words(const lx_model *model)
+{
+    return model->task->shapes ? (model->config.head_size + 31) / 32 : 0;
+}
+
+const lx_shape *lx_plan_shape(const lx_plan *plan)
+{
+    return plan->follower != NULL ? lx_grammar_shape(lx_follower_grammar(plan->follower)) : NULL;
+}
+
+int64_t lx_plan_shape_bytes(const lx_plan *plan)
+{
+    return plan->follower != NULL ? lx_follower_bytes(plan->follower) : 0;
+}
+
+const char *lx_plan_stuck(const lx_plan *plan)
+{
+    return plan->follower != NULL ? lx_follower_failure(plan->follower) : NULL;
+}
+
 void lx_plan_free(lx_plan *plan)
 {
     if (plan == NULL)
         return;
+    lx_follower_free(plan->follower);
     free(plan->data);
     free(plan->prompt_ids);
     free(plan);

@@ -5,16 +5,18 @@
  *
  * A new task touches its own file, one line of tasks.def, and its tests. Its table (lx_task_ops)
  * has all that the rest of the program asks of it: how it reads its keys of config.json, the files
- * of the folder that it loads, the fields of requests that only it reads, and what /v1/models says.
+ * of the folder that it loads, and what /v1/models says. A field of requests that only this task
+ * reads is one line of fields.def.
  *
  * A plan is one request, parsed: the prompt's input rows, how many tokens will be generated, and
  * for every step the input row and the constraint. It is immutable and shared by all samples (n) of
- * the request; what a sample has generated so far is passed in.
+ * the request; a sample's tokens so far are passed in.
  */
 #ifndef LINNET_MODEL_TASK_H
 #define LINNET_MODEL_TASK_H
 
 #include "common/buffer.h"
+#include "model/grammar/grammar.h"
 #include "model/model.h"
 #include "model/tokenizers/tokenizer.h"
 
@@ -46,13 +48,31 @@ typedef struct lx_plan {
     /* input() passes tokens on as ids and constrain() does not look at them, so both may be asked
        with lx_drawn_id in the place of tokens that are not known yet. */
     bool runs_ahead;
-    bool ignores_end;    /* see lx_task_request.ignore_end */
-    bool backward;       /* couplets: the prompt is a lower line, and the answer its upper one */
-    const char *warning; /* static: why the answer may not follow the prompt; NULL: it may */
-    void *data;          /* the task's own, one block of malloc, or NULL; lx_plan_free frees it */
+    bool ignores_end;      /* see lx_task_request.ignore_end */
+    lx_follower *follower; /* of the grammar that the answers keep; owned; NULL: none */
+    bool backward;         /* couplets: the prompt is a lower line, and the answer its upper one */
+    const char *warning;   /* static: why the answer may not follow the prompt; NULL: it may */
+    void *data;            /* the task's own, one block of malloc, or NULL; lx_plan_free frees it */
 } lx_plan;
 
-/* What a request asks of a task. */
+/* Fields of requests that one task reads and the others refuse (fields.def): LX_ASKED_form ... */
+enum {
+#define FIELD(task, name, kind) LX_ASKED_##name,
+#include "model/tasks/fields.def"
+#undef FIELD
+    LX_N_ASKED
+};
+
+typedef struct lx_task_value {
+    const char *text; /* NUL-terminated after `bytes`; NULL: the request leaves the field out */
+    size_t bytes;
+} lx_task_value;
+
+typedef struct lx_task_fields {
+    lx_task_value at[LX_N_ASKED];
+} lx_task_fields;
+
+/* The part of a request that a task reads. */
 typedef struct lx_task_request {
     const char *text; /* the prompt, of couplets the upper line; not NUL-terminated */
     size_t text_bytes;
@@ -62,15 +82,18 @@ typedef struct lx_task_request {
     /* Where the task says `ends`: see lx_plan.n_given, and whether the answer ends with its last
        token or a stop string only. */
     bool score_prompt, ignore_end;
-    bool rules;      /* the answer keeps the task's rules, where it has rules */
-    bool either_way; /* a prompt that reads like an answer gets its prompt: lx_plan.backward */
-    bool normalize;  /* the prompt is read in the task's usual spelling, where it has one */
-    /* Fields that only the task own_of reads, in a struct of that task; NULL: none. */
+    lx_shape shape;    /* the answers keep this grammar; only where the task says `shapes` */
+    int32_t n_answers; /* with a shape: how many answers the plan has; 0: 1 */
+    bool rules;        /* the answer keeps the task's rules, where it has rules */
+    bool either_way;   /* a prompt that reads like an answer gets its prompt: lx_plan.backward */
+    bool normalize;    /* the prompt is read in the task's usual spelling, where it has one */
+    const lx_task_fields *fields; /* NULL: none */
+    /* Values that only the task own_of reads, in a struct of that task; NULL: none. */
     const lx_task_ops *own_of;
     const void *own;
 } lx_task_request;
 
-/* What comes out of a task. */
+/* The kind of a task's answers. */
 typedef enum lx_modality { LX_TEXT, LX_IMAGE, LX_SPEECH /* text of sound: speech.h */ } lx_modality;
 
 /* What /v1/models says of a task's models, field by field. */
@@ -96,13 +119,15 @@ typedef struct lx_task_card {
     lx_card_field fields[LX_MAX_CARD];
 } lx_task_card;
 
-/* The rule of one step: either one forced id, or a set of banned ones. */
+/* The rule of one step: either one forced id, or sets of allowed and of banned ones. */
 typedef struct lx_constraint {
     int32_t forced;   /* -1 for none */
     bool use_mask;    /* apply the fixed mask below */
     int32_t mask_idx; /* which of the task's masks, 0 .. lx_task_masks - 1 */
     int32_t n_banned;
     int32_t banned[LX_MAX_BANNED];
+    const uint32_t *allowed; /* as in lx_sampling; NULL, as the caller sets it: all ids are */
+    uint32_t *room;          /* the caller's, for the bits of `allowed`: lx_task_words of them */
 } lx_constraint;
 
 /* A finished sample of a pool. */
@@ -134,6 +159,7 @@ struct lx_task_ops {
     const char *name; /* config.json: task */
     lx_modality modality;
     bool has_rules, normalizes; /* reads these fields of lx_task_request */
+    bool shapes;                /* answers keep lx_task_request.shape */
 
     /* Takes the task's keys from the root of config.json into config->own. */
     void (*read_config)(struct lx_config_reader *r, struct lx_config_object s, lx_config *config);
@@ -156,11 +182,7 @@ struct lx_task_ops {
     int32_t (*more_masks)(const lx_model *model); /* after those; NULL: none */
     void (*fill_mask)(const lx_model *model, int32_t mask_idx, uint8_t *banned);
 
-    /* The first field that a request's own struct asks something by, NULL: none of them does; and
-       of which models other tasks say that the field is theirs: "poems". NULL: other tasks ignore
-       these fields. */
-    const char *(*own_field)(const void *own);
-    const char *own_models;
+    const char *plural; /* how errors name such models: "poems"; for tasks of fields.def */
 
     /* Parses a request. LX_ERR_INVALID with param "prompt" for a prompt that the task cannot
        answer. NULL: the task answers no requests. */
@@ -177,8 +199,8 @@ struct lx_task_ops {
        before n_new tokens. */
     bool (*ends)(const lx_plan *plan, int32_t token);
 
-    /* The request again, as bytes and a flag: appends the line, and the flag says that the rules
-       hold; or the given values, and the flag says that a byte with the class comes first. */
+    /* The request again, as bytes and a flag. Couplets: the line; the flag says that the rules
+     * hold. Images: the given values; the flag says that a byte with the class comes first. */
     bool (*restate)(const lx_plan *plan, lx_buffer *out);
     /* Makes the plan of such bytes and flag, which is the plan that was restated. */
     lx_status (*replan)(lx_plan *plan, const void *bytes, size_t n, bool flag, bool ignore_end,
@@ -195,8 +217,8 @@ struct lx_task_ops {
                              lx_token_list *out, lx_error *err);
 
     /* Text only, otherwise NULL: appends the text of generated token `step` (one piece of a
-       streamed answer): whole characters, so that one whose bytes come with several tokens comes
-       with the last of them, and not at all without it. Allocates nothing else. Images:
+       streamed answer). Only whole characters are appended: a character of several tokens comes
+       with its last token, and never without it. Allocates nothing else. Images:
        model/tasks/image.h. */
     void (*render)(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_buffer *out);
     /* Text only, otherwise NULL: appends a token's bytes, which may be a part of a character. */
@@ -214,7 +236,13 @@ void lx_card_add(lx_task_card *card, lx_card_field field);
 /* request->own where it is of this task; NULL otherwise. */
 const void *lx_task_own(const lx_task_request *request, const lx_task_ops *task);
 
+/* Field i of fields.def, and the first of them that a request has; NULL: none. */
+const char *lx_task_field_name(int32_t i);
+const char *lx_task_first_field(const lx_task_fields *fields);
+
 int32_t lx_task_masks(const lx_model *model);
+/* Words of lx_constraint.room; 0 where no answer keeps a grammar. */
+int32_t lx_task_words(const lx_model *model);
 const lx_task_ops *lx_task_find(const char *name); /* NULL for an unknown name */
 
 /* Makes and frees a plan. LX_ERR_INVALID with param "model" where the task answers no requests. */
@@ -224,6 +252,12 @@ lx_status lx_plan_new(const lx_model *model, const lx_task_request *request, lx_
 lx_status lx_plan_again(const lx_model *model, const void *bytes, size_t n, bool flag,
                         bool ignore_end, lx_plan **out, lx_error *err) LX_MUST_USE;
 void lx_plan_free(lx_plan *plan); /* NULL is allowed */
+/* The source of the answers' grammar; NULL: none. */
+const lx_shape *lx_plan_shape(const lx_plan *plan);
+/* Bytes of the grammar and its places; 0: none. */
+int64_t lx_plan_shape_bytes(const lx_plan *plan);
+/* Why no token could follow in an answer; NULL: one could. */
+const char *lx_plan_stuck(const lx_plan *plan);
 
 /* The whole text of n generated tokens; nothing for tasks that make none. */
 void lx_plan_text(const lx_plan *plan, const int32_t *tokens, int32_t n, lx_buffer *out);

@@ -1,9 +1,9 @@
 /*
  * The text task: see text.h for the sequence.
  *
- * Rendering keeps no state between tokens, so that any number of readers may ask for any token: the
- * bytes of a character that is not whole lie in the last three bytes before it, and they are looked
- * up again.
+ * Rendering keeps no state between tokens, so that any number of readers may ask for any token. The
+ * bytes of an incomplete character lie in the last three bytes before the token, and are looked up
+ * again.
  */
 #include "model/tasks/text.h"
 
@@ -113,7 +113,7 @@ lx_status lx_text_check_model(const lx_model *model, lx_error *err)
         n_shown += is_shown(model->tokenizer, id) && !lx_text_is_end(c, id);
     if (n_shown == 0)
         return lx_fail(err, LX_ERR_FORMAT, "tokenizer",
-                       "config.json: text.tokenizer: it has no token that is text");
+                       "config.json: text.tokenizer: the tokenizer has no text tokens");
     return LX_OK;
 }
 
@@ -122,8 +122,8 @@ int32_t lx_text_max_rows(const lx_model *model)
     return lx_text_of(&model->config)->context;
 }
 
-/* Every byte may be a U+FFFD, and so may what was held back; a name writes bytes as \x and two
-   digits. */
+/* Every byte may be a U+FFFD, also a byte that was held back; a name writes bytes as \x and two
+ * digits. */
 int32_t lx_text_token_bytes(const lx_model *model)
 {
     size_t longest = 1, n = 0;
@@ -246,6 +246,63 @@ lx_status lx_text_plan_init(lx_plan *plan, const lx_task_request *request, lx_er
     return LX_OK;
 }
 
+/* --- answers of a given shape --- */
+
+static const char *word_of(const void *model, int32_t id, size_t *n)
+{
+    const lx_model *m = model;
+    bool shown = !lx_text_is_end(&m->config, id) && is_shown(m->tokenizer, id);
+    return shown ? lx_tokenizer_token(m->tokenizer, id, n) : NULL;
+}
+
+static lx_status load_with_shapes(lx_model *model, lx_error *err)
+{
+    const lx_text_config *c = lx_text_of(&model->config);
+    const lx_words words = {.n_ids = model->config.head_size,
+                            .n_ends = c->n_ends,
+                            .ends = c->ends,
+                            .bytes_of = word_of,
+                            .context = model};
+    lx_grammars *grammars = NULL;
+    lx_status st = lx_text_load(model, err);
+    if (st == LX_OK)
+        st = lx_grammars_new(&words, &grammars, err);
+    model->task_data = grammars;
+    return st;
+}
+
+static void unload(lx_model *model)
+{
+    lx_grammars_free(model->task_data);
+}
+
+static lx_status keep_shape(lx_plan *plan, const lx_task_request *request, lx_error *err)
+{
+    const lx_shape *shape = &request->shape;
+    lx_grammar *grammar = NULL;
+    if (shape->kind == LX_SHAPE_NONE)
+        return LX_OK;
+    if (request->ignore_end)
+        return lx_fail(err, LX_ERR_INVALID, "ignore_eos",
+                       "ignore_eos does not go with %s, as the answer ends with its grammar",
+                       shape->field);
+    if (lx_text_of(&plan->model->config)->n_ends == 0)
+        return lx_fail(err, LX_ERR_INVALID, shape->field,
+                       "%s: model %s has no token that ends an answer", shape->field,
+                       plan->model->name);
+    lx_status st = lx_grammars_get(plan->model->task_data, shape, &grammar, err);
+    if (st == LX_OK)
+        st = lx_follower_new(grammar, request->n_answers, plan->n_given, &plan->follower, err);
+    plan->runs_ahead = false;
+    return st;
+}
+
+static lx_status plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
+{
+    lx_status st = lx_text_plan_init(plan, request, err);
+    return st == LX_OK ? keep_shape(plan, request, err) : st;
+}
+
 void lx_text_input(const lx_plan *plan, int32_t step, const int32_t *tokens, int32_t *ids)
 {
     (void)plan;
@@ -260,6 +317,27 @@ void lx_text_constrain(const lx_plan *plan, int32_t step, const int32_t *tokens,
     out->use_mask = true;
     out->mask_idx = 0;
     out->n_banned = plan->ignores_end || step < plan->n_open ? c->n_ends : 0;
+    for (int32_t i = 0; i < out->n_banned; i++)
+        out->banned[i] = c->ends[i];
+}
+
+/* An end that comes before n_open tokens is banned unless nothing else can follow. */
+static void constrain(const lx_plan *plan, int32_t step, const int32_t *tokens, lx_constraint *out)
+{
+    if (plan->follower == NULL) {
+        lx_text_constrain(plan, step, tokens, out);
+        return;
+    }
+    const lx_text_config *c = lx_text_of(&plan->model->config);
+    int32_t only = -1, n = lx_follower_mask(plan->follower, step, tokens, out->room, &only);
+    int32_t n_ends = 0;
+    for (int32_t i = 0; i < c->n_ends; i++)
+        n_ends += (out->room[c->ends[i] / 32] >> (c->ends[i] % 32) & 1) != 0;
+    out->forced = only;
+    out->use_mask = false;
+    out->mask_idx = 0;
+    out->allowed = out->room;
+    out->n_banned = step < plan->n_open && n > n_ends ? c->n_ends : 0;
     for (int32_t i = 0; i < out->n_banned; i++)
         out->banned[i] = c->ends[i];
 }
@@ -285,13 +363,47 @@ lx_status lx_text_reread(const void *bytes, size_t n, bool flag, lx_task_request
     return LX_OK;
 }
 
+/* With a grammar: how many tokens, its kind, the tokens, its source. */
+enum { SHAPE_TOKENS, SHAPE_KIND, SHAPE_HEAD };
+
+static bool restate(const lx_plan *plan, lx_buffer *out)
+{
+    const lx_shape *shape = lx_plan_shape(plan);
+    if (shape == NULL)
+        return lx_text_restate(plan, out);
+    const int32_t head[SHAPE_HEAD] = {plan->n_prompt, (int32_t)shape->kind};
+    lx_buffer_append(out, head, sizeof head);
+    (void)lx_text_restate(plan, out);
+    lx_buffer_append(out, shape->text, shape->bytes);
+    return true;
+}
+
+static lx_status reread_shape(const void *bytes, size_t n, lx_task_request *request, lx_error *err)
+{
+    int32_t head[SHAPE_HEAD] = {0, LX_SHAPE_NONE};
+    memcpy(head, bytes, n < sizeof head ? 0 : sizeof head);
+    size_t left = n < sizeof head ? 0 : n - sizeof head;
+    if (head[SHAPE_TOKENS] < 1 || (size_t)head[SHAPE_TOKENS] > left / sizeof(int32_t) ||
+        head[SHAPE_KIND] <= LX_SHAPE_NONE || head[SHAPE_KIND] >= LX_SHAPE_KINDS)
+        return lx_fail(err, LX_ERR_INVALID, "state", "its grammar is damaged");
+    const int32_t *ids = (const int32_t *)bytes + SHAPE_HEAD;
+    *request = (lx_task_request){.ids = ids, .n_ids = head[SHAPE_TOKENS]};
+    request->shape = (lx_shape){.kind = (lx_shape_kind)head[SHAPE_KIND],
+                                .text = (const char *)(ids + request->n_ids),
+                                .bytes = left - (size_t)request->n_ids * sizeof *ids,
+                                .field = "state",
+                                .owner = request};
+    return LX_OK;
+}
+
 static lx_status replan(lx_plan *plan, const void *bytes, size_t n, bool flag, bool ignore_end,
                         lx_error *err)
 {
     lx_task_request request;
-    lx_status st = lx_text_reread(bytes, n, flag, &request, err);
+    lx_status st = flag ? reread_shape(bytes, n, &request, err)
+                        : lx_text_reread(bytes, n, false, &request, err);
     request.ignore_end = ignore_end;
-    return st == LX_OK ? lx_text_plan_init(plan, &request, err) : st;
+    return st == LX_OK ? plan_init(plan, &request, err) : st;
 }
 
 lx_status lx_text_read_answer(const lx_plan *plan, const char *text, size_t bytes,
@@ -319,7 +431,7 @@ static bool hidden_at(const lx_plan *plan, const int32_t *tokens, int32_t at)
     return at >= plan->n_pieces && lx_text_is_end(&plan->model->config, id_at(plan, tokens, at));
 }
 
-/* Puts the bytes of the token before those that are there, of which the last BEFORE count. */
+/* Puts the bytes of the token before the bytes in the buffer, of which the last BEFORE count. */
 static void prepend(const lx_tokenizer *t, int32_t id, unsigned char *bytes, size_t *n)
 {
     size_t length = 0;
@@ -332,8 +444,8 @@ static void prepend(const lx_tokenizer *t, int32_t id, unsigned char *bytes, siz
     *n += k;
 }
 
-/* Where the text stands before token number `at` of prompt and answer. What is at the very start is
-   read from there, as a blank that begins a text may be dropped. */
+/* Where the text stands before token number `at` of prompt and answer. Tokens at the very start are
+ * read from there, because a blank that begins a text may be dropped. */
 static void resume(const lx_plan *plan, const int32_t *tokens, int32_t at, lx_detokenizer *d)
 {
     const lx_tokenizer *t = plan->model->tokenizer;
@@ -393,18 +505,20 @@ static void card(const lx_model *model, lx_task_card *card)
 const lx_task_ops lx_text_task = {
     .name = "text",
     .modality = LX_TEXT,
+    .shapes = true,
     .read_config = lx_text_read_config,
-    .load = lx_text_load,
+    .load = load_with_shapes,
+    .unload = unload,
     .card = card,
     .check_model = lx_text_check_model,
     .max_rows = lx_text_max_rows,
     .n_masks = 1,
     .fill_mask = lx_text_fill_mask,
-    .plan_init = lx_text_plan_init,
+    .plan_init = plan_init,
     .input = lx_text_input,
-    .constrain = lx_text_constrain,
+    .constrain = constrain,
     .ends = lx_text_ends,
-    .restate = lx_text_restate,
+    .restate = restate,
     .replan = replan,
     .score_name = "nats_per_token",
     .score_unit = 1,

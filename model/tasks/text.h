@@ -1,11 +1,11 @@
 /*
- * The text task: any prompt in, what may follow it out, for a model of one input stream, `token`,
+ * The text task continues any prompt, for a model of one input stream, `token`,
  * and a tokenizer (model/tokenizers).
  *
  * Sequence: the prompt's tokens, then the answer's; every row predicts the next token. A prompt
  * given as text is encoded as the tokenizer's file says, names of its special tokens as these
- * tokens, and text.begin of config.json stands before it unless that is there already; one given as
- * tokens is taken as it is. Prompt and answer together have at most text.context tokens.
+ * tokens. text.begin of config.json stands before it unless it is there already. A prompt given as
+ * tokens is taken unchanged. Prompt and answer together have at most text.context tokens.
  *
  * An answer has no fixed end: it ends with one of text.end, which is no part of its text, or after
  * n_new tokens. Tokens that an answer cannot show are never drawn: special ones but text.end, and
@@ -27,13 +27,13 @@
 extern const lx_task_ops lx_text_task;
 
 /* The tokens of a text, into an empty list, by lx_tokenizer_encode's flags: with LX_ENCODE_TEMPLATE
-   those of a prompt, without it those of text that goes on behind one. LX_ERR_INVALID with param
-   `param` for what the tokenizer cannot read, and for more than the list may have. */
+   those of a prompt, without it the tokens of text after a prompt. LX_ERR_INVALID with param
+   `param` for text that the tokenizer cannot read, and for more tokens than the list may have. */
 lx_status lx_text_encode(const lx_model *model, const char *text, size_t bytes, unsigned flags,
                          const char *param, lx_token_list *out, lx_error *err) LX_MUST_USE;
 
-/* The same for a rendered chat, whose marks say what a client wrote: see
- * lx_tokenizer_encode_marked. */
+/* As above for a rendered chat, whose marks show the client's text: see lx_tokenizer_encode_marked.
+ */
 lx_status lx_text_encode_marked(const lx_model *model, const char *text, const char *marks,
                                 size_t bytes, const char *param, lx_token_list *out,
                                 lx_error *err) LX_MUST_USE;

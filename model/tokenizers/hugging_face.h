@@ -40,9 +40,4 @@ typedef struct lx_hugging_face {
 /* The two families. */
 extern const lx_tokenizer_family lx_byte_level_family, lx_fallback_family;
 
-/* Byte-level BPE writes bytes as letters: the code point of a byte, all below 0x180. */
-uint32_t lx_byte_letter(unsigned char byte);
-/* The byte of a letter, -1 when it is none. */
-int lx_letter_byte(uint32_t codepoint);
-
 #endif

@@ -81,12 +81,41 @@ static lx_status property(source *s)
     return LX_OK;
 }
 
+/* The characters of \w in Oniguruma's tables. */
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define IS_WORD "[" WORD "]"
+
+/* The expression for \w, \W, \b or \B. NULL for another letter, and where a set has no such part.
+ */
+static const char *word_part(char c, bool in_set)
+{
+    switch (c) {
+    case 'w':
+        return in_set ? WORD : IS_WORD;
+    case 'W':
+        return in_set ? NULL : "[^" WORD "]";
+    case 'b':
+        return in_set ? NULL
+                      : "(?:(?<=" IS_WORD ")(?!" IS_WORD ")|(?<!" IS_WORD ")(?=" IS_WORD "))";
+    case 'B':
+        return in_set ? NULL
+                      : "(?:(?<=" IS_WORD ")(?=" IS_WORD ")|(?<!" IS_WORD ")(?!" IS_WORD "))";
+    default:
+        return NULL;
+    }
+}
+
 /* At a backslash. */
-static lx_status escape(source *s)
+static lx_status escape(source *s, bool in_set)
 {
     char c = s->end - s->at >= 2 ? s->at[1] : '\0';
     char what[] = "an expression with \\?";
     what[sizeof what - 2] = c >= ' ' && c <= '~' ? c : '?';
+    if (word_part(c, in_set) != NULL) {
+        lx_buffer_puts(&s->out, word_part(c, in_set));
+        s->at += 2;
+        return LX_OK;
+    }
     if (c == 's' || c == 'S') {
         lx_buffer_puts(&s->out, c == 's' ? "\\p{White_Space}" : "\\P{White_Space}");
         s->at += 2;
@@ -146,7 +175,7 @@ static lx_status set(source *s)
         } else if (*s->at == '[' || begins(s, "&&")) {
             return refuse(s, "a set within a set");
         } else if (*s->at == '\\') {
-            st = escape(s);
+            st = escape(s, true);
         } else {
             pass(s, 1);
         }
@@ -187,7 +216,7 @@ static lx_status interval(source *s)
         return refuse(s, "a { that is no {n,m}");
     pass(s, n + 1);
     if (s->at < s->end && (*s->at == '+' || *s->at == '?' || *s->at == '*'))
-        return refuse(s, "a sign behind {n,m}");
+        return refuse(s, "a sign after {n,m}");
     return LX_OK;
 }
 
@@ -197,7 +226,7 @@ static lx_status translate(source *s)
     while (st == LX_OK && s->at < s->end) {
         switch (*s->at) {
         case '\\':
-            st = escape(s);
+            st = escape(s, false);
             break;
         case '[':
             st = set(s);

@@ -1,10 +1,12 @@
 /*
  * Regular expressions of tokenizer.json, found from left to right in a text.
  *
- * They are written for Oniguruma. PCRE2 runs them: syntax that both read alike is passed on, \s is
- * written as the property it stands for, and syntax that they read differently or that only one has
- * (\w, \b, \h, sets in sets, &&, anchors, back references, ...) is refused while loading. A match
- * is never empty: an expression that can match nothing is refused too.
+ * They are written for Oniguruma, and PCRE2 runs them. Syntax that both read alike is passed on.
+ * \s, \w and \b are written as the properties that they stand for. Other syntax that the two
+ * libraries read differently, or that only one has (\h, most sets in sets, anchors, back
+ * references,
+ * ...), is refused while loading. A match is never empty: an expression that can match nothing is
+ * refused too.
  *
  * Thread: an lx_regex never changes; an lx_regex_run is one thread's.
  */
@@ -27,9 +29,9 @@ lx_status lx_regex_new(const char *pattern, size_t n, bool literal, const char *
                        lx_regex **out, lx_error *err) LX_MUST_USE;
 void lx_regex_free(lx_regex *r); /* NULL is allowed */
 
-/* Memory for matching, any expression, one thread; and the processor's time that all finds in a
-   text of n bytes may take together, since an expression can be quadratic in its text: a find that
-   is cheap by itself may look at all the rest of the text each time. */
+/* Memory for matching, any expression, one thread. It also bounds the processor's time that all
+   finds in a text of n bytes may take together. An expression can be quadratic in its text: a find
+   that is cheap by itself may look at all the rest of the text each time. */
 lx_status lx_regex_run_new(size_t n, lx_regex_run **out, lx_error *err) LX_MUST_USE;
 void lx_regex_run_free(lx_regex_run *run); /* NULL is allowed */
 

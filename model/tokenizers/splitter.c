@@ -1,10 +1,13 @@
 /*
  * Pre-tokenizers (see splitter.h). Every stage hands its pieces to the next one as they are found,
- * so a text needs no list of pieces; a stage that rewrites its pieces has a buffer for one.
+ * so a text needs no list of pieces. A stage that rewrites its pieces has a buffer for one.
  */
 #include "model/tokenizers/splitter.h"
 
 #include <string.h>
+
+#include "model/tokenizers/letters.h"
+#include "model/utf8.h"
 
 typedef struct piece {
     size_t start, end;
@@ -98,6 +101,29 @@ static lx_status cut(cutting *c, size_t n)
     return st == LX_OK ? flush(c) : st;
 }
 
+static lx_status take_buffer(const lx_split_run *run, const lx_buffer *b, const char **text,
+                             size_t *n)
+{
+    if (b->status != LX_OK)
+        return lx_fail(run->err, b->status, NULL, "a piece of the text: %s",
+                       lx_status_text(b->status));
+    *text = b->data;
+    *n = b->length;
+    return LX_OK;
+}
+
+/* The piece's bytes as letters, in the stage's buffer. */
+static lx_status write_letters(lx_split_run *run, int at, const char **text, size_t *n)
+{
+    lx_buffer *b = &run->texts[at];
+    b->length = 0;
+    for (size_t i = 0; i < *n; i++) {
+        char letter[4];
+        lx_buffer_append(b, letter, lx_utf8_put(lx_byte_letter((unsigned char)(*text)[i]), letter));
+    }
+    return take_buffer(run, b, text, n);
+}
+
 /* The piece with its blanks replaced and its mark put before, in the stage's buffer. */
 static lx_status rewrite(lx_split_run *run, int at, const char **text, size_t *n, bool at_start)
 {
@@ -118,12 +144,7 @@ static lx_status rewrite(lx_split_run *run, int at, const char **text, size_t *n
             lx_buffer_append(b, s->mark, n_mark);
         from = blank != NULL ? blank + 1 : end;
     }
-    if (b->status != LX_OK)
-        return lx_fail(run->err, b->status, NULL, "a piece of the text: %s",
-                       lx_status_text(b->status));
-    *text = b->data;
-    *n = b->length;
-    return LX_OK;
+    return take_buffer(run, b, text, n);
 }
 
 static lx_status run_stage(lx_split_run *run, int at, const char *text, size_t n, bool at_start)
@@ -132,7 +153,9 @@ static lx_status run_stage(lx_split_run *run, int at, const char *text, size_t n
         return run->piece(run->to, text, n, run->err);
     const lx_split_stage *s = &run->splitter->stages[at];
     lx_status st = LX_OK;
-    if (s->mark[0] != '\0')
+    if (s->writes_letters)
+        st = write_letters(run, at, &text, &n);
+    else if (s->mark[0] != '\0')
         st = rewrite(run, at, &text, &n, at_start);
     if (st != LX_OK)
         return st;

@@ -23,8 +23,10 @@ typedef enum lx_prepend_scheme {
     LX_PREPEND_ALWAYS
 } lx_prepend_scheme;
 
-/* In this order: blanks are replaced, `mark` is put before, the piece is cut. */
+/* In this order: bytes become letters, blanks are replaced, `mark` is put before, the piece is cut.
+ */
 typedef struct lx_split_stage {
+    bool writes_letters; /* letters.h */
     char mark[5]; /* one character; "" for none. Not put before a piece that begins with it */
     bool replaces_blanks;
     lx_prepend_scheme prepend;
@@ -38,6 +40,7 @@ enum { LX_SPLIT_MAX_STAGES = 8 };
 typedef struct lx_splitter {
     lx_split_stage stages[LX_SPLIT_MAX_STAGES];
     int n_stages;
+    bool gives_letters; /* a stage writes letters, so the pieces are letters */
 } lx_splitter;
 
 void lx_splitter_fini(lx_splitter *s);

@@ -10,8 +10,8 @@
  * unknown ones become byte tokens (Llama, Mistral)
  *
  * If a tokenizer.json needs a feature that is not built in, loading fails and names the field
- * (LX_ERR_UNSUPPORTED): models other than BPE, and every normalizer, pre-tokenizer, post-processor
- * and decoder whose result could not be exactly that of the `tokenizers` library.
+ * (LX_ERR_UNSUPPORTED). These are models other than BPE, and every normalizer, pre-tokenizer,
+ * post-processor and decoder that could not give exactly the ids of the `tokenizers` library.
  *
  * A new family: a file NAME.c with a table lx_tokenizer_family, a line in tokenizer.c's look-up of
  * files, a fuzzer in tests/fuzz and the comparison with its reference in tests/http.
@@ -61,6 +61,18 @@ lx_status lx_tokenizer_load(const char *folder, lx_tokenizer **out, lx_error *er
    and a literal RWKV's vocabulary. LX_ERR_NOT_FOUND, LX_ERR_IO, LX_ERR_FORMAT (the text names file
    and field or line), LX_ERR_UNSUPPORTED, LX_ERR_NO_MEMORY. */
 lx_status lx_tokenizer_load_file(const char *path, lx_tokenizer **out, lx_error *err) LX_MUST_USE;
+
+/* The object of a tokenizer.json that a reader of another format has made; `label` names the file
+   in errors. */
+struct json_t;
+lx_status lx_tokenizer_from_json(struct json_t *root, const char *label, lx_tokenizer **out,
+                                 lx_error *err) LX_MUST_USE;
+/* RWKV's vocabulary: literal() has token id as Python writes bytes, without the quotes, or is NULL
+   where there is no such token. Token 0 ends a text; ids are 1 .. n - 1. */
+typedef const char *lx_tokenizer_literal(const void *context, int32_t id, size_t *n_bytes);
+lx_status lx_tokenizer_from_literals(int32_t n, lx_tokenizer_literal *literal, const void *context,
+                                     const char *label, lx_tokenizer **out,
+                                     lx_error *err) LX_MUST_USE;
 
 /* Bytes as tokens. */
 lx_status lx_tokenizer_new_bytes(lx_tokenizer **out, lx_error *err) LX_MUST_USE;

@@ -101,16 +101,12 @@ static size_t take_escape(line *l, bool of_bytes, char *out)
     return 1;
 }
 
-/* A literal of Python into out[LX_TOKENIZER_MAX_TOKEN + 4]; its bytes, 0 for an error. */
-static size_t take_literal(line *l, char *out)
+/* The inside of a literal of Python, up to `quote` or, where that is 0, to the end, into
+   out[LX_TOKENIZER_MAX_TOKEN + 4]; its bytes, 0 for an error. */
+static size_t take_inside(line *l, bool of_bytes, char quote, char *out)
 {
     size_t n = 0;
-    bool of_bytes = l->at < l->end && *l->at == 'b';
-    l->at += of_bytes;
-    char quote = l->at < l->end ? *l->at++ : '\0';
-    if (quote != '\'' && quote != '"')
-        return 0;
-    while (l->at < l->end && *l->at != quote && n < LX_TOKENIZER_MAX_TOKEN) {
+    while (l->at < l->end && (quote == '\0' || *l->at != quote) && n < LX_TOKENIZER_MAX_TOKEN) {
         if (*l->at != '\\') {
             out[n++] = *l->at++;
             continue;
@@ -121,9 +117,30 @@ static size_t take_literal(line *l, char *out)
             return 0;
         n += k;
     }
-    if (l->at == l->end || *l->at++ != quote)
-        return 0;
     return n;
+}
+
+/* A literal of Python, as take_inside. */
+static size_t take_literal(line *l, char *out)
+{
+    bool of_bytes = l->at < l->end && *l->at == 'b';
+    l->at += of_bytes;
+    char quote = l->at < l->end ? *l->at++ : '\0';
+    if (quote != '\'' && quote != '"')
+        return 0;
+    size_t n = take_inside(l, of_bytes, quote, out);
+    return l->at < l->end && *l->at++ == quote ? n : 0;
+}
+
+static lx_status add_token(world *w, const line *l, int32_t id, const char *token, size_t n,
+                           lx_error *err)
+{
+    size_t known;
+    if (lx_texts_get(&w->base.pieces, id, &known) != NULL)
+        return wrong(l, "the id was there before", err);
+    if (lx_trie_add(&w->trie, token, n, id) >= 0)
+        return wrong(l, "the token was there before", err);
+    return lx_texts_set(&w->base.pieces, id, token, n, err);
 }
 
 static lx_status read_line(world *w, line *l, lx_error *err)
@@ -132,20 +149,30 @@ static lx_status read_line(world *w, line *l, lx_error *err)
     int32_t id = take_number(l, w->base.pieces.n - 1);
     if (id < 0 || l->at == l->end || *l->at++ != ' ')
         return wrong(l, "does not begin with an id from 1 and a blank", err);
-    size_t n = take_literal(l, token), known;
+    size_t n = take_literal(l, token);
     if (n == 0 || n > LX_TOKENIZER_MAX_TOKEN)
         return wrong(l, "holds no literal of 1 to 1,024 bytes as Python writes it", err);
     if (l->at == l->end || *l->at++ != ' ' ||
         take_number(l, LX_TOKENIZER_MAX_TOKEN) != (int32_t)n || l->at != l->end)
         return wrong(l, "does not end with the length of its literal in bytes", err);
-    if (lx_texts_get(&w->base.pieces, id, &known) != NULL)
-        return wrong(l, "the id was there before", err);
-    if (lx_trie_add(&w->trie, token, n, id) >= 0)
-        return wrong(l, "the token was there before", err);
-    return lx_texts_set(&w->base.pieces, id, token, n, err);
+    return add_token(w, l, id, token, n, err);
 }
 
 /* --- reading the file --- */
+
+/* After the last token: every byte must be one, and token 0 ends a text. */
+static lx_status finish(world *w, const char *label, lx_error *err)
+{
+    for (int byte = 0; byte < 256; byte++) {
+        uint32_t node = w->trie.root[byte];
+        if (node == 0 || w->trie.values[node] < 0)
+            return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: the byte 0x%02x is no token", label,
+                           (unsigned)byte);
+    }
+    w->base.specials[0] = 1;
+    lx_status st = lx_texts_set(&w->base.pieces, 0, END_OF_TEXT, strlen(END_OF_TEXT), err);
+    return st == LX_OK ? lx_texts_index(&w->base.pieces, err) : st;
+}
 
 static lx_status read_lines(world *w, const char *text, size_t n, const char *label, lx_error *err)
 {
@@ -162,12 +189,6 @@ static lx_status read_lines(world *w, const char *text, size_t n, const char *la
         lx_status st = read_line(w, &l, err);
         if (st != LX_OK)
             return st;
-    }
-    for (int byte = 0; byte < 256; byte++) {
-        uint32_t node = w->trie.root[byte];
-        if (node == 0 || w->trie.values[node] < 0)
-            return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: the byte 0x%02x is no token", label,
-                           (unsigned)byte);
     }
     return LX_OK;
 }
@@ -197,11 +218,7 @@ static lx_status parse(world *w, const char *text, size_t n, const char *label, 
         st = lx_trie_init(&w->trie, n, err);
     if (st == LX_OK)
         st = read_lines(w, text, n, label, err);
-    if (st != LX_OK)
-        return st;
-    w->base.specials[0] = 1;
-    st = lx_texts_set(&w->base.pieces, 0, END_OF_TEXT, strlen(END_OF_TEXT), err);
-    return st == LX_OK ? lx_texts_index(&w->base.pieces, err) : st;
+    return st == LX_OK ? finish(w, label, err) : st;
 }
 
 lx_status lx_world_load(const char *path, lx_tokenizer **out, lx_error *err)
@@ -216,6 +233,52 @@ lx_status lx_world_load(const char *path, lx_tokenizer **out, lx_error *err)
     if (st == LX_OK)
         st = parse(w, text, n, lx_file_label(path), err);
     free(text);
+    if (st != LX_OK) {
+        lx_tokenizer_free(&w->base);
+        return st;
+    }
+    *out = &w->base;
+    return LX_OK;
+}
+
+static lx_status add_literals(world *w, int32_t n, lx_tokenizer_literal *literal,
+                              const void *context, const char *label, lx_error *err)
+{
+    char token[LX_TOKENIZER_MAX_TOKEN + 4];
+    lx_status st = LX_OK;
+    for (int32_t id = 1; id < n && st == LX_OK; id++) {
+        size_t n_literal = 0;
+        const char *text = literal(context, id, &n_literal);
+        line l = {label, (size_t)id, text, text + n_literal};
+        size_t n_token = text != NULL ? take_inside(&l, true, '\0', token) : 0;
+        if (text == NULL)
+            continue;
+        if (n_token == 0 || n_token > LX_TOKENIZER_MAX_TOKEN || l.at != l.end)
+            st = lx_fail(err, LX_ERR_FORMAT, NULL,
+                         "%s: token %d is no text of 1 to 1,024 bytes as Python writes it", label,
+                         id);
+        else
+            st = add_token(w, &l, id, token, n_token, err);
+    }
+    return st == LX_OK ? finish(w, label, err) : st;
+}
+
+lx_status lx_tokenizer_from_literals(int32_t n, lx_tokenizer_literal *literal, const void *context,
+                                     const char *label, lx_tokenizer **out, lx_error *err)
+{
+    size_t n_bytes = 0;
+    world *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a tokenizer");
+    for (int32_t id = 1; id < n; id++) {
+        size_t n_literal = 0;
+        n_bytes += literal(context, id, &n_literal) != NULL ? n_literal : 0;
+    }
+    lx_status st = lx_tokenizer_init(&w->base, &family, n, err);
+    if (st == LX_OK)
+        st = lx_trie_init(&w->trie, n_bytes, err);
+    if (st == LX_OK)
+        st = add_literals(w, n, literal, context, label, err);
     if (st != LX_OK) {
         lx_tokenizer_free(&w->base);
         return st;

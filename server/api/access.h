@@ -1,8 +1,7 @@
 /*
  * Access: the decisions about a request that need its head alone, before its body is read and
- * before any handler. The checks in order: the host in the request; CORS, a browser's question
- * whether a page of another origin may ask; requests that such a page sends without a question; the
- * API key; the key's limits.
+ * before any handler. The checks in order: the request's host; CORS, which a browser asks for pages
+ * of another origin; requests that such pages send without asking; the API key; its limits.
  *
  * Everything is denied without a key but the paths of the public list. Thread: made before the
  * server runs, then immutable; any thread.

@@ -1,6 +1,6 @@
 /*
- * Reading answers (see answer.h). What was handed out or is ready can be no part of a stop string,
- * so only the text after it is searched.
+ * Reading answers (see answer.h). Text that was handed out or is ready can be no part of a stop
+ * string, so only later text is searched.
  */
 #include "server/api/answer.h"
 
@@ -27,7 +27,7 @@ void lx_answer_fini(lx_answer *a)
     a->n_tokens = a->room = 0;
 }
 
-/* Forgets what was handed out, so that its room is used again. */
+/* Forgets the text that was handed out, so that its room is used again. */
 static void drop_taken(lx_answer *a)
 {
     if (a->taken == 0)
@@ -69,7 +69,7 @@ static lx_status text_status(const lx_answer *a, lx_error *err)
                                    : lx_fail(err, a->text.status, NULL, "the answer does not fit");
 }
 
-/* Of the first token with a text: takes away what is left out. */
+/* Of the first token with a text: takes away the omitted beginning. */
 static void drop_leading(lx_answer *a, size_t begin)
 {
     size_t n = a->leading != NULL ? strlen(a->leading) : 0, bytes = a->text.length - begin;
@@ -130,8 +130,8 @@ static void skip_open(lx_answer *a)
         a->n_ready++;
 }
 
-/* Cuts at a stop string, which may begin in the middle of a token; what could be the beginning of
-   one is not ready. */
+/* Cuts at a stop string, which may begin in the middle of a token. Text that may be its beginning
+ * is not ready. */
 static void settle(lx_answer *a)
 {
     const lx_stops *stops = a->work->params->stops;
@@ -151,7 +151,8 @@ static void settle(lx_answer *a)
         at += a->tokens[k].bytes;
     if (a->stopped)
         settled = whole_characters(a->text.data + end, settled);
-    if (a->stopped && at < settled)
+    a->divided = a->stopped && at < settled;
+    if (a->divided)
         a->tokens[k++].bytes = settled - at;
     a->n_ready = k - a->taken;
 }
@@ -174,7 +175,7 @@ lx_status lx_answer_read(lx_answer *a, int32_t most, lx_error *err)
     if (a->ended)
         return LX_OK;
     bool over = lx_job_sample_ended(w->job, a->sample); /* before its tokens are counted */
-    int32_t first = a->first; /* what was there before is not the answer's */
+    int32_t first = a->first;                           /* the earlier bytes are not the answer's */
     int32_t there = lx_job_tokens(w->job, a->sample, NULL, NULL) - first;
     int32_t n = there - a->n_read;
     n = n < most - a->n_ready ? n : most - a->n_ready;

@@ -3,8 +3,8 @@
  * often the reader comes back. Text that may yet become a stop string is held back until that is
  * decided; a stop string and what follows it are no part of the answer.
  *
- * What was read stands here in the form that JSON wants, and is taken piece by piece (a stream) or
- * as one (a whole answer). Thread: the reader's.
+ * The text read so far is kept here as JSON, and is taken piece by piece (a stream) or at once (a
+ * whole answer). Thread: the reader's.
  */
 #ifndef LINNET_SERVER_API_ANSWER_H
 #define LINNET_SERVER_API_ANSWER_H
@@ -24,7 +24,7 @@ typedef struct lx_answer {
     int32_t first;         /* the job's tokens before it are of the prompt, or were there already */
     int32_t n_read;        /* new tokens rendered so far */
     lx_buffer text;        /* of the tokens that were rendered and are not taken */
-    lx_json_token *tokens; /* [n_tokens] the same, owned */
+    lx_json_token *tokens; /* [n_tokens], owned, too */
     int32_t n_tokens, room;
     int32_t taken;      /* of tokens: handed out, dropped with the next read */
     size_t taken_bytes; /* of text: handed out, dropped with the next read */
@@ -33,6 +33,7 @@ typedef struct lx_answer {
     bool behind;        /* the job has tokens that were not read */
     bool ended;         /* the ready tokens are the last ones */
     bool stopped;       /* by a stop string */
+    bool divided;       /* the stop string begins within the last ready token */
     lx_json_logprobs logprobs;
 } lx_answer;
 

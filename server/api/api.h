@@ -33,6 +33,9 @@ typedef struct lx_api {
 void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_chat(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_responses(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_response_get(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_response_delete(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_response_items(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_images_generations(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_images_edits(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_transcriptions(lx_api *api, const lx_request *rq, lx_response *rs);
@@ -40,6 +43,7 @@ void lx_handle_tokenize(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_detokenize(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_apply_template(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_score(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_states_list(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_states_create(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_state_get(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs);

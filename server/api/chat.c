@@ -16,11 +16,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/random.h"
 #include "model/chat.h"
 #include "model/jinja/chat.h"
 #include "model/tasks/text.h"
 
-enum { AROUND = 256, MORE_TOKENS = 64, LONGER = 4, MORE_TEXT = 256 << 10 };
+enum { AROUND = 256, MORE_TOKENS = 64, LONGER = 4, MORE_TEXT = 256 << 10, MARK_BYTES = 48 };
 
 static bool has_tools(const lx_completion_params *p)
 {
@@ -58,7 +59,7 @@ static lx_status check_template(const lx_model *model, const lx_completion_param
 
 /* --- fields that a template may not read --- */
 
-/* Whether a variable, or a member of a message, changes what the template writes. */
+/* Whether a variable, or a member of a message, changes the text of the template. */
 static bool reads(const lx_model *model, const lx_completion_params *p, const char *name)
 {
     const lx_jinja *t = find_jinja(model, p);
@@ -274,7 +275,10 @@ static lx_status set_prompt(const lx_model *model, size_t bytes, lx_completion_p
     rendered r = {.model = model, .field = p->response ? "input" : "messages", .whole = whole};
     lx_buffer_init(&r.text, bytes);
     lx_token_list_init(&r.list, bytes * LONGER + MORE_TOKENS);
-    if (first_token(model) >= 0)
+    if (p->follows) {
+        lx_buffer_append(&r.text, p->tail, p->tail_bytes);
+        lx_buffer_puts(&r.text, model->chat->behind);
+    } else if (first_token(model) >= 0)
         lx_token_list_add(&r.list, first_token(model));
     if (whole != NULL)
         write_token(model, first_token(model), whole);
@@ -295,20 +299,65 @@ static const char *role_name(lx_chat_role role)
     return names[role];
 }
 
+/* --- the text after an answer: a chat whose earlier answer is a mark, up to which it is cut --- */
+
+enum { EARLIER = 2 }; /* messages before those of the request: a question and the mark */
+
+static void make_mark(char mark[MARK_BYTES])
+{
+    (void)snprintf(mark, MARK_BYTES, "answer%016llx%016llx", (unsigned long long)lx_random_bits(),
+                   (unsigned long long)lx_random_bits());
+}
+
+/* The tail of the answer in place of all up to the mark. A client may have written the tail's bytes
+   as well as the model, so no special token is read in them. */
+static lx_status cut_at_mark(const lx_model *model, const lx_completion_params *p, const char *mark,
+                             lx_jinja_text *text, lx_error *err)
+{
+    char *at = memmem(text->bytes, text->n, mark, strlen(mark));
+    size_t begin = at != NULL ? (size_t)(at - text->bytes) + strlen(mark) : 0, n = text->n - begin;
+    if (at == NULL || begin < p->tail_bytes ||
+        memmem(text->bytes + begin, n, mark, strlen(mark)) != NULL)
+        return lx_fail(err, LX_ERR_INVALID, "previous_response_id",
+                       "the chat template of model %s does not write an earlier answer as it is: "
+                       "send the conversation as input",
+                       model->name);
+    begin -= p->tail_bytes;
+    n += p->tail_bytes;
+    memcpy(text->bytes + begin, p->tail, p->tail_bytes);
+    memset(text->marks + begin, 1, p->tail_bytes);
+    memmove(text->bytes, text->bytes + begin, n);
+    memmove(text->marks, text->marks + begin, n);
+    text->n = n;
+    return LX_OK;
+}
+
+/* The messages of the request, after the two earlier ones where it follows an answer. */
+static int32_t list_messages(const lx_completion_params *p, const char *mark, lx_jinja_message *out)
+{
+    int32_t n = 0;
+    if (p->follows) {
+        out[n++] = (lx_jinja_message){role_name(LX_CHAT_USER), "?", 1, NULL};
+        out[n++] = (lx_jinja_message){role_name(LX_CHAT_ASSISTANT), mark, strlen(mark), NULL};
+    }
+    for (int32_t i = 0; i < p->n_messages - is_unbegun(p); i++)
+        out[n++] = (lx_jinja_message){role_name(p->messages[i].role), p->messages[i].text,
+                                      p->messages[i].bytes, p->messages[i].more};
+    return n;
+}
+
 /* The chat through the model's own template: its text, with marks where a client wrote it. */
 static lx_status render_jinja(const lx_model *model, const lx_completion_params *p, size_t bytes,
                               lx_jinja_text *out, lx_error *err)
 {
-    int32_t n = p->n_messages - is_unbegun(p);
     lx_error why = {0};
-    lx_jinja_message *messages = calloc((size_t)n + 1, sizeof *messages);
+    char mark[MARK_BYTES];
+    lx_jinja_message *messages = calloc((size_t)p->n_messages + EARLIER + 1, sizeof *messages);
     if (messages == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the chat");
-    for (int32_t i = 0; i < n; i++)
-        messages[i] = (lx_jinja_message){role_name(p->messages[i].role), p->messages[i].text,
-                                         p->messages[i].bytes, p->messages[i].more};
+    make_mark(mark);
     lx_jinja_chat chat = {.messages = messages,
-                          .n = n,
+                          .n = list_messages(p, mark, messages),
                           .begin = model->begin_name,
                           .end = model->end_name,
                           .answers = is_unbegun(p) || (p->begins_answer && !p->continues),
@@ -317,6 +366,11 @@ static lx_status render_jinja(const lx_model *model, const lx_completion_params 
     lx_status st = lx_jinja_render_chat(find_jinja(model, p), &chat, (int64_t)time(NULL),
                                         bytes + MORE_TEXT, out, &why);
     free(messages);
+    if (st == LX_OK && p->follows && (st = cut_at_mark(model, p, mark, out, err)) != LX_OK) {
+        free(out->bytes);
+        free(out->marks);
+        return st;
+    }
     if (st == LX_OK)
         return st;
     /* The template's own errors are of the messages that it was given. */
@@ -361,7 +415,7 @@ static lx_status encode_jinja(const lx_model *model, const lx_jinja_text *text,
 
 /* --- marks of a template of the model's own --- */
 
-/* Whether a client wrote a part of the mark, besides the line feeds that it may begin with. */
+/* Whether a client wrote a part of the mark, other than the line feeds that it may begin with. */
 static bool is_written_by_client(const lx_jinja_text *text, size_t at, const char *mark)
 {
     size_t feeds = strspn(mark, "\n"), n = strlen(mark + feeds);
@@ -438,8 +492,11 @@ static lx_status set_jinja_prompt(const lx_model *model, size_t bytes, lx_comple
     if (st != LX_OK)
         return st;
     p->leading = "";
-    p->thinks = find_thoughts(model, p, text.bytes, text.n);
-    add_marks(model, &p->stops);
+    /* A shape is that of the whole answer, and ends it. */
+    bool shaped = p->shape.kind != LX_SHAPE_NONE;
+    p->thinks = shaped ? LX_THINKS_NOT : find_thoughts(model, p, text.bytes, text.n);
+    if (!shaped)
+        add_marks(model, &p->stops);
     st = check_marks(model, p, &text, err);
     if (st == LX_OK && whole != NULL)
         lx_buffer_append(whole, text.bytes, text.n);
@@ -539,10 +596,31 @@ static lx_status make_prompt(const lx_model *model, lx_completion_params *p, lx_
     return st;
 }
 
+/* A text without a template, after an answer. */
+static lx_status encode_plain(const lx_model *model, lx_completion_params *p, lx_error *err)
+{
+    size_t bytes = p->tail_bytes + p->prompts[0].bytes;
+    rendered r = {.model = model, .field = "input"};
+    lx_buffer_init(&r.text, bytes + 1);
+    lx_token_list_init(&r.list, bytes * LONGER + MORE_TOKENS);
+    lx_buffer_append(&r.text, p->tail, p->tail_bytes);
+    lx_buffer_append(&r.text, p->prompts[0].text, p->prompts[0].bytes);
+    lx_status st = encode(&r, 0, err);
+    lx_buffer_fini(&r.text);
+    if (st == LX_OK)
+        take_tokens(p, &r.list);
+    else
+        lx_token_list_fini(&r.list);
+    return st;
+}
+
 lx_status lx_chat_prompt(const lx_model *model, lx_completion_params *p, lx_error *err)
 {
-    if (model->task->ends != NULL && !is_plain(model, p))
+    bool plain = is_plain(model, p);
+    if (model->task->ends != NULL && !plain)
         return make_prompt(model, p, NULL, err);
+    if (plain && p->follows)
+        return encode_plain(model, p, err);
     note_others(model, p);
     return check_last(model, p, err);
 }

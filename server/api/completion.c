@@ -90,7 +90,7 @@ static lx_status check_allowed(const lx_model *model, const lx_completion_params
 {
     static const char field[] = "allowed_token_ids";
     int32_t n_ids = model->config.n_values;
-    bool formed = model->task->ends == NULL || p->poem.form != NULL;
+    bool formed = model->task->ends == NULL || p->fields.at[LX_ASKED_form].text != NULL;
     if (p->n_allowed > 0 && formed)
         return lx_fail(err, LX_ERR_INVALID, field,
                        "%s is for text without a form: a form has its own list at every step",
@@ -174,6 +174,7 @@ static lx_work_params work_params(const lx_api *api, const lx_plan *plan,
         .n_top = n_top < n_ids ? n_top : n_ids,
         .stops = p->stops.n > 0 ? &p->stops : NULL,
         .from = p->from,
+        .ahead = p->ahead,
         .return_state = p->return_state,
         .suspend = p->suspend,
     };
@@ -219,7 +220,7 @@ static lx_status check_open_ended(const lx_api *api, const lx_completion_params 
     return scores_prompt(p) ? check_scored_prompt(p, err) : LX_OK;
 }
 
-/* What can be known only with the model at hand. */
+/* Checks that need the model. */
 static lx_status check_request(const lx_api *api, const lx_served_model *served,
                                const lx_completion_params *p, lx_error *err)
 {
@@ -251,23 +252,28 @@ static lx_status check_request(const lx_api *api, const lx_served_model *served,
 
 /* The prompts' plans, all or none: plans[n_prompts] begins as zeros, and is freed by the caller. */
 static lx_status make_plans(const lx_api *api, lx_served_model *served,
-                            const lx_completion_params *p, lx_plan **plans, lx_error *err)
+                            const lx_completion_params *p, const lx_request *rq, lx_plan **plans,
+                            lx_error *err)
 {
+    int32_t ahead = p->ahead != NULL ? p->ahead->start.rows : 0; /* are not computed again */
     lx_status st = LX_OK;
+    lx_shape shape = p->shape;
+    shape.owner = rq->client.key;
     for (int32_t i = 0; st == LX_OK && i < p->n_prompts; i++) {
         const lx_prompt *prompt = &p->prompts[i];
         lx_task_request request = {.text = prompt->text,
                                    .text_bytes = prompt->bytes,
                                    .ids = prompt->ids,
                                    .n_ids = prompt->n_ids,
-                                   .max_prompt = api->max_prompt,
+                                   .max_prompt = api->max_prompt + ahead,
                                    .score_prompt = scores_prompt(p),
                                    .ignore_end = p->ignore_eos,
+                                   .shape = shape,
+                                   .n_answers = p->best_of > p->n ? p->best_of : p->n,
                                    .rules = p->rules,
                                    .either_way = p->pooled,
                                    .normalize = p->normalize,
-                                   .own_of = &lx_poem_task,
-                                   .own = &p->poem};
+                                   .fields = &p->fields};
         st = p->from != NULL ? lx_work_plan_from(served, p->from, p->ignore_eos, &plans[i], err)
                              : lx_work_plan(served, &request, &plans[i], err);
         if (st != LX_OK)
@@ -287,7 +293,7 @@ static void free_plans(lx_plan **plans, int32_t n)
 static const char *costly_field(const lx_completion_params *p)
 {
     if (p->return_state)
-        return "return_state";
+        return p->response ? "store" : "return_state";
     return p->n_logprobs > 0 ? "logprobs" : p->n > 1 || p->best_of > 1 ? "n" : "prompt";
 }
 
@@ -308,7 +314,7 @@ static lx_json_notes all_notes(const lx_completion_params *p, lx_plan *const *pl
     return notes;
 }
 
-/* --- what an answer costs --- */
+/* --- the cost of an answer --- */
 
 enum {
     HELD_TOKENS = 3,   /* a character comes whole: its first bytes wait for the last */
@@ -330,6 +336,7 @@ typedef struct answer_size {
     int32_t n_top;          /* likeliest tokens for each; -1: no log-probabilities at all */
     int64_t prompt_ids;     /* that a choice tells; with the ids of its own tokens: -1 neither */
     int64_t repeated_bytes; /* of the request's text, which the answer has in it again */
+    int64_t stored_bytes;   /* of the input that is stored with the answer; -1: nothing is */
     bool chat, stream, thinks;
     bool response; /* whose stream ends with all of its text once more */
     bool tones;    /* a couplet's choices and prompts have them */
@@ -352,6 +359,7 @@ static answer_size size_of(const lx_completion_params *p, const lx_work_params *
                         .token_bytes = plans[0]->model->token_bytes,
                         .prompt_ids = -1,
                         .repeated_bytes = (int64_t)p->instructions_bytes,
+                        .stored_bytes = p->response && p->store ? lx_cost_messages(p) : -1,
                         .chat = p->chat,
                         .thinks = p->thinks != LX_THINKS_NOT,
                         .stream = p->stream,
@@ -424,10 +432,12 @@ static int64_t answer_bytes(const answer_size *s)
     int64_t text = pieces ? frame_text(s) + choice_text(s) : whole_text(s);
     int64_t bytes = LX_COST_GROWN * text + s->tokens * s->token_bytes + s->repeated_bytes +
                     s->n_choices * held_bytes(s, pieces ? pending : s->tokens);
+    if (s->stored_bytes >= 0) /* the answer and the input once more, and both as bytes */
+        bytes += 2 * LX_COST_GROWN * (whole_text(s) + s->stored_bytes);
     return s->stream ? bytes + held_bytes(s, pending) + LX_COST_STREAM : bytes;
 }
 
-/* All that the request may cost, in w->reserve. */
+/* The request's largest cost, in w->reserve. */
 static lx_status reserve(lx_api *api, lx_served_model *served, const lx_completion_params *p,
                          lx_plan *const *plans, lx_work_params *w, int32_t *retry_after_s,
                          lx_error *err)
@@ -506,8 +516,11 @@ static lx_completion *new_completion(const lx_completion_params *p, const lx_wor
     c->n_logprobs = p->n_logprobs;
     c->leading = p->leading;
     c->thinks = p->thinks;
-    const char *kind = p->response ? "resp_" : p->chat ? "chatcmpl-" : "cmpl-";
-    (void)snprintf(c->id, sizeof c->id, "%s%016llx", kind, (unsigned long long)lx_random_bits());
+    if (p->response)
+        lx_state_make_id("resp_", c->id, sizeof c->id);
+    else
+        (void)snprintf(c->id, sizeof c->id, "%s%016llx", p->chat ? "chatcmpl-" : "cmpl-",
+                       (unsigned long long)lx_random_bits());
     return c;
 }
 
@@ -570,7 +583,7 @@ lx_status lx_completion_start(lx_api *api, lx_served_model *served,
     lx_plan **plans = calloc((size_t)p->n_prompts, sizeof *plans);
     if (plans == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
-    st = make_plans(api, served, p, plans, err);
+    st = make_plans(api, served, p, rq, plans, err);
     if (st == LX_OK && own.pooled)
         lx_pool_set_size(api, served, rq, sample_tokens(api, plans, p), &own);
     if (st == LX_OK)
@@ -672,7 +685,7 @@ lx_status lx_completion_read_all(lx_completion *c, int32_t i, lx_error *err)
     return st;
 }
 
-/* Whether the answer is all that the model has to say. */
+/* Whether the model has ended the answer. */
 static bool is_whole(const lx_work *w, const lx_answer *a)
 {
     const lx_plan *plan = lx_job_plan(w->job);

@@ -17,7 +17,7 @@ typedef struct lx_choice {
 } lx_choice;
 
 typedef struct lx_completion {
-    char id[32];
+    char id[48];
     bool include_usage, usage_always, token_ids, chat, echo;
     int32_t n;          /* choices a prompt; its samples are the job's n */
     int32_t n_logprobs; /* see lx_completion_params, as are the next */
@@ -32,9 +32,9 @@ typedef struct lx_completion {
     lx_choice choices[]; /* [n_prompts, n] */
 } lx_completion;
 
-/* Checks the prompts, reserves what their jobs and the answer may cost, and submits the jobs, all
-   or none; rq->wake is called as they proceed. When the queue is full (LX_ERR_BUSY), *retry_after_s
-   is when to try again. */
+/* Checks the prompts, reserves the memory of their jobs and of the answer, and submits the jobs,
+   all or none; rq->wake is called as they proceed. When the queue is full (LX_ERR_BUSY),
+   *retry_after_s is when to try again. */
 lx_status lx_completion_start(lx_api *api, lx_served_model *served, const lx_completion_params *p,
                               const lx_request *rq, lx_completion **out, int32_t *retry_after_s,
                               lx_error *err) LX_MUST_USE;
@@ -65,7 +65,7 @@ lx_status lx_completion_read_all(lx_completion *c, int32_t i, lx_error *err) LX_
    when its rest is to be asked of another server. */
 const char *lx_completion_finish_reason(const lx_completion *c, int32_t i, const lx_answer *a);
 lx_json_usage lx_completion_usage(const lx_completion *c);
-/* The same of what a stream has told so far. */
+/* As above, for the text that a stream has sent so far. */
 lx_json_usage lx_completion_usage_so_far(const lx_completion *c);
 /* JSON of the states that were kept, NULL when none was asked for; in *text, which is initialised
    by the call and freed by the caller. */

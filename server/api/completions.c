@@ -105,7 +105,7 @@ static void write_chunk(lx_completion *c, const lx_json_choice *choice, lx_buffe
     lx_sse_end(out);
 }
 
-/* The event of what was taken of the choice. */
+/* The event of the text taken of the choice. */
 static void write_event(lx_completion *c, int32_t index, lx_json_choice *json, lx_buffer *out)
 {
     lx_choice *choice = &c->choices[index];
@@ -150,7 +150,7 @@ static lx_status write_token(lx_completion *c, int32_t index, lx_buffer *out, lx
     return LX_OK;
 }
 
-/* Events for what was read of a choice; *more when there was no room for all of it. */
+/* Events for the text read of a choice; *more when there was no room for all of it. */
 static lx_status write_ready(lx_completion *c, int32_t index, lx_buffer *out, bool *more,
                              lx_error *err)
 {
@@ -265,7 +265,7 @@ static void start(lx_api *api, lx_served_model *served, const lx_completion_para
         lx_respond_unstarted(rs, st, &err, retry_after_s);
 }
 
-/* The model is that of the state; a model that the request names must be the same. */
+/* The model is the state's; a request may only name this model. */
 static void start_from(lx_api *api, lx_served_model *served, void *params,
                        const lx_saved_state *state, const lx_request *rq, lx_response *rs)
 {

@@ -11,7 +11,7 @@
 #include "server/json/answers.h"
 #include "server/json/requests.h"
 
-/* lx_kept_state and the store's call of one, with what malloc adds. */
+/* lx_kept_state and its call of the store, with the overhead of malloc. */
 enum { KEPT_BYTES = 2048, BLOB_HEAD = 1024, ROW_TEXT = 16 };
 
 void lx_work_choose_seed(lx_work_params *p)
@@ -37,6 +37,10 @@ static lx_job_params job_params(const lx_api *api, const lx_work_params *p, cons
     int64_t timeout = lx_api_timeout_ns(api, p->timeout_ms);
     int64_t now = lx_now_ns(), queue = api->queue_timeout_ns, first = api->first_token_timeout_ns;
     lx_job_start start = p->from != NULL ? p->from->start : (lx_job_start){0};
+    if (p->ahead != NULL) {
+        start.rows = p->ahead->start.rows;
+        start.state = p->ahead->start.state;
+    }
     int32_t max_new = start.n_tokens + plan->n_given + lx_work_new_tokens(p, plan);
     const int32_t *given = plan->n_given > 0 ? plan->prompt_ids + plan->n_prompt : NULL;
     return (lx_job_params){
@@ -96,7 +100,7 @@ lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from,
     return st;
 }
 
-/* lx_state_saver_start makes one blob after the other, in a buffer that doubles. The store's own
+/* lx_state_saver_start makes the blobs in turn, in a buffer that doubles. The store's own
    memory takes it over at once, under its own limit; a store elsewhere may have all of them
    waiting. */
 static int64_t keep_bytes(const lx_api *api, int64_t n, int64_t blob)
@@ -104,11 +108,13 @@ static int64_t keep_bytes(const lx_api *api, int64_t n, int64_t blob)
     return n * KEPT_BYTES + (api->states->ops->outlives ? 3 + n : 3) * blob;
 }
 
-/* An upper bound of a blob: its numbers and tokens, and ROW_TEXT bytes of the request for each row.
- */
+/* An upper bound of a blob: its numbers and tokens, and ROW_TEXT bytes of the request for each row,
+   and the source of a grammar. */
 static int64_t blob_bytes(const lx_plan *plan, const lx_job_params *p)
 {
-    return lx_model_state_floats(plan->model, lx_job_rows(plan, p)) * (int64_t)sizeof(float) +
+    const lx_shape *shape = lx_plan_shape(plan);
+    return (shape != NULL ? (int64_t)shape->bytes : 0) +
+           lx_model_state_floats(plan->model, lx_job_rows(plan, p)) * (int64_t)sizeof(float) +
            (plan->n_prompt + 1) * (int64_t)ROW_TEXT + p->max_new * (int64_t)sizeof(int32_t) +
            BLOB_HEAD;
 }
@@ -146,9 +152,10 @@ static lx_status check_suspend(const lx_api *api, const lx_work_params *p, lx_er
         return lx_fail(err, LX_ERR_INVALID, p->suspend, "%s is for one sample: n must be 1",
                        p->suspend);
     if (!api->states->ops->outlives)
-        return lx_fail(err, LX_ERR_INVALID, p->suspend,
-                       "%s needs a store that outlives the server (--state-store redis://...)",
-                       p->suspend);
+        return lx_fail(
+            err, LX_ERR_INVALID, p->suspend,
+            "%s needs a store that outlives the server (--state-store FILE.db or redis://...)",
+            p->suspend);
     return LX_OK;
 }
 
@@ -401,7 +408,7 @@ static int64_t steps_between(uint64_t from, uint64_t to)
     return to > from ? (int64_t)(to - from) : 0;
 }
 
-/* Of what is 0 nothing is known yet. */
+/* 0: not known yet. */
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a == 0 || (b != 0 && b < a) ? b : a;

@@ -1,6 +1,6 @@
 /*
- * One request's job: made from a plan, submitted, followed to its end, counted. Completions, images
- * and scores have this in common; each embeds an lx_work as the FIRST member of its own struct, so
+ * One request's job: made from a plan, submitted, followed to its end, counted. The common part of
+ * completions, images and scores. Each embeds an lx_work as the FIRST member of its own struct, so
  * that lx_work_advance, _is_done and _cancel serve as callbacks of its lx_deferred.
  */
 #ifndef LINNET_SERVER_API_GENERATION_H
@@ -11,10 +11,10 @@
 #include "server/json/answers.h"
 #include "server/json/requests.h"
 
-/* How the tokens are chosen and how many; what a request does not say is zero. */
+/* The number of tokens and the way to choose them; fields that a request leaves out are zero. */
 typedef struct lx_work_params {
     int32_t n;       /* samples, at least 1 */
-    int32_t max_new; /* tokens a sample, 0 or too large: the whole answer */
+    int32_t max_new; /* tokens per sample, 0 or too large: the whole answer */
     lx_sampling_params sampling;
     int64_t timeout_ms; /* 0: the server's; never longer than that */
     /* see lx_job_params; only read by lx_work_start */
@@ -23,15 +23,17 @@ typedef struct lx_work_params {
     const lx_stops *stops;
     int32_t n_biases, n_top;
     const lx_saved_state
-        *from;           /* the state to continue from, NULL: none; read by lx_work_start only */
-    bool return_state;   /* keep the state of every sample in the store */
-    bool state_only;     /* with it and n = 1: no new token */
-    bool prompt_only;    /* with a plan that is scored: no new token */
-    const char *suspend; /* with n = 1: may end with its state when the server stops; see
-                            lx_completion_params */
-    lx_reserve *reserve; /* memory for it and its answer; every user takes a reference */
-    lx_job *first;       /* the first job of the same request; NULL: this one */
-    const lx_json_notes *notes; /* of lx_work_defer's request, copied; NULL: none */
+        *from; /* the state to continue from, NULL: none; read by lx_work_start only */
+    const lx_saved_state *ahead; /* with `from` NULL: of the first start.rows rows of the prompt;
+                                    NULL: none; read by lx_work_start only */
+    bool return_state;           /* keep the state of every sample in the store */
+    bool state_only;             /* with it and n = 1: no new token */
+    bool prompt_only;            /* with a plan that is scored: no new token */
+    const char *suspend;         /* with n = 1: may end with its state when the server stops; see
+                                    lx_completion_params */
+    lx_reserve *reserve;         /* memory for it and its answer; every user takes a reference */
+    lx_job *first;               /* the first job of the same request; NULL: this one */
+    const lx_json_notes *notes;  /* of lx_work_defer's request, copied; NULL: none */
 } lx_work_params;
 
 typedef struct lx_work {
@@ -54,7 +56,7 @@ void lx_note_unread(const lx_task_ops *task, bool rules, bool normalize, lx_json
 lx_status lx_work_plan(lx_served_model *served, const lx_task_request *request, lx_plan **out,
                        lx_error *err) LX_MUST_USE;
 
-/* The same for a request that continues from a state of the model. */
+/* For a request that continues from a state of the model. */
 lx_status lx_work_plan_from(lx_served_model *served, const lx_saved_state *from, bool ignore_end,
                             lx_plan **out, lx_error *err) LX_MUST_USE;
 
@@ -79,8 +81,8 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
                         const lx_work_params *p, const lx_request *rq, int32_t *retry_after_s,
                         lx_error *err) LX_MUST_USE;
 
-/* The same as all that a deferred answer of answer_bytes needs, reserved here: `finish` gets the
-   work, which is freed after it. What is wrong is answered. */
+/* As above, with the whole memory of a deferred answer of answer_bytes reserved here: `finish` gets
+   the work, which is freed after it. A fault is answered. */
 void lx_work_defer(lx_api *api, lx_served_model *served, lx_plan *plan, const lx_work_params *p,
                    int64_t answer_bytes, const lx_request *rq,
                    void (*finish)(void *work, lx_response *rs), lx_response *rs);

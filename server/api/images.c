@@ -473,7 +473,7 @@ static lx_status new_answer(const lx_image_params *p, bool edit, const lx_image_
 static void read_prompt(lx_image_params *p, const lx_config *c)
 {
     static const char unknown[] = "the prompt names none of the model's classes, or several (GET "
-                                  "/v1/models lists them): the picture shows anything";
+                                  "/v1/models lists them): the picture shows any class";
     static const char no_classes[] =
         "this model cannot be asked for anything: the prompt was ignored";
     if (p->class_number > 0 || p->prompt_bytes == 0)

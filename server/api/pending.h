@@ -9,6 +9,7 @@
 #include "server/api/api.h"
 #include "server/auth/keys.h"
 #include "server/json/parts.h"
+#include "server/json/requests.h"
 
 typedef struct lx_pending {
     lx_api *api;
@@ -61,6 +62,7 @@ enum {
     LX_COST_FIRST = 1024, /* that a buffer and a list begin with */
     LX_COST_WARNING = 320,
     LX_COST_STATE = 1024, /* lx_json_append_kept: facts, or an error's text */
+    LX_COST_ITEM = 192,   /* an input message but for its text */
     LX_COST_REAL = 24,    /* a number with its comma */
     LX_COST_STREAM =
         3 * 128 * 1024 /* what of a stream the client has not taken: OUT_BYTES of http */
@@ -70,6 +72,15 @@ enum {
 static inline int64_t lx_cost_states(int64_t n)
 {
     return n > 0 ? LX_COST_HEAD + n * LX_COST_STATE : 0;
+}
+
+/* The messages of a request as items in JSON. */
+static inline int64_t lx_cost_messages(const lx_completion_params *p)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < p->n_messages; i++)
+        bytes += LX_COST_ITEM + (int64_t)p->messages[i].bytes * LX_COST_ESCAPED;
+    return bytes;
 }
 
 /* The notes of a request that waits, and their text. NULL: none. */

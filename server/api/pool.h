@@ -1,7 +1,7 @@
 /*
- * Pools: a request for couplets or poems that does not say how its samples are drawn gets more
- * samples than answers, and the task chooses among them (lx_task_pool). docs/http-api.md describes
- * the rules. Thread: any.
+ * Pools: a request for couplets or poems gets more samples than answers, and the task chooses among
+ * them (lx_task_pool), unless the request sets how its samples are drawn. See docs/http-api.md.
+ * Thread: any.
  */
 #ifndef LINNET_SERVER_API_POOL_H
 #define LINNET_SERVER_API_POOL_H

@@ -166,8 +166,8 @@ void lx_respond_no_room(const lx_api *api, int64_t bytes, lx_response *rs)
 {
     lx_error err = {0};
     (void)lx_fail(&err, LX_ERR_UNAVAILABLE, "body",
-                  "reading the body may need %lld bytes, which the %lld for all bodies (--%s) do "
-                  "not have left now",
+                  "reading the body may need %lld bytes, more than is free of the %lld bytes for "
+                  "all bodies (--%s)",
                   (long long)bytes, (long long)api->bodies.limit, api->bodies.flag);
     lx_respond_status(rs, LX_ERR_UNAVAILABLE, &err);
 }

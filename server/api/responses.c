@@ -1,16 +1,19 @@
 /*
- * POST /v1/responses: a completion whose answer has the form of OpenAI's responses. Whole: one
- * object. Streamed: events that build it up, and at the end the whole text four times more, as
- * clients of the API expect. These last events are written one by one from an answer that is read a
- * second time, and each is sent before the next is made.
+ * POST /v1/responses: a completion whose answer has the form of OpenAI's responses. A response is
+ * stored before its end is sent (conversation.h). Whole: one object. Streamed: events that build it
+ * up, and at the end the whole text four times more, as clients of the API expect. These last
+ * events are written one by one from an answer that is read a second time, and each is sent before
+ * the next is made.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/crc32c.h"
+#include "common/log.h"
 #include "common/random.h"
 #include "server/api/chat.h"
-#include "server/api/completion.h"
+#include "server/api/conversation.h"
 #include "server/http/sse.h"
 #include "server/json/answers.h"
 
@@ -35,13 +38,20 @@ typedef struct lx_responding {
     char *instructions; /* owned; NULL: none */
     size_t instructions_bytes;
     int32_t max_output_tokens;
+    char previous[LX_STATE_ID_MAX + 1]; /* the response that it follows; "": none */
+    bool store, ended;                  /* ended: no more tokens come, and the answer was read */
+    lx_input_items items;               /* stored with it, as the next two are */
+    uint32_t instructions_sum, instructions_kept;
+    lx_store_call *call; /* NULL: it is not being stored */
+    lx_status status;    /* of the end */
+    lx_error err;
     /* of a stream */
     response_event next; /* the event that comes now */
     bool over;           /* no more events come */
     int64_t number;      /* of events so far */
     lx_buffer pending;   /* events that were made, from byte `sent` on not sent yet */
     size_t sent;
-    lx_answer whole; /* the answer of the last events, read when the text is complete */
+    lx_answer whole; /* the answer at the end, read when the text is complete */
     lx_json_choice choice;
 } lx_responding;
 
@@ -117,9 +127,10 @@ static void write_request(const lx_responding *r, lx_buffer *out)
     lx_json_put(out,
                 ",'temperature':%f,'top_p':%f,'top_logprobs':%d,'text':{'format':{'type':'text'}},"
                 "'truncation':'disabled','parallel_tool_calls':false,'tool_choice':'none',"
-                "'tools':[],'store':false,'metadata':{},'previous_response_id':null,"
+                "'tools':[],'store':%i,'metadata':{},'previous_response_id':%s,"
                 "'background':false",
-                s->temperature, s->top_p, r->c->n_logprobs > 0 ? r->c->n_logprobs : 0);
+                s->temperature, s->top_p, r->c->n_logprobs > 0 ? r->c->n_logprobs : 0, r->store,
+                r->previous[0] != '\0' ? r->previous : NULL);
 }
 
 static void write_response(const lx_responding *r, const lx_json_choice *c, lx_buffer *out)
@@ -211,32 +222,103 @@ static void write_event(lx_responding *r, response_event event, const lx_json_ch
     lx_sse_end(out);
 }
 
+/* --- the end --- */
+
+/* The client has its answer also when the store does not take it. */
+static void note_unstored(lx_responding *r, const lx_error *why)
+{
+    r->store = false;
+    lx_json_note(&r->c->notes, "store", "the response is not stored, and no response can follow it",
+                 NULL);
+    lx_log(LX_LOG_WARN, "response %s is not stored: %s", r->c->id, why->text);
+}
+
+/* The stored answer is the one that is sent. */
+static void begin_store(lx_responding *r)
+{
+    lx_error err = {0};
+    lx_buffer answer;
+    lx_buffer_init(&answer, r->c->max_text);
+    write_response(r, &r->choice, &answer);
+    const lx_stored stored = {.instructions_sum = r->instructions_sum,
+                              .instructions_bytes = r->instructions_kept,
+                              .answer = answer.data,
+                              .answer_bytes = answer.length,
+                              .items = r->items.text.data,
+                              .items_bytes = r->items.text.length,
+                              .item_bytes = r->items.item_bytes,
+                              .n_items = r->items.n};
+    lx_status st = answer.status == LX_OK
+                       ? lx_conversation_store(r->c, &r->whole, &stored, &r->call, &err)
+                       : lx_fail(&err, answer.status, NULL, "the answer does not fit");
+    lx_buffer_fini(&answer);
+    if (st != LX_OK)
+        note_unstored(r, &err);
+}
+
+/* The text is complete: it is read as a whole, and stored. */
+static void end(lx_responding *r)
+{
+    lx_completion *c = r->c;
+    r->ended = true;
+    r->status = lx_completion_finish(c, &r->err);
+    lx_completion_begin_answer(c, 0, 0, &r->whole);
+    if (r->status == LX_OK)
+        r->status = lx_answer_read(&r->whole, INT32_MAX, &r->err);
+    if (r->status != LX_OK)
+        return;
+    lx_answer_take(&r->whole, r->whole.n_ready, &r->choice);
+    r->choice.finish_reason = lx_completion_finish_reason(c, 0, &r->whole);
+    r->choice.has_score = true;
+    r->choice.mean_logprob = lx_answer_mean_logprob(&r->whole);
+    if (r->store)
+        begin_store(r);
+}
+
+/* Whether the store has answered, or was not asked. */
+static bool is_stored(const lx_responding *r)
+{
+    return r->call == NULL || lx_store_call_done(r->call);
+}
+
+static void take_store(lx_responding *r)
+{
+    lx_error err = {0};
+    if (r->call == NULL)
+        return;
+    if (lx_store_call_status(r->call, &err) != LX_OK)
+        note_unstored(r, &err);
+    lx_store_call_free(r->call);
+    r->call = NULL;
+}
+
 /* --- whole --- */
 
-static lx_status write_whole(lx_responding *r, lx_buffer *out, lx_error *err)
+static void advance(void *context)
 {
-    lx_json_choice choice;
-    lx_status st = lx_completion_finish(r->c, err);
-    if (st == LX_OK)
-        st = lx_completion_read_all(r->c, 0, err);
-    if (st != LX_OK)
-        return st;
-    lx_answer *a = &r->c->choices[0].answer;
-    lx_answer_take(a, a->n_ready, &choice);
-    lx_choice_end(r->c, 0, &choice);
-    write_response(r, &choice, out);
-    return out->status == LX_OK ? LX_OK
-                                : lx_fail(err, out->status, NULL, "the answer does not fit");
+    lx_responding *r = context;
+    lx_completion_advance(r->c);
+    if (!r->ended && lx_completion_is_done(r->c))
+        end(r);
+}
+
+static bool is_done(const void *context)
+{
+    const lx_responding *r = context;
+    return r->ended && is_stored(r);
 }
 
 static void finish_whole(void *context, lx_response *rs)
 {
     lx_responding *r = context;
-    lx_error err = {0};
     lx_buffer body;
+    take_store(r);
     lx_buffer_init(&body, r->c->max_text);
-    lx_status st = write_whole(r, &body, &err);
-    lx_respond_whole(rs, st, &err, &body);
+    if (r->status == LX_OK)
+        write_response(r, &r->choice, &body);
+    if (r->status == LX_OK && body.status != LX_OK)
+        r->status = lx_fail(&r->err, body.status, NULL, "the answer does not fit");
+    lx_respond_whole(rs, r->status, &r->err, &body);
 }
 
 /* --- streamed --- */
@@ -268,23 +350,11 @@ static bool write_delta(lx_responding *r)
     return true;
 }
 
-/* The text is complete: it is read again as a whole, for the last events. */
 static void begin_end(lx_responding *r)
 {
-    lx_error err = {0};
-    lx_completion *c = r->c;
-    lx_status st = lx_completion_finish(c, &err);
-    lx_completion_begin_answer(c, 0, 0, &r->whole);
-    if (st == LX_OK)
-        st = lx_answer_read(&r->whole, INT32_MAX, &err);
-    if (st != LX_OK) {
-        write_error(r, st, &err);
-        return;
-    }
-    lx_answer_take(&r->whole, r->whole.n_ready, &r->choice);
-    r->choice.finish_reason = lx_completion_finish_reason(c, 0, &r->whole);
-    r->choice.has_score = true;
-    r->choice.mean_logprob = lx_answer_mean_logprob(&r->whole);
+    end(r);
+    if (r->status != LX_OK)
+        write_error(r, r->status, &r->err);
     r->next = TEXT_DONE;
 }
 
@@ -304,7 +374,11 @@ static bool make_event(lx_responding *r, bool done)
             begin_end(r);
         return made || done;
     }
+    if (r->next == ENDED && !is_stored(r))
+        return false;
     if (r->next > DELTA) {
+        if (r->next == ENDED)
+            take_store(r);
         write_last(r);
     } else {
         write_event(r, r->next, NULL);
@@ -329,8 +403,10 @@ static bool pull(void *context, lx_buffer *out)
 static void release(void *context)
 {
     lx_responding *r = context;
+    lx_store_call_free(r->call);
     lx_answer_fini(&r->whole);
     lx_buffer_fini(&r->pending);
+    lx_input_items_fini(&r->items);
     if (r->c != NULL)
         lx_completion_release(r->c);
     free(r->instructions);
@@ -342,8 +418,8 @@ static void defer(lx_responding *r, bool stream, lx_response *rs)
     lx_buffer_init(&r->pending, r->c->max_text + EVENT_HEAD);
     rs->deferred = (lx_deferred){
         .context = r,
-        .advance = lx_completion_held_advance,
-        .is_done = lx_completion_held_is_done,
+        .advance = stream ? lx_completion_held_advance : advance,
+        .is_done = stream ? lx_completion_held_is_done : is_done,
         .finish = finish_whole,
         .pull = stream ? pull : NULL,
         .cancel = lx_completion_held_cancel,
@@ -358,39 +434,112 @@ static void defer(lx_responding *r, bool stream, lx_response *rs)
         lx_completion_await_end(r->c);
 }
 
-/* Takes the instructions out of the request. NULL without memory. */
-static lx_responding *new_responding(lx_completion_params *p)
+/* Instructions that are not said again stay those of the conversation. */
+static void note_instructions(lx_responding *r, const lx_completion_params *p,
+                              const lx_saved_state *from)
+{
+    bool said = p->instructions != NULL;
+    if (said) {
+        r->instructions_sum = lx_crc32c(0, p->instructions, p->instructions_bytes);
+        r->instructions_kept = (uint32_t)p->instructions_bytes;
+    } else if (from != NULL) {
+        r->instructions_sum = from->stored.instructions_sum;
+        r->instructions_kept = from->stored.instructions_bytes;
+    }
+}
+
+/* Takes the instructions out of the request. */
+static lx_status new_responding(lx_completion_params *p, const lx_saved_state *from,
+                                lx_responding **out, lx_error *err)
 {
     lx_responding *r = calloc(1, sizeof *r);
     if (r == NULL)
-        return NULL;
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory");
+    *out = r;
     (void)snprintf(r->item_id, sizeof r->item_id, "msg_%016llx",
                    (unsigned long long)lx_random_bits());
+    (void)snprintf(r->previous, sizeof r->previous, "%s", p->state != NULL ? p->state : "");
     r->max_output_tokens = p->max_tokens;
+    r->store = p->store;
+    note_instructions(r, p, from);
+    lx_status st = r->store ? lx_input_items_init(&r->items, p, err) : LX_OK;
     r->instructions = p->instructions;
     r->instructions_bytes = p->instructions_bytes;
     p->instructions = NULL;
-    return r;
+    return st;
 }
 
+/* `from`: the state of the response that it follows, NULL: none. */
 static void start(lx_api *api, lx_served_model *served, lx_completion_params *p,
-                  const lx_request *rq, lx_response *rs)
+                  const lx_saved_state *from, const lx_request *rq, lx_response *rs)
 {
     lx_error err = {0};
     int32_t retry_after_s = 0;
-    lx_responding *r = new_responding(p);
-    lx_status st = r != NULL ? LX_OK : lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory");
-    if (r != NULL)
+    lx_responding *r = NULL;
+    lx_status st = new_responding(p, from, &r, &err);
+    p->return_state = p->store;
+    if (st == LX_OK)
         st = lx_completion_start(api, served, p, rq, &r->c, &retry_after_s, &err);
     if (strcmp(err.param, "prompt") == 0) /* where the text came from */
         (void)snprintf(err.param, sizeof err.param, "input");
     if (st == LX_OK) {
+        r->c->works[0].return_state = false; /* the state is stored with the response */
         defer(r, p->stream, rs);
         return;
     }
     if (r != NULL)
         release(r);
     lx_respond_unstarted(rs, st, &err, retry_after_s);
+}
+
+/* The store has answered with the response that this one follows. */
+static void follow(lx_api *api, void *params, lx_status st, lx_error *err,
+                   const lx_saved_state *state, const lx_request *rq, lx_response *rs)
+{
+    lx_completion_params *p = params;
+    lx_served_model *served = NULL;
+    if (st == LX_ERR_NOT_FOUND) {
+        lx_respond_no_response(rs, p->state, true);
+        return;
+    }
+    if (st == LX_OK && p->model[0] != '\0')
+        st = lx_serving_find_model(api->serving, p->model, LX_TEXT, &served, err);
+    if (st == LX_OK && served == NULL)
+        st = lx_state_model(api, state, &served, err);
+    else if (st == LX_OK)
+        st = lx_state_check(state, served->model, err);
+    if (st == LX_OK)
+        st = lx_conversation_prompt(served, state, p, err);
+    if (strcmp(err->param, "state") == 0)
+        (void)snprintf(err->param, sizeof err->param, "previous_response_id");
+    if (st == LX_OK)
+        start(api, served, p, state, rq, rs);
+    else
+        lx_api_refuse(api, p->model, st, err, rs);
+    p->ahead = NULL;
+}
+
+static void fini_params(void *params)
+{
+    lx_completion_params_fini(params);
+}
+
+/* Takes all that p holds. */
+static void find_previous(lx_api *api, lx_completion_params *p, const lx_request *rq,
+                          lx_response *rs)
+{
+    if (!lx_state_id_ok(p->state, strlen(p->state))) { /* it could be a state in base64 */
+        lx_respond_no_response(rs, p->state, true);
+        return;
+    }
+    lx_state_source source = {.text = p->state,
+                              .bytes = strlen(p->state),
+                              .then = follow,
+                              .params = p,
+                              .params_bytes = sizeof *p,
+                              .fini_params = fini_params};
+    lx_state_resolve(api, &source, rq, rs);
+    lx_completion_params_init(p);
 }
 
 void lx_handle_responses(lx_api *api, const lx_request *rq, lx_response *rs)
@@ -401,12 +550,17 @@ void lx_handle_responses(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_completion_params p;
     lx_served_model *served = NULL;
     lx_status st = lx_json_read_response(rq->body, rq->body_bytes, &p, &err);
+    if (st == LX_OK && p.state != NULL) {
+        find_previous(api, &p, rq, rs);
+        lx_completion_params_fini(&p);
+        return;
+    }
     if (st == LX_OK)
         st = lx_serving_choose_model(api->serving, p.model, LX_TEXT, &served, &err);
     if (st == LX_OK)
         st = lx_chat_prompt(served->model, &p, &err);
     if (st == LX_OK)
-        start(api, served, &p, rq, rs);
+        start(api, served, &p, NULL, rq, rs);
     else
         lx_api_refuse(api, p.model, st, &err, rs);
     lx_completion_params_fini(&p);

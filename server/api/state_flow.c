@@ -15,10 +15,10 @@ enum { STATE_COPIES = 5, STATE_EXTRA = 16 * 1024 };
 
 /* --- ids --- */
 
-void lx_state_make_id(char id[LX_STATE_ID_MAX + 1])
+void lx_state_make_id(const char *prefix, char *id, size_t size)
 {
-    (void)snprintf(id, LX_STATE_ID_MAX + 1, "state-%016llx%016llx",
-                   (unsigned long long)lx_random_bits(), (unsigned long long)lx_random_bits());
+    (void)snprintf(id, size, "%s%016llx%016llx", prefix, (unsigned long long)lx_random_bits(),
+                   (unsigned long long)lx_random_bits());
 }
 
 bool lx_state_id_ok(const char *id, size_t n)
@@ -26,6 +26,14 @@ bool lx_state_id_ok(const char *id, size_t n)
     static const char allowed[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
     return n >= 1 && n <= LX_STATE_ID_MAX && strspn(id, allowed) >= n;
+}
+
+bool lx_response_id_ok(const char *id)
+{
+    static const char prefix[] = "resp_";
+    size_t n = sizeof prefix - 1;
+    return strncmp(id, prefix, n) == 0 && id[n] != '\0' && strlen(id) <= LX_STATE_ID_MAX &&
+           strspn(id + n, "0123456789abcdef") == strlen(id + n);
 }
 
 /* --- blobs --- */
@@ -39,7 +47,21 @@ lx_status lx_state_to_blob(const lx_api *api, const lx_saved_state *s, lx_buffer
 lx_status lx_state_from_blob(const lx_api *api, const void *bytes, size_t n, lx_saved_state *out,
                              lx_error *err)
 {
-    return lx_state_read(bytes, n, api->state_key, api->state_key_bytes, out, err);
+    lx_stored stored = {.state = bytes, .state_bytes = n};
+    bool is_response = lx_stored_begins(bytes, n);
+    lx_status st = is_response ? lx_stored_read(bytes, n, &stored, err) : LX_OK;
+    if (st == LX_OK)
+        st = lx_state_read(stored.state, stored.state_bytes, api->state_key, api->state_key_bytes,
+                           out, err);
+    if (st != LX_OK || !is_response)
+        return st;
+    int32_t n_tokens = out->start.n_tokens;
+    out->stored = stored;
+    out->stored.n_kept = stored.n_kept < n_tokens ? stored.n_kept : n_tokens;
+    out->stored.answer = out->stored.items = NULL; /* the caller's bytes */
+    out->stored.item_bytes = NULL;
+    out->stored.state = NULL;
+    return LX_OK;
 }
 
 static void describe_model(const lx_served_model *served, lx_saved_state *s)
@@ -48,9 +70,8 @@ static void describe_model(const lx_served_model *served, lx_saved_state *s)
     (void)snprintf(s->made_by, sizeof s->made_by, "%s", served->fingerprint);
 }
 
-/* The state that sample i of a finished job ended with, as bytes. */
-static lx_status state_of_job(const lx_api *api, const lx_served_model *served, const lx_job *job,
-                              int32_t i, lx_buffer *out, lx_error *err)
+lx_status lx_state_of_job(const lx_api *api, const lx_served_model *served, const lx_job *job,
+                          int32_t i, lx_buffer *out, lx_error *err)
 {
     const lx_job_params *p = lx_job_get_params(job);
     const lx_plan *plan = lx_job_plan(job);
@@ -111,11 +132,11 @@ static lx_status keep_one(lx_kept_state *k, const lx_api *api, const lx_served_m
     lx_store_waiter waiter = lx_api_waiter(rq);
     waiter.reserve = lx_job_get_params(job)->reserve;
     lx_buffer_init(&blob, lx_state_max_bytes(served->model));
-    lx_state_make_id(k->id);
+    lx_state_make_id("state-", k->id, sizeof k->id);
     k->tokens = lx_job_tokens(job, i, NULL, NULL);
     (void)lx_job_state(job, i, &k->rows);
     k->memory_bytes = lx_model_state_floats(served->model, k->rows) * (int64_t)sizeof(float);
-    lx_status st = state_of_job(api, served, job, i, &blob, &k->err);
+    lx_status st = lx_state_of_job(api, served, job, i, &blob, &k->err);
     k->bytes = blob.length;
     if (st == LX_OK)
         st = lx_store_call_start(api->states, LX_STORE_PUT, k->id, blob.data, blob.length,
@@ -180,6 +201,12 @@ typedef struct fetching {
     lx_request rq; /* of it only wake, id and owner, which live as long as the exchange */
     lx_reserve *reserve;
 } fetching;
+
+/* Not one that a model answers. */
+static bool is_about_state(const lx_state_source *s)
+{
+    return s->answer != NULL || s->raw != NULL;
+}
 
 static void free_params(const lx_state_source *s)
 {
@@ -248,7 +275,9 @@ static void finish(void *context, lx_response *rs)
     int64_t ttl_ms = 0;
     const void *bytes = lx_store_call_blob(p->call, &n, &ttl_ms);
     int32_t turn = lx_serving_enter(p->api->serving);
-    if (p->source.answer == NULL)
+    if (p->source.raw != NULL)
+        p->source.raw(p->api, p->source.params, st, &err, bytes, n, rs);
+    else if (p->source.answer == NULL)
         go_on(p->api, &p->source, bytes, n, st, &err, &p->rq, rs);
     else if (st == LX_OK)
         p->source.answer(p->api, p->source.params, bytes, n, ttl_ms, rs);
@@ -257,7 +286,7 @@ static void finish(void *context, lx_response *rs)
     lx_serving_leave(p->api->serving, turn);
     lx_store_call_free(p->call); /* a slow client has the answer alone */
     p->call = NULL;
-    if (p->source.answer != NULL)
+    if (is_about_state(&p->source))
         return; /* the answer is part of the reserve */
     lx_reserve_unref(p->reserve);
     p->reserve = NULL;
@@ -302,12 +331,12 @@ static void resolve_id(lx_api *api, const lx_state_source *s, const lx_request *
     lx_store_waiter waiter = lx_api_waiter(rq);
     (void)snprintf(id, sizeof id, "%.*s", (int)s->bytes, s->text);
     lx_status st = lx_state_reserve(api, &reserve, &err);
-    lx_store_op op = s->answer != NULL ? s->op : LX_STORE_GET;
+    lx_store_op op = is_about_state(s) ? s->op : LX_STORE_GET;
     waiter.reserve = reserve;
     if (st == LX_OK)
         st = lx_store_call_start(api->states, op, id, s->put, s->put_bytes, api->state_ttl_ms,
                                  &waiter, &call, &err);
-    if (st == LX_OK && (s->answer != NULL || !lx_store_call_done(call))) {
+    if (st == LX_OK && (is_about_state(s) || !lx_store_call_done(call))) {
         wait_for(api, s, call, reserve, rq, rs);
         lx_reserve_unref(reserve);
         return;
@@ -318,7 +347,7 @@ static void resolve_id(lx_api *api, const lx_state_source *s, const lx_request *
         st = lx_store_call_status(call, &err);
         bytes = lx_store_call_blob(call, &n, NULL);
     }
-    if (s->answer == NULL)
+    if (!is_about_state(s))
         go_on(api, s, bytes, n, st, &err, rq, rs);
     else
         lx_respond_status(rs, st, &err);
@@ -355,7 +384,7 @@ void lx_state_resolve(lx_api *api, const lx_state_source *source, const lx_reque
         return;
     }
     memcpy(own.params, source->params, source->params_bytes);
-    if (lx_state_id_ok(source->text, source->bytes))
+    if (is_about_state(source) || lx_state_id_ok(source->text, source->bytes))
         resolve_id(api, &own, rq, rs);
     else
         resolve_blob(api, &own, rq, rs);

@@ -14,15 +14,21 @@
 /* Until then a client has read an answer of the store, which ends every call much sooner. */
 enum { LX_STORE_GRACE_S = 60 };
 
-/* "state-" and 128 random bits in hexadecimal. */
-void lx_state_make_id(char id[LX_STATE_ID_MAX + 1]);
+/* The prefix and 128 random bits in hexadecimal. */
+void lx_state_make_id(const char *prefix, char *id, size_t size);
+/* Whether it is an id of a stored response: "resp_" and hexadecimal digits. */
+bool lx_response_id_ok(const char *id);
 /* 1 .. LX_STATE_ID_MAX of A-Z a-z 0-9 - _ */
 bool lx_state_id_ok(const char *id, size_t n);
 
 /* lx_state_write with the server's key. */
 lx_status lx_state_to_blob(const lx_api *api, const lx_saved_state *s, lx_buffer *out,
                            lx_error *err) LX_MUST_USE;
-/* lx_state_read with the server's key. */
+/* Appends the state that sample i of a finished job ended with. */
+lx_status lx_state_of_job(const lx_api *api, const lx_served_model *served, const lx_job *job,
+                          int32_t i, lx_buffer *out, lx_error *err) LX_MUST_USE;
+/* lx_state_read with the server's key. The bytes may also be a stored response, whose state is
+   read. */
 lx_status lx_state_from_blob(const lx_api *api, const void *bytes, size_t n, lx_saved_state *out,
                              lx_error *err) LX_MUST_USE;
 
@@ -81,6 +87,10 @@ typedef void (*lx_state_answer)(lx_api *api, void *params, const void *bytes, si
 typedef void (*lx_state_start)(lx_api *api, lx_served_model *served, void *params,
                                const lx_saved_state *state, const lx_request *rq, lx_response *rs);
 
+/* Answers such a request with the store's bytes as they are, or with the reason of a failure. */
+typedef void (*lx_state_raw)(lx_api *api, void *params, lx_status status, lx_error *err,
+                             const void *bytes, size_t n, lx_response *rs);
+
 typedef struct lx_state_source {
     const char *text; /* an id, or a blob in base64 */
     size_t bytes;
@@ -88,9 +98,11 @@ typedef struct lx_state_source {
     /* Instead of `then`, for a request that a model answers. The model of the state is found here;
        the request is refused unless the model has the modality and the requested name ("": any). */
     lx_state_start start;
-    /* Instead of both, for a request about one state, by its id: the operation of the store, and
-       the bytes of a put. A failure is answered here. */
+    /* Instead of both, for a request about one state by its id, or for a list. `op` is the
+       operation of the store. put_bytes are those of a put, or the most entries of a list. A
+       failure is answered here. */
     lx_state_answer answer;
+    lx_state_raw raw; /* in place of `answer`: failures are its own */
     lx_store_op op;
     const void *put;
     size_t put_bytes;

@@ -1,6 +1,6 @@
 /*
- * /v1/states: saved generation states, created from a prompt, described, downloaded, uploaded,
- * deleted, copied and inspected. Thread: a worker.
+ * /v1/states: saved generation states, created from a prompt, listed, described, downloaded,
+ * uploaded, deleted, copied and inspected. Thread: a worker.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,6 +17,7 @@
 /* A list of states; the text of one head, of whose rows the newest are shown; a copy's own numbers.
  */
 enum { MAX_LIST = 1 << 20, MAX_HEAD = 64 << 20, MAX_ROWS = 1024, BLOB_EXTRA = 1024 };
+enum { USUAL_LISTED = 100, MOST_LISTED = 1000 }; /* states of one list */
 
 /* --- requests about one state --- */
 
@@ -138,9 +139,15 @@ static void answer_blob(lx_api *api, void *params, const void *bytes, size_t n, 
     (void)api;
     (void)params;
     (void)ttl_ms;
+    lx_error err = {0};
+    lx_stored stored = {.state = bytes, .state_bytes = n};
+    if (lx_stored_begins(bytes, n) && lx_stored_read(bytes, n, &stored, &err) != LX_OK) {
+        lx_respond_status(rs, LX_ERR_INVALID, &err);
+        return;
+    }
     lx_buffer body;
     lx_buffer_init(&body, n);
-    lx_buffer_append(&body, bytes, n);
+    lx_buffer_append(&body, stored.state, stored.state_bytes);
     lx_response_take(rs, 200, octets, &body);
     lx_buffer_fini(&body);
 }
@@ -195,7 +202,12 @@ void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_saved_state s = {0};
     lx_served_model *served = NULL;
     lx_plan *plan = NULL;
-    lx_status st = lx_state_from_blob(api, rq->body, rq->body_bytes, &s, &err);
+    lx_status st = LX_OK;
+    if (lx_stored_begins(rq->body, rq->body_bytes)) /* its JSON would be sent as ours */
+        st = lx_fail(&err, LX_ERR_INVALID, "state",
+                     "these bytes are a stored response: send the state of it");
+    if (st == LX_OK)
+        st = lx_state_from_blob(api, rq->body, rq->body_bytes, &s, &err);
     if (st == LX_OK)
         st = lx_state_model(api, &s, &served, &err);
     if (st == LX_OK)
@@ -208,6 +220,76 @@ void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs)
         call_store(api, LX_STORE_PUT, &r, answer_uploaded, rq->body, rq->body_bytes, rq, rs);
     else
         lx_respond_status(rs, st, &err);
+}
+
+/* --- listing --- */
+
+typedef struct list_request {
+    size_t most;
+} list_request;
+
+static lx_status read_index(const lx_request *rq, const char *name, int32_t *out, lx_error *err)
+{
+    const char *text = rq->argument(rq->query, name);
+    char *end = NULL;
+    if (text == NULL)
+        return LX_OK;
+    long x = strtol(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || x > 1 << 20) /* strtol takes " 1" and "+1" */
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be a whole number from 0 on", name);
+    *out = (int32_t)x;
+    return LX_OK;
+}
+
+/* The store was asked for one entry more than the answer has. */
+static void answer_list(lx_api *api, void *params, const void *bytes, size_t n, int64_t ttl_ms,
+                        lx_response *rs)
+{
+    (void)api;
+    (void)ttl_ms;
+    const list_request *r = params;
+    const lx_store_entry *entries = bytes;
+    size_t found = n / sizeof *entries, shown = found < r->most ? found : r->most;
+    lx_buffer body;
+    lx_buffer_init(&body, MAX_LIST);
+    lx_json_put(&body, "{'object':'list','data':[");
+    for (size_t i = 0; i < shown; i++)
+        lx_json_put(&body,
+                    i > 0 ? ",{'id':%s,'object':%s,'bytes':%jd,'expires_in_s':%jd}"
+                          : "{'id':%s,'object':%s,'bytes':%jd,'expires_in_s':%jd}",
+                    entries[i].id, lx_response_id_ok(entries[i].id) ? "response" : "state",
+                    entries[i].bytes, entries[i].ttl_ms / 1000);
+    lx_json_put(&body, "],'has_more':%i}", found > shown);
+    respond_json(rs, 200, &body);
+}
+
+void lx_handle_states_list(lx_api *api, const lx_request *rq, lx_response *rs)
+{
+    lx_error err = {0};
+    int32_t limit = USUAL_LISTED;
+    const char *after = rq->argument(rq->query, "after");
+    lx_status st = lx_api_check_ready(api, &err);
+    if (st == LX_OK)
+        st = read_index(rq, "limit", &limit, &err);
+    if (st == LX_OK && (limit < 1 || limit > MOST_LISTED))
+        st = lx_fail(&err, LX_ERR_INVALID, "limit", "limit must be from 1 to %d", MOST_LISTED);
+    if (st == LX_OK && after != NULL && !lx_state_id_ok(after, strlen(after)))
+        st = lx_fail(&err, LX_ERR_INVALID, "after",
+                     "after must be an id: 1 to %d letters, digits, hyphens and underscores",
+                     LX_STATE_ID_MAX);
+    if (st != LX_OK) {
+        lx_respond_status(rs, st, &err);
+        return;
+    }
+    list_request r = {(size_t)limit};
+    lx_state_source source = {.text = after != NULL ? after : "",
+                              .bytes = after != NULL ? strlen(after) : 0,
+                              .answer = answer_list,
+                              .op = LX_STORE_LIST,
+                              .put_bytes = r.most + 1,
+                              .params = &r,
+                              .params_bytes = sizeof r};
+    lx_state_resolve(api, &source, rq, rs);
 }
 
 /* --- making --- */
@@ -250,13 +332,12 @@ static void create_finish(void *context, lx_response *rs)
    are true where the request leaves them out. */
 static const char *text_field(const lx_state_create *p)
 {
-    return p->prompt != NULL          ? "prompt"
-           : p->poem.form != NULL     ? "form"
-           : p->poem.acrostic != NULL ? "acrostic"
-           : p->poem.rhyme            ? "rhyme"
-           : !p->rules                ? "rules"
-           : !p->normalize            ? "normalize"
-                                      : NULL;
+    const char *field = lx_task_first_field(&p->fields);
+    return p->prompt != NULL ? "prompt"
+           : field != NULL   ? field
+           : !p->rules       ? "rules"
+           : !p->normalize   ? "normalize"
+                             : NULL;
 }
 
 /* The first field of the request that only models of images read; NULL: none. */
@@ -307,8 +388,7 @@ static lx_status plan_text(const lx_api *api, lx_served_model *served, lx_state_
                                .max_prompt = api->max_prompt,
                                .rules = p->rules,
                                .normalize = p->normalize,
-                               .own_of = &lx_poem_task,
-                               .own = &p->poem};
+                               .fields = &p->fields};
     return lx_work_plan(served, &request, plan, err);
 }
 
@@ -424,7 +504,7 @@ static lx_status start_copy(fork_request *f, int32_t i, const lx_saved_state *so
     else
         copy.start.first_sample += (uint32_t)i;
     e->facts = lx_state_facts(&copy);
-    lx_state_make_id(e->id);
+    lx_state_make_id("state-", e->id, sizeof e->id);
     lx_buffer blob;
     lx_store_waiter waiter = lx_api_waiter(rq);
     waiter.reserve = f->reserve;
@@ -509,20 +589,6 @@ void lx_handle_state_fork(lx_api *api, const lx_request *rq, lx_response *rs)
 }
 
 /* --- inspecting --- */
-
-static lx_status read_index(const lx_request *rq, const char *name, int32_t *out, lx_error *err)
-{
-    const char *text = rq->argument(rq->query, name);
-    char *end = NULL;
-    *out = 0;
-    if (text == NULL)
-        return LX_OK;
-    long x = strtol(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end != '\0' || x > 1 << 20) /* strtol takes " 1" and "+1" */
-        return lx_fail(err, LX_ERR_INVALID, name, "%s must be a whole number from 0 on", name);
-    *out = (int32_t)x;
-    return LX_OK;
-}
 
 static lx_status check_index(const char *name, int32_t x, int32_t n, lx_error *err)
 {

@@ -216,7 +216,7 @@ static void append_http(lx_http *http, lx_buffer *out)
     append_gauge(out, "linnet_http_requests_active", "Requests being read or answered.",
                  s.exchanges);
     append_counter(out, "linnet_http_requests_abandoned_total",
-                   "Requests whose client left, or was too slow, before all of it was read.",
+                   "Requests whose client left, or was too slow, before the end of the request.",
                    s.abandoned);
     append_family(out, responses, "counter", "Answers by class of status.");
     for (int i = 1; i < 6; i++)
@@ -231,7 +231,7 @@ static void append_budget(const char *series, const char *help, const lx_budget 
     (void)snprintf(name, sizeof name, "%s_limit", series);
     append_gauge(out, name, "Bytes that may be reserved.", b->limit);
     (void)snprintf(name, sizeof name, "%s_refused_total", series);
-    append_counter(out, name, "Requests for which there were too few bytes.",
+    append_counter(out, name, "Requests refused for lack of these bytes.",
                    atomic_load(&b->refused));
 }
 
@@ -247,7 +247,7 @@ static void append_states(lx_state_store *store, lx_buffer *out)
     append_gauge(out, "linnet_states", "States kept.", s.states);
     append_gauge(out, "linnet_states_limit", "States that may be kept.", s.max_states);
     append_gauge(out, "linnet_state_bytes", "Bytes of the states kept.", s.bytes);
-    append_gauge(out, "linnet_state_bytes_limit", "Bytes that they may have.", s.max_bytes);
+    append_gauge(out, "linnet_state_bytes_limit", "Most bytes of the states kept.", s.max_bytes);
 }
 
 void lx_handle_metrics(lx_api *api, const lx_request *rq, lx_response *rs)
@@ -263,14 +263,15 @@ void lx_handle_metrics(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_buffer body;
     lx_buffer_init(&body, MAX_BODY);
     lx_metrics_render(names, metrics, n, &body);
-    append_family(&body, "linnet_build_info", "gauge", "Always 1; what runs, in the labels.");
+    append_family(&body, "linnet_build_info", "gauge",
+                  "Always 1; the labels have the version and back end.");
     lx_buffer_printf(&body, "linnet_build_info{version=\"%s\",backend=\"%s\"} 1\n", LX_VERSION,
                      lx_serving_backend(api->serving));
-    append_gauge(&body, "linnet_ready", "1 when new requests are worked on.",
+    append_gauge(&body, "linnet_ready", "1 when the server accepts new requests.",
                  lx_serving_get_state(api->serving) == LX_SERVING_READY);
     append_states(api->states, &body);
     append_counter(&body, "linnet_log_lines_dropped_total",
-                   "Lines of the log dropped, as it was not read in time.", lx_log_sink_dropped());
+                   "Log lines dropped because the reader was too slow.", lx_log_sink_dropped());
     append_budget("linnet_answer_bytes", "Bytes reserved for requests being answered.",
                   &api->answers, &body);
     append_budget("linnet_body_bytes", "Bytes reserved for bodies and their reading.", &api->bodies,

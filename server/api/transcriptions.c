@@ -176,11 +176,10 @@ static lx_status take_load(heard *h, const lx_upload *file, const lx_request *rq
         return st;
     st = lx_pending_take(&h->pending, rq, n_tokens, 1, again_s, err);
     if (st == LX_ERR_INVALID)
-        return lx_fail(
-            err, st, "file",
-            "decoding the file counts as %lld tokens, which are more than a key may have "
-            "per minute (--key-tokens)",
-            (long long)n_tokens);
+        return lx_fail(err, st, "file",
+                       "decoding the file counts as %lld tokens, more than a key may have per "
+                       "minute (--key-tokens)",
+                       (long long)n_tokens);
     return st;
 }
 

@@ -440,9 +440,10 @@ static lx_status run_pair(lx_engine *e, const lx_transformer *t, const char *pro
     for (int i = 1; i >= 0 && st == LX_OK; i--)
         st = run(e, jobs[i], err);
     if (st == LX_OK && !same_tokens(jobs[0], jobs[1]))
-        st = lx_fail(err, LX_ERR_INTERNAL, NULL,
-                     "seed %lld: the answers with guesses and without differ, which is a bug",
-                     (long long)seed);
+        st = lx_fail(
+            err, LX_ERR_INTERNAL, NULL,
+            "seed %lld: the answers with guesses and without differ: this is a bug in linnet",
+            (long long)seed);
     if (st == LX_OK) {
         *off = duration(jobs[0]);
         *on = duration(jobs[1]);

@@ -12,7 +12,7 @@
 
 extern const lx_command lx_serve_command, lx_generate_command, lx_chat_command, lx_eval_command,
     lx_bench_command, lx_inspect_command, lx_tokenize_command, lx_transcribe_command,
-    lx_health_command;
+    lx_health_command, lx_states_command;
 
 /* Parses the arguments, runs the command and prints its error; returns the exit status: 0, 2 for
    LX_ERR_INVALID, otherwise 1. argv[0] is the first argument after the command's name. */
@@ -32,10 +32,10 @@ typedef struct lx_cli_model_options {
 } lx_cli_model_options;
 
 #define LX_CLI_LOCAL_MODEL_OPTION                                                                  \
-    LX_STRING(                                                                                     \
-        "model", local.model, "couplet", "DIR",                                                    \
-        "The model is this folder, or has this name among the models that came with linnet.",      \
-        .letter = 'm', .variable = true)
+    LX_STRING("model", local.model, "couplet", "DIR",                                              \
+              "The model is this folder or GGUF file, or has this name among the models that "     \
+              "came with linnet.",                                                                 \
+              .letter = 'm', .variable = true)
 
 #define LX_CLI_DEVICE_OPTIONS                                                                      \
     LX_STRING("device", local.device, "auto", "NAME",                                              \
@@ -78,7 +78,7 @@ typedef struct lx_cli_model_options {
     LX_INT(                                                                                        \
         "draft", draft, "-1", -1, LX_MAX_DRAFT, "N",                                               \
         "At most N tokens of an answer are guessed per step, so that a step computes several; "    \
-        "the answer stays the same. 0 guesses none, -1 takes the number that suits the device.",   \
+        "the answer does not change. 0 guesses none, -1 takes the number that suits the device.",  \
         .variable = true)
 
 #define LX_CLI_BEAM_OPTION                                                                         \
@@ -163,8 +163,8 @@ enum { LX_PLACE_BYTES = 4096 }; /* of a path, with its end */
 lx_status lx_places_models(char out[LX_PLACE_BYTES], lx_error *err) LX_MUST_USE;
 
 /* The folder of one model. `given` is a folder, or, without a "/" and where no such folder is here,
-   the name of a folder in lx_places_models(). LX_ERR_NOT_FOUND names the folder in which it was
-   looked for. */
+   the name of a folder in lx_places_models(). `given` may also be a GGUF file. LX_ERR_NOT_FOUND
+   names the folder in which it was looked for. */
 lx_status lx_places_model(const char *given, char out[LX_PLACE_BYTES], lx_error *err) LX_MUST_USE;
 
 /* The first known font that is installed: fonts of brush strokes come before printed ones; NULL

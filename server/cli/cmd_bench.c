@@ -3,7 +3,7 @@
  *
  * bench.c measures, for every number of threads, decode steps by batch size. With --positions it
  * measures steps at some tokens of one stream, with --prefill whole prompts, with --draft whole
- * answers with guessed tokens and without. ms/token of one stream is the median step time, and
+ * answers with and without guessed tokens. The median step time is ms/token of one stream, and
  * tokens/s of all streams follows from it.
  */
 #include <stdlib.h>
@@ -268,5 +268,5 @@ const lx_command lx_bench_command = {
     .notes =
         "A row of the table is the median of --steps steps, prompts or answers, after a fifth as\n"
         "many that warm up. Steps of batches are measured in groups of 16. With --positions a row\n"
-        "also has the resident memory of the process when the stream came to the position.\n",
+        "also has the resident memory of the process as the stream came to the position.\n",
 };

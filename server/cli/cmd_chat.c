@@ -173,14 +173,13 @@ static lx_status check(const chat_options *o, const lx_model *model, lx_error *e
                        "--model: %s does not write text; linnet chat needs a model that does",
                        model->name);
     if (!model->has_template)
-        return lx_fail(
-            err, LX_ERR_INVALID, "model",
-            "--model: %s has no template for chats: linnet generate goes on with any text",
-            model->name);
+        return lx_fail(err, LX_ERR_INVALID, "model",
+                       "--model: %s has no template for chats: linnet generate continues any text",
+                       model->name);
     if (model->chat == NULL && model->jinja == NULL)
         return lx_fail(err, LX_ERR_INVALID, "model",
                        "--model: %s has a chat template that cannot be rendered (%s): linnet "
-                       "generate goes on with any text",
+                       "generate continues any text",
                        model->name, model->no_jinja);
     return lx_generate_add_stop(&o->sampling, &stops, err);
 }

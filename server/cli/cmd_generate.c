@@ -10,7 +10,6 @@
 #include "model/formats/file.h"
 #include "model/formats/png.h"
 #include "model/tasks/image.h"
-#include "model/tasks/poem.h"
 #include "server/cli/generate.h"
 #include "server/cli/terminal.h"
 
@@ -18,12 +17,12 @@ enum { MAX_PNG_BYTES = 64 << 20, MAX_SHEET_BYTES = 1 << 30 };
 
 typedef struct generate_options {
     lx_cli_model_options local;
-    const char *prompt, *png, *complete, *form, *acrostic;
+    const char *prompt, *png, *complete, *form, *pattern, *acrostic;
     lx_buffer text; /* the prompt that `prompt` says */
     lx_generate_sampling sampling;
     lx_stops stops;
     int64_t n, class_index, draft;
-    bool rules, normalize, rhyme, scores, json, interactive;
+    bool rules, normalize, rhyme, modern_rhyme, scores, json, interactive;
 } generate_options;
 
 #define LX_OPTIONS generate_options
@@ -47,10 +46,16 @@ static const lx_option options[] = {
             "Traditional characters are read as simplified ones, and spaces in a couplet's line "
             "are dropped."),
     LX_STRING("form", form, NULL, "FORM",
-              "A poem has this form, as characters per line x lines: 5x4, 5x8, 7x4 or 7x8."),
+              "A poem has this form: 5x4, 5x8, 7x4 or 7x8, which are characters per line x lines, "
+              "or a tune (词牌) such as 水调歌头."),
+    LX_STRING("pattern", pattern, NULL, "TONE",
+              "With --form 5x4 to 7x8, the places of the poem have the tones of regulated verse, "
+              "by the tone of its second character: level (平起) or oblique (仄起)."),
     LX_STRING("acrostic", acrostic, NULL, "TEXT",
               "With --form, the lines of the poem begin with these characters."),
-    LX_FLAG("rhyme", rhyme, "off", "With --form, the even lines of the poem rhyme."),
+    LX_FLAG("rhyme", rhyme, "off", "With --form, the lines that rhyme in that form do so."),
+    LX_FLAG("modern-rhyme", modern_rhyme, "off",
+            "As --rhyme, but the lines rhyme in modern Mandarin (中华新韵)."),
     LX_FLAG("scores", scores, "off", "Each answer is followed by its mean log-probability."),
     LX_CLI_DRAFT_OPTION,
     LX_CLI_JSON_OPTION,
@@ -129,12 +134,13 @@ static lx_status make_plan(const generate_options *o, const lx_model *model, lx_
                            lx_error *err)
 {
     lx_image_request image = {.values = NULL};
-    const lx_poem_request poem = {.form = o->form,
-                                  .acrostic = o->acrostic,
-                                  .acrostic_bytes = o->acrostic != NULL ? strlen(o->acrostic) : 0,
-                                  .rhyme = o->rhyme};
-    lx_task_request request = {
-        .rules = o->rules, .normalize = o->normalize, .own_of = &lx_poem_task, .own = &poem};
+    lx_task_fields fields = {0};
+    fields.at[LX_ASKED_form].text = o->form;
+    fields.at[LX_ASKED_pattern].text = o->pattern;
+    fields.at[LX_ASKED_acrostic] =
+        (lx_task_value){o->acrostic, o->acrostic != NULL ? strlen(o->acrostic) : 0};
+    fields.at[LX_ASKED_rhyme].text = o->modern_rhyme ? "modern" : o->rhyme ? "true" : NULL;
+    lx_task_request request = {.rules = o->rules, .normalize = o->normalize, .fields = &fields};
     uint8_t *given = NULL;
     lx_status st = LX_OK;
     if (model->task->modality == LX_IMAGE) {
@@ -146,7 +152,7 @@ static lx_status make_plan(const generate_options *o, const lx_model *model, lx_
     if (st == LX_OK && o->complete != NULL)
         st = read_given(o->complete, &model->config, &given, &image.n_values, err);
     image.values = given;
-    if (model->task->modality == LX_IMAGE && lx_poem_task.own_field(&poem) == NULL) {
+    if (model->task->modality == LX_IMAGE) {
         request.own_of = &lx_image_task;
         request.own = &image;
     }

@@ -58,6 +58,7 @@ static void print_param(const lx_mixer_config *m, const lx_mixer_param *param, l
         (void)printf(", %s %s", param->name, value.i != 0 ? "true" : "false");
         return;
     case LX_PARAM_EPS:
+    case LX_PARAM_SCALE:
         (void)printf(", %s %g", param->name, (double)value.f);
         return;
     }
@@ -67,7 +68,9 @@ static void print_mixer(const lx_mixer_config *m)
 {
     (void)printf("%s", m->mixer->name);
     for (int32_t k = 0; k < m->mixer->n_params; k++)
-        if (m->mixer->params[k].kind != LX_PARAM_WORD || !m->mixer->params[k].optional ||
+        if (!(m->mixer->params[k].kind == LX_PARAM_WORD ||
+              m->mixer->params[k].kind == LX_PARAM_SCALE) ||
+            !m->mixer->params[k].optional ||
             m->params[k].i != 0) /* which is the first word, or left out */
             print_param(m, &m->mixer->params[k], m->params[k]);
     (void)printf("\n");
@@ -85,6 +88,10 @@ static void print_mixers(const lx_config *c)
     int32_t layer = 0;
     while (layer < c->n_mixers && !lx_config_has_feed_forward(c, layer))
         layer++;
+    if (c->beside.mixer != NULL) {
+        (void)printf("next to it   ");
+        print_mixer(&c->beside);
+    }
     (void)printf("feed-forward ");
     if (layer < c->n_mixers)
         print_mixer(&c->feed_forward);
@@ -151,16 +158,17 @@ static void print_text(const lx_model *m, bool tensors)
         print_palette(lx_image_of(c));
     (void)printf("parameters   %lld\n", (long long)m->n_parameters);
     if (m->sees_all)
-        (void)printf("state        none: an input is one pass\n");
+        (void)printf("state        none: the model reads its input in one pass\n");
     else if (m->state.page_floats == 0)
-        (void)printf("state        %lld bytes a request, at any length\n", state_bytes(m));
+        (void)printf("state        %lld bytes per request, at any length\n", state_bytes(m));
     else
-        (void)printf("state        up to %lld bytes a request, %lld more every %d tokens\n",
+        (void)printf("state        up to %lld bytes per request, %lld more every %d tokens\n",
                      state_bytes(m), page_bytes(m), LX_PAGE_TOKENS);
     if (!m->sees_all)
-        (void)printf("drafts       %s\n", lx_model_can_draft(m)
-                                              ? "several tokens a step where guesses are sure"
-                                              : "none: what its states keep cannot branch");
+        (void)printf("drafts       %s\n",
+                     lx_model_can_draft(m)
+                         ? "several tokens per step where guesses are likely right"
+                         : "none: states of this kind cannot branch");
     (void)printf("hash         %016" PRIx64 "\n", m->hash);
     if (!tensors)
         return;
@@ -235,6 +243,8 @@ static void print_kind_text(const lx_mixer *mixer)
             (void)printf(" a list of %d to %d, for the heads in turn", p->min, p->max);
         else if (p->kind == LX_PARAM_EPS)
             (void)printf(" 1e-30 to 1");
+        else if (p->kind == LX_PARAM_SCALE)
+            (void)printf(" 1e-06 to 1e+06, or left out");
         else if (p->kind == LX_PARAM_FLAG)
             (void)printf(" true or false%s", p->optional ? ", or left out" : "");
         else
@@ -257,6 +267,8 @@ static void print_kind_json(const lx_mixer *mixer)
                          p->kind == LX_PARAM_INTS ? "true" : "false", p->min, p->max);
         else if (p->kind == LX_PARAM_EPS)
             (void)printf("\"min\": 1e-30, \"max\": 1}");
+        else if (p->kind == LX_PARAM_SCALE)
+            (void)printf("\"min\": 1e-06, \"max\": 1e+06}");
         else if (p->kind == LX_PARAM_FLAG)
             (void)printf("\"flag\": true}");
         else {
@@ -280,6 +292,8 @@ static void print_kinds(bool json)
     for (int32_t i = 0; !json && lx_model_type(i) != NULL; i++)
         (void)printf("%s%s", i == 0 ? "model_type of folders of Hugging Face: " : ", ",
                      lx_model_type(i));
+    for (int32_t i = 0; !json && lx_model_arch(i) != NULL; i++)
+        (void)printf("%s%s", i == 0 ? "\narchitectures of GGUF files: " : ", ", lx_model_arch(i));
     (void)printf(json ? "" : "\n");
 }
 

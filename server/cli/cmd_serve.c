@@ -26,6 +26,7 @@
 #include "server/states/redis.h"
 
 enum { LAST_LINES_MS = 500, MAX_PEM = 1 << 20, MAX_PASSWORD = 4096 };
+#define FILE_BYTES ((int64_t)16 << 30) /* of states in a file, unless an option says more */
 
 static void set_log_level(const char *name)
 {
@@ -276,8 +277,13 @@ static lx_status open_states(const lx_serve_options *o, int64_t max_bytes, lx_ap
             .password = password,
             .max_states = lx_memory_most_states(o->max_states, max_bytes),
             .max_bytes = max_bytes,
+            .max_on_their_way = max_bytes,
             .timeout_ms = (int64_t)(o->state_store_timeout * 1000),
         };
+        if (lx_store_is_file(where)) {
+            s.max_states = o->max_states;
+            s.max_bytes = o->max_state_bytes > 0 ? o->max_state_bytes : FILE_BYTES;
+        }
         st = lx_state_store_open(&s, &api->states, err);
     }
     free_secret(where);
@@ -372,6 +378,7 @@ static void block_signals(sigset_t *signals)
     (void)sigaddset(&reload, SIGHUP); /* stays blocked: only wait_for_signal takes it */
     (void)pthread_sigmask(SIG_BLOCK, &reload, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file of states at the limit of a file's size */
 }
 
 static void tell_ready(const char *host, int32_t port, bool tls)

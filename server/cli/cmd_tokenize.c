@@ -211,7 +211,7 @@ static lx_status open_tokenizer(const tokenize_options *o, lx_tokenizer **out, l
     char dir[LX_PLACE_BYTES];
     if (o->tokenizer == NULL) {
         lx_status st = lx_places_model(o->local.model, dir, err);
-        return st == LX_OK ? lx_tokenizer_load(dir, out, err) : st;
+        return st == LX_OK ? lx_model_load_tokenizer(dir, out, err) : st;
     }
     if (strcmp(o->tokenizer, "bytes") == 0)
         return lx_tokenizer_new_bytes(out, err);

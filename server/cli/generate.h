@@ -1,7 +1,7 @@
 /*
- * The code that linnet generate and linnet chat share: options of sampling and of an answer's end,
- * named as the API's fields; an engine for one user; the prompt; answers as lines, as a stream or
- * as JSON.
+ * The code that linnet generate and linnet chat share. Options of sampling and of an answer's end
+ * have the names of the API's fields. Further parts: an engine for one user; the prompt; answers as
+ * lines, as a stream or as JSON.
  */
 #ifndef LINNET_SERVER_CLI_GENERATE_H
 #define LINNET_SERVER_CLI_GENERATE_H

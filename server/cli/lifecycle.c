@@ -54,8 +54,8 @@ lx_status lx_lifecycle_connections(int64_t wanted, int32_t n_threads, int32_t *o
     int64_t most = all - spare - count_open() - OWN - PER_THREAD * (int64_t)n_threads;
     if (most < 1)
         return lx_fail(err, LX_ERR_INVALID, "max-connections",
-                       "the limit of open files is %lld, which leaves none for connections: raise "
-                       "it to %lld at least (ulimit -n, LimitNOFILE=)",
+                       "the limit of open files is %lld and leaves no connections: raise it to "
+                       "%lld at least (ulimit -n, LimitNOFILE=)",
                        (long long)all, (long long)(all - most + 2));
     *out = (int32_t)(wanted < most ? wanted : most);
     return LX_OK;

@@ -288,11 +288,12 @@ void lx_manual_program(const lx_command *const *commands, size_t n, FILE *out)
     for (size_t i = 0; i < n; i++)
         put_escaped(out, escape_troff, ".TP\n.BR linnet\\-%s (1)\n%s\n", commands[i]->name,
                     commands[i]->brief);
-    (void)fputs(".SH OPTIONS\n"
-                ".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nPrint the commands and end; "
-                "\\fBlinnet\\fR \\fICOMMAND\\fR \\fB\\-\\-help\\fR prints the options of one.\n"
-                ".TP\n.B \\-\\-version\nPrint the version, with the commit it was built from.\n",
-                out);
+    (void)fputs(
+        ".SH OPTIONS\n"
+        ".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nPrint the commands and end; "
+        "\\fBlinnet\\fR \\fICOMMAND\\fR \\fB\\-\\-help\\fR prints the options of a command.\n"
+        ".TP\n.B \\-\\-version\nPrint the version, with the commit it was built from.\n",
+        out);
     put_exit_status(out);
     (void)fputs(".SH SEE ALSO\n", out);
     for (size_t i = 0; i < n; i++)

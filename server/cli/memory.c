@@ -169,10 +169,10 @@ lx_status lx_memory_has_room(void *memory, int64_t weights, lx_error *err)
     int64_t need = lx_memory_own(m, m->weights + weights) - m->own, left = lx_cgroup_free_memory();
     if (left < 0 || need <= left)
         return LX_OK;
-    return lx_fail(err, LX_ERR_TOO_LARGE, "models",
-                   "the new weights need %lld MiB next to those in use, and %lld MiB of memory are "
-                   "free",
-                   in_mib(need), in_mib(left));
+    return lx_fail(
+        err, LX_ERR_TOO_LARGE, "models",
+        "the new weights need %lld MiB next to the weights in use, and %lld MiB of memory are free",
+        in_mib(need), in_mib(left));
 }
 
 static void log_parts(const lx_memory *m, int64_t own, int64_t held, int64_t answers)

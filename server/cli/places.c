@@ -60,7 +60,7 @@ lx_status lx_places_models(char out[LX_PLACE_BYTES], lx_error *err)
 
 lx_status lx_places_model(const char *given, char out[LX_PLACE_BYTES], lx_error *err)
 {
-    if (strchr(given, '/') != NULL || is_folder(given))
+    if (strchr(given, '/') != NULL || is_folder(given) || lx_model_is_file(given))
         return put_path(out, given, "", err);
     char models[LX_PLACE_BYTES], name[LX_PLACE_BYTES];
     lx_status st = lx_places_models(models, err);
@@ -70,7 +70,8 @@ lx_status lx_places_model(const char *given, char out[LX_PLACE_BYTES], lx_error 
         st = put_path(out, models, name, err);
     if (st == LX_OK && !is_folder(out))
         st = lx_fail(err, LX_ERR_NOT_FOUND, "model",
-                     "no model %.80s: it is neither a folder here nor in %.120s", given, models);
+                     "no model %.80s: it is neither a folder or GGUF file here nor in %.120s",
+                     given, models);
     return st;
 }
 

@@ -12,35 +12,35 @@ static const lx_option options[] = {
            .letter = 'p'),
     LX_STRING("models", models, NULL, "DIR[:DIR]",
               "The server serves the models of these folders: each folder is a model if it has a "
-              "config.json, otherwise each of its subfolders that has one is. Without --models and "
-              "--model it serves the models that came with linnet."),
+              "config.json, otherwise each of its subfolders that has one is, and each GGUF file. "
+              "Without --models and --model it serves the models that came with linnet."),
     LX_STRING(
         "model", local.model, NULL, "DIR",
-        "The server serves this model: a folder, or the name of a model that came with linnet.",
+        "The server serves this model: a folder, a GGUF file, or the name of a model that came "
+        "with linnet.",
         .letter = 'm', .several = "--models DIR:DIR"),
     LX_CLI_BACKEND_OPTIONS,
     LX_INT("slots", slots, "0", 0, 65536, "N",
-           "The server computes at most N samples per model at once; 0 takes as many as the "
-           "model's part of the memory holds, up to 256, or as three quarters of a GPU's memory "
-           "hold, up to 16384."),
+           "The server computes at most N samples per model at once. 0 takes as many as fit the "
+           "model's part of the memory, up to 256; on a GPU as many as fit three quarters of its "
+           "memory, up to 16384."),
     LX_INT("queue", queue, "1024", 0, 1000000, "N",
            "At most N requests per model wait; further requests are refused."),
     LX_INT("state-mb", state_mb, "0", 0, 1 << 20, "MIB",
            "The growing part of states (of kinds that keep rows) takes at most this many MiB per "
-           "model; 0 takes the most that the states of all slots can need, or as much of it as "
+           "model. 0 takes the most that the states of all slots can need, or as much of this as "
            "fits. Large requests may take seven eighths of it."),
-    LX_INT(
-        "prefix-cache-mb", prefix_cache_mb, "32", 0, 1 << 20, "MIB",
-        "States kept for prompts with the same beginning take at most this many MiB per model; 0 "
-        "keeps none. On a CPU those of all models together take at most an eighth of the memory. "
-        "The growing part of these states counts in --state-mb and gives way to requests."),
+    LX_INT("prefix-cache-mb", prefix_cache_mb, "32", 0, 1 << 20, "MIB",
+           "States kept for prompts with a common beginning take at most this many MiB per model; "
+           "0 keeps no states. On a CPU the kept states of all models take at most an eighth of "
+           "the memory. "
+           "The growing part of these states counts in --state-mb and gives way to requests."),
     LX_INT("prefix-every", prefix_every, "0", 0, 1 << 20, "N",
-           "The prefix cache also keeps a state every N prompt tokens, which costs a step each; 0 "
-           "keeps states at ends and branches, and in prompts of open texts where a step ends."),
+           "The prefix cache also keeps a state every N prompt tokens; each costs a step. 0 keeps "
+           "states at ends and branches, and at ends of steps in prompts of open texts."),
     LX_FLAG("share-prefixes", share_prefixes, "off",
-            "API keys share the states of the prefix cache. This is faster where many keys send "
-            "the same long beginning, but times and cached_tokens then show each key what other "
-            "keys have sent."),
+            "API keys share the states of the prefix cache. This is faster if many keys send one "
+            "long beginning. Times and cached_tokens then reveal prompts to other keys."),
     LX_CLI_DRAFT_OPTION,
     LX_INT("http-threads", http_threads, "2", 1, 64, "N",
            "N threads read requests and send answers, and N further threads process the requests."),
@@ -78,8 +78,8 @@ static const lx_option options[] = {
     LX_REAL("timeout", timeout, "60", 0.001, 86400, "S",
             "A request must be answered within this many seconds, waiting included."),
     LX_REAL("probe-interval", probe_interval, "5", 0, 3600, "S",
-            "After this many idle seconds a model computes one row, to check that it still can; 0 "
-            "never checks."),
+            "After this many idle seconds a model checks its device by computing one row; 0 never "
+            "checks."),
     LX_REAL("queue-timeout", queue_timeout, "0", 0, 86400, "S",
             "A request waits at most this many seconds for a slot; 0 allows as many as --timeout."),
     LX_REAL("first-token-timeout", first_token_timeout, "0", 0, 86400, "S",
@@ -90,9 +90,10 @@ static const lx_option options[] = {
             "takes requests."),
     LX_INT("drain-timeout", drain_timeout, "30", 0, 3600, "S",
            "After --drain-delay, running answers have this many seconds to finish."),
-    LX_STRING("state-store", state_store, "memory", "URL",
-              "States are kept in memory, or in Redis at redis://[user:password@]host[:port][/db], "
-              "where they outlive the process."),
+    LX_STRING("state-store", state_store, "memory", "PLACE",
+              "States are kept in memory, or outlive the process: in the file NAME.db, which the "
+              "server makes if it is not there, or in Redis at "
+              "redis://[user:password@]host[:port][/db]."),
     LX_STRING("state-store-password-file", state_store_password_file, NULL, "FILE",
               "The first line of this file is the password of a redis:// URL that has none."),
     LX_REAL("state-store-timeout", state_store_timeout, "2", 0.001, 3600, "S",
@@ -101,10 +102,10 @@ static const lx_option options[] = {
     LX_INT("state-ttl", state_ttl, "3600", 1, 31536000, "S",
            "A state is kept for this many seconds after its last use."),
     LX_INT("max-states", max_states, "100000", 1, 1 << 24, "N",
-           "The store in memory keeps at most N states."),
+           "The store in memory or in a file keeps at most N states."),
     LX_INT("max-state-bytes", max_state_bytes, "0", 0, 1e15, "BYTES",
-           "The store in memory keeps at most this many bytes of states; 0 takes an eighth of the "
-           "memory, up to 1 GiB."),
+           "The store keeps at most this many bytes of states; 0 takes an eighth of the memory, up "
+           "to 1 GiB, or 16 GiB in a file."),
     LX_STRING("api-key", api_key, NULL, "KEY",
               "Clients must send this API key; --api-key-file takes several keys."),
     LX_STRING("api-key-file", api_key_file, NULL, "FILE",
@@ -129,20 +130,22 @@ static const lx_option options[] = {
            "An API key has at most N samples (prompts times n) at once; 0 sets no limit."),
     LX_STRING("cors-origins", cors_origins, NULL, "LIST",
               "Pages of these origins may use the API; * allows all."),
-    LX_STRING("allowed-hosts", allowed_hosts, NULL, "LIST",
-              "A request's Host header may have these names, besides addresses and local names; "
-              "*.example stands for all names below example, * for all names. With API keys all "
-              "names are allowed."),
+    LX_STRING(
+        "allowed-hosts", allowed_hosts, NULL, "LIST",
+        "A request's Host header may have these names, in addition to addresses and local names. "
+        "*.example stands for all names below example, * for all names. With API keys all "
+        "names are allowed."),
     LX_STRING("tls-cert", tls_cert, NULL, "FILE",
               "The server serves HTTPS with this certificate (PEM, with its chain)."),
     LX_STRING("tls-key", tls_key, NULL, "FILE",
               "This file is the private key of --tls-cert (PEM)."),
     LX_INT("connections-per-address", per_address, "0", 0, 1000000, "N",
            "A client address holds at most N open connections; 0 sets no limit."),
-    LX_STRING("font", font, NULL, "FILE",
-              "This font draws the pictures that other sites show with links to couplets and "
-              "poems; none draws no such pictures. Without it the server takes the first of "
-              "Debian's Chinese fonts that is installed."),
+    LX_STRING(
+        "font", font, NULL, "FILE",
+        "This font draws the pictures that other sites show with links to couplets and poems; the "
+        "word none turns these pictures off. Without it the server takes the first of "
+        "Debian's Chinese fonts that is installed."),
     LX_CHOICE("log-format", log_format, "text", "text|json", "FORMAT",
               "The log has lines of text, or one JSON object per line."),
     LX_FLAG("log-prompts", log_prompts, "off", "The log shows the beginning of each request."),

@@ -82,7 +82,7 @@ lx_status lx_lines_read(lx_lines *l, lx_buffer *line, lx_error *err)
     lx_buffer_append(line, text, n);
     return line->status == LX_OK
                ? LX_OK
-               : lx_fail(err, line->status, NULL, "the line has %zu bytes, which is too many", n);
+               : lx_fail(err, line->status, NULL, "the line has %zu bytes and is too long", n);
 }
 
 void lx_lines_close(lx_lines *l)

@@ -128,9 +128,11 @@ static void add_generated(lx_engine *e, lx_frame *f, int32_t slot)
     const lx_run *r = &e->runs[s->run];
     lx_constraint *c = &f->constraints[f->step.batch.n_outputs];
     int32_t step = s->step;
+    c->allowed = NULL;
     e->model->task->constrain(r->plan, step, sample_tokens(r, s), c);
     lx_sampling *sampling = add_output(e, f, slot, step);
     sampling->forced = c->forced;
+    sampling->allowed = c->allowed;
     sampling->mask = c->use_mask ? e->masks[c->mask_idx] : NULL;
     sampling->n_banned = c->n_banned;
     sampling->banned = c->banned;

@@ -139,6 +139,7 @@ static void look_ahead(lx_engine *e, chain *c)
         return;
     (void)lx_job_tokens(r->job, s->sample, &tokens, NULL);
     lx_guess_context at = context_of(e, s, tokens, n);
+    e->drafts.rule.allowed = NULL;
     e->model->task->constrain(r->plan, n, tokens, &e->drafts.rule);
     c->next = lx_drafter_guess(e->drafts.drafter, &at, &e->drafts.rule);
 }

@@ -71,6 +71,7 @@ typedef struct lx_frame {
     int32_t *branch, *branch_row;
     int32_t *ids;               /* [max_tokens, n_inputs] */
     lx_constraint *constraints; /* [max_tokens], an output each, as all below */
+    uint32_t *allowed;          /* [max_tokens, words of a grammar's mask] */
     int32_t *output_row, *output_slot;
     int32_t *guess; /* the token that the next row assumes, -1: none */
     lx_sampling *sampling;
@@ -98,6 +99,7 @@ typedef struct lx_drafts {
     int32_t lessons; /* tokens from which the drafter may still learn in this step */
     lx_step_cost cost;
     lx_constraint rule; /* of the token that is being guessed */
+    uint32_t *allowed;  /* its bits, see lx_constraint */
 } lx_drafts;
 
 /* Moves in the order in which they were asked for; number i is ring[i % total_slots]. */

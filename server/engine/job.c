@@ -123,7 +123,7 @@ static lx_status check(const lx_plan *plan, const lx_job_params *p, lx_error *er
     if (p->targets == NULL)
         return LX_OK;
     if (p->n != 1)
-        return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, but a score is of one answer", p->n);
+        return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, but a score has one answer", p->n);
     return check_tokens(plan, "targets", p->targets, p->n_targets, err);
 }
 
@@ -216,6 +216,7 @@ int64_t lx_job_bytes(const lx_plan *plan, const lx_job_params *p)
     int64_t state = final_floats(plan, p) * (int64_t)sizeof(float);
     int64_t row = model->config.n_inputs * (int64_t)sizeof(int32_t) + PLAN_ROW_BYTES;
     int64_t bytes = (int64_t)(sizeof(lx_job) + sizeof *plan) + (plan->n_prompt + 2) * row;
+    bytes += lx_plan_shape_bytes(plan);
     bytes += n * (int64_t)sizeof(sample) + tokens * (int64_t)(sizeof(int32_t) + sizeof(float));
     bytes += p->keep_state || p->suspendable ? n * state : 0;
     bytes += p->start.rows > 0 ? state : 0;

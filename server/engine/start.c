@@ -60,6 +60,9 @@ static void allocate_frame(lx_engine *e, lx_frame *f)
     GRAB(f, branch_row, n);
     GRAB(f, position, n);
     GRAB(f, constraints, rows);
+    GRAB(f, allowed, (int64_t)rows * lx_task_words(e->model));
+    for (int32_t i = 0; f->constraints != NULL && f->allowed != NULL && i < rows; i++)
+        f->constraints[i].room = f->allowed + (int64_t)i * lx_task_words(e->model);
     GRAB(f, ids, (int64_t)rows * e->model->config.n_inputs);
     GRAB(f, output_row, rows);
     GRAB(f, output_slot, rows);
@@ -91,6 +94,7 @@ static bool allocate(lx_engine *e)
     GRAB(e, rows, n);
     GRAB(e, items, n);
     GRAB(e, page_list, e->slot_pages + 1);
+    e->drafts.rule.room = GRAB(&e->drafts, allowed, lx_task_words(e->model) + 1);
     GRAB(&e->moves, ring, n);
     allocate_usage(e, &e->clients, n_jobs);
     allocate_usage(e, &e->requests, n_jobs);

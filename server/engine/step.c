@@ -139,12 +139,16 @@ static lx_status finish_prompted(lx_engine *e, lx_error *err)
     return st;
 }
 
-/* With finite weights, numbers overflow only if the client's state has absurd ones. */
+/* With finite weights, numbers overflow only if the client's state has absurd ones. A grammar may
+   allow no token. */
 static void end_overflown(lx_engine *e, int32_t run)
 {
     lx_error err = {0};
     lx_status st = LX_ERR_INTERNAL;
-    if (e->runs[run].params->start.rows > 0)
+    const char *stuck = lx_plan_stuck(e->runs[run].plan);
+    if (stuck != NULL)
+        st = lx_fail(&err, LX_ERR_INVALID, lx_plan_shape(e->runs[run].plan)->field, "%s", stuck);
+    else if (e->runs[run].params->start.rows > 0)
         st = lx_fail(&err, LX_ERR_INVALID, "state",
                      "the state cannot be used: the numbers in it are so large that the model "
                      "overflows");

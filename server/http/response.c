@@ -114,9 +114,9 @@ bool lx_http_pull(lx_exchange *ex)
 }
 
 /* The library (0.9.75) closes the connection of a stream that fails, or ends in HTTP/1.0, but frees
-   it only when it looks at it again. Nothing makes it look: a connection that was suspended is not
-   in its epoll, and it reads the list of timeouts only up to the first entry that is not late. But
-   in each turn it looks at all connections with an own timeout, so the closed one gets one. */
+   it only when it looks at it again. A connection that was suspended is not in its epoll, and it
+   reads the list of timeouts only up to the first entry that is not late. But in each turn it looks
+   at all connections with an own timeout, so the closed one gets one. */
 static ssize_t end_stream(const lx_exchange *ex, ssize_t end)
 {
     unsigned own_s = ex->http->options.idle_timeout_s == 1 ? 2 : 1; /* differs from the others' */

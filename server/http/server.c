@@ -195,8 +195,8 @@ void lx_http_quiesce(lx_http *h)
 {
     if (atomic_exchange(&h->draining, true))
         return;
-    /* The socket listens no more but stays open until the daemon has stopped: its threads may still
-       be taking it out of their epoll, and the library ends the process if that fails. */
+    /* The socket stays open without listening until the daemon has stopped. Its threads may still
+     * be taking it out of their epoll, and the library ends the process if that fails. */
     h->listener = MHD_quiesce_daemon(h->daemon);
     if (h->listener != MHD_INVALID_SOCKET)
         (void)shutdown(h->listener, SHUT_RDWR);

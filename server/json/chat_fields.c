@@ -165,8 +165,8 @@ static lx_status read_arguments(const json_t *value, const char *where, lx_compl
                        where);
     lx_status st = text != NULL ? lx_json_parse(text, n, out, &why) : LX_ERR_INVALID;
     if (st == LX_ERR_INVALID)
-        return lx_fail(err, st, "messages", "%s must be an object, or the text of one in JSON",
-                       where);
+        return lx_fail(err, st, "messages",
+                       "%s must be an object, or a text with an object in JSON", where);
     return st == LX_OK ? st : no_memory(where, err);
 }
 
@@ -380,8 +380,7 @@ static lx_status keep_message(const json_t *message, size_t i, const lx_json_rea
     json_t *more = NULL;
     if (type != NULL && !lx_json_is(type, "message"))
         return lx_fail(err, LX_ERR_INVALID, r->name,
-                       "%s[%zu] has a type that is not message: nothing else is read here", r->name,
-                       i);
+                       "%s[%zu] must be a message: no other type is read here", r->name, i);
     bool known = read_role(lx_json_field(message, "role"), response, &role);
     lx_status st = known && !response ? read_more(message, role, i, r, &more, err) : LX_OK;
     if (st != LX_OK)

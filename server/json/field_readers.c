@@ -121,6 +121,18 @@ LX_READER(suspend)
     return LX_OK;
 }
 
+LX_READER(choice)
+{
+    const char *text = json_is_true(value) ? "true" : json_string_value(value);
+    if (text == NULL && !json_is_false(value))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "%s must be true, false or a word", r->name);
+    char *copy = text != NULL ? strdup(text) : NULL;
+    if (text != NULL && copy == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, r->name, "no memory for %s", r->name);
+    *(char **)r->to = copy;
+    return LX_OK;
+}
+
 /* --- files and pictures --- */
 
 /* The content of "data:TYPE;base64,TEXT". The content says its type, so TYPE is not looked at. */
@@ -163,7 +175,7 @@ LX_READER(mask)
 LX_READER(images)
 {
     if (!json_is_array(value) || json_array_size(value) != 1)
-        return lx_fail(err, LX_ERR_INVALID, r->name, "images must be a list of one");
+        return lx_fail(err, LX_ERR_INVALID, r->name, "images must be a list with one image");
     return lx_read_mask(json_array_get(value, 0), r, err);
 }
 
@@ -314,39 +326,12 @@ LX_READER(stop)
     return st;
 }
 
-/* Of a field that says in which form answers are; `name` is the format's own, for errors. */
-static lx_status check_format(const json_t *format, const char *name, const lx_json_reading *r,
-                              lx_error *err)
-{
-    static const char *const known[] = {"type", NULL};
-    if (!lx_json_is(lx_json_field(format, known[0]), "text"))
-        return lx_fail(err, LX_ERR_INVALID, r->name,
-                       "%s must be {\"type\": \"text\"}: answers are text", name);
-    lx_json_note_members(format, name, known, r->notes);
-    return LX_OK;
-}
-
-LX_READER(text_format)
-{
-    return check_format(value, r->name, r, err);
-}
-
 LX_READER(truncation)
 {
     if (lx_json_is(value, "disabled"))
         return LX_OK;
     return lx_fail(err, LX_ERR_INVALID, r->name,
                    "truncation must be disabled: nothing of the input is dropped");
-}
-
-LX_READER(response_text)
-{
-    static const char *const known[] = {"format", NULL};
-    const json_t *format = lx_json_field(value, "format");
-    if (!json_is_object(value))
-        return lx_fail(err, LX_ERR_INVALID, r->name, "text must be an object");
-    lx_json_note_members(value, r->name, known, r->notes);
-    return format != NULL ? check_format(format, "text.format", r, err) : LX_OK;
 }
 
 LX_READER(include)

@@ -103,6 +103,15 @@ typedef lx_transcription_params speech;
         name, routes, LX_FIELD_IGNORED, .why = (reason), .neutral = (values)                       \
     }
 
+/* Fields that one task reads. */
+#define TASK_WORD(name, routes, type, member)                                                      \
+    ID(name, routes, type, fields.at[LX_ASKED_##member].text, 0),
+#define TASK_TEXT(name, routes, type, member)                                                      \
+    STRING(name, routes, type, fields.at[LX_ASKED_##member].text,                                  \
+           fields.at[LX_ASKED_##member].bytes, 0),
+#define TASK_CHOICE(name, routes, type, member)                                                    \
+    OWN(name, routes, type, fields.at[LX_ASKED_##member].text, choice),
+
 /* Rows of one route stand in the order in which a bad body names them. Of two names of one field
    the later counts. */
 static const lx_field rows[] = {
@@ -110,10 +119,7 @@ static const lx_field rows[] = {
      .read = lx_read_model}, /* the first member of each */
 
     /* Fields of the responses' clients that would make another answer. */
-    REFUSED("previous_response_id", RESPONSES, FALSE,
-            "responses are not kept: send the conversation as input"),
-    REFUSED("conversation", RESPONSES, FALSE,
-            "conversations are not kept: send the messages as input"),
+    REFUSED("conversation", RESPONSES, FALSE, "a conversation continues by previous_response_id"),
     REFUSED("background", RESPONSES, FALSE, "an answer comes on the connection that asks for it"),
     REFUSED("prompt", RESPONSES, FALSE, "prompts are not kept: send the text as input"),
     REFUSED("messages", RESPONSES, FALSE, "send them as input"),
@@ -130,6 +136,8 @@ static const lx_field rows[] = {
     REFUSED("suspend", RESPONSES, FALSE, "use /v1/completions"),
     REFUSED("park", RESPONSES, FALSE, "use /v1/completions"),
     OWN("truncation", RESPONSES, text, model, truncation),
+    ID("previous_response_id", RESPONSES, text, state, 1),
+    BOOL("store", RESPONSES, text, store),
 
     /* States, which say where a request begins. */
     REFUSED("state", CHAT, 0, "a chat cannot continue from a state: use /v1/completions"),
@@ -175,9 +183,9 @@ static const lx_field rows[] = {
     BOOL("rules", TEXT, text, rules),
     BOOL("normalize", TEXT, text, normalize),
     BOOL("ignore_eos", TEXT, text, ignore_eos),
-    ID("form", TEXT, text, poem.form, 0),
-    STRING("acrostic", TEXT, text, poem.acrostic, poem.acrostic_bytes, 0),
-    BOOL("rhyme", TEXT, text, poem.rhyme),
+#define FIELD(task, name, kind) TASK_##kind(#name, TEXT, text, name)
+#include "model/tasks/fields.def"
+#undef FIELD
     INT64("timeout_ms", TEXT, text, timeout_ms, 1, LX_MAX_TIMEOUT_MS),
 
     /* In which form they are answered. */
@@ -193,6 +201,15 @@ static const lx_field rows[] = {
     BOOL("return_token_ids", CHOICES, text, return_token_ids),
     OWN("text", RESPONSES, text, model, response_text),
     OWN("response_format", CHOICES, text, model, text_format),
+    OWN("json_schema", TEXT, text, model, json_schema),
+    OWN("grammar", TEXT, text, model, gbnf),
+    OWN("structured_outputs", TEXT, text, model, structured_outputs),
+    OWN("guided_json", TEXT, text, model, json_schema),
+    OWN("guided_regex", TEXT, text, model, regex),
+    OWN("guided_choice", TEXT, text, model, choice_of),
+    OWN("guided_grammar", TEXT, text, model, gbnf),
+    OWN("regex", TEXT, text, model, regex),
+    OWN("ebnf", TEXT, text, model, gbnf),
     BOOL("echo", COMPLETIONS, text, echo),
     INT32("best_of", COMPLETIONS, text, best_of, 1, LX_FIELD_MAX_N),
     REFUSED("suffix", COMPLETIONS, EMPTY, "text cannot be put before a suffix: leave it out"),
@@ -225,7 +242,6 @@ static const lx_field rows[] = {
     IGNORED("xtc_probability", TEXT, ZERO, NULL),
     IGNORED("dry_multiplier", TEXT, ZERO, NULL),
     IGNORED("dynatemp_range", TEXT, ZERO, NULL),
-    IGNORED("grammar", TEXT, EMPTY, NULL),
     IGNORED("n_keep", TEXT, ZERO | MINUS, NULL),
     IGNORED("n_probs", TEXT, ZERO, "use logprobs"),
     IGNORED("cache_prompt", TEXT, TRUE, NULL),
@@ -246,7 +262,7 @@ static const lx_field rows[] = {
     IGNORED("function_call", TEXT, AUTO | NONE, NULL),
     IGNORED("parallel_tool_calls", TEXT, FALSE | TRUE, NULL), /* where there are no tools */
     IGNORED("service_tier", TEXT, AUTO, NULL),
-    IGNORED("store", TEXT, FALSE, "answers are not kept"),
+    IGNORED("store", CHOICES, FALSE, "answers are not kept"),
     IGNORED("metadata", TEXT, EMPTY, NULL),
 
     /* Images. */
@@ -290,9 +306,9 @@ static const lx_field rows[] = {
     OWN("mask", STATES, state, mask, file),
     BOOL("rules", STATES, state, rules),
     BOOL("normalize", STATES, state, normalize),
-    ID("form", STATES, state, poem.form, 0),
-    STRING("acrostic", STATES, state, poem.acrostic, poem.acrostic_bytes, 0),
-    BOOL("rhyme", STATES, state, poem.rhyme),
+#define FIELD(task, name, kind) TASK_##kind(#name, STATES, state, name)
+#include "model/tasks/fields.def"
+#undef FIELD
     OWN("seed", STATES, state, sampling, seed),
     INT64("timeout_ms", STATES, state, timeout_ms, 1, LX_MAX_TIMEOUT_MS),
     OWN("class", STATES, state, class_number, class),

@@ -105,17 +105,27 @@ lx_status lx_json_read_fields(lx_json_reading *r, lx_error *err) LX_MUST_USE;
 #define LX_READER(name)                                                                            \
     lx_status lx_read_##name(const json_t *value, const lx_json_reading *r, lx_error *err)
 
-/* r->to is a char[LX_MAX_MODEL_NAME], an lx_sampling_params, an int32_t of class +
-   1, and a const char * that becomes the field's name where it is true */
+/* r->to is a char[LX_MAX_MODEL_NAME], an lx_sampling_params, an int32_t of class + 1, a const char *
+   that becomes the field's name where it is true, and a char * that the params own, "true" for
+   true */
 LX_READER(model);
 LX_READER(seed);
 LX_READER(class);
 LX_READER(suspend);
+LX_READER(choice);
 
 LX_READER(prompt);
 LX_READER(stop);
 LX_READER(stream_options);
+
+/* shape_fields.c */
 LX_READER(text_format);
+LX_READER(response_text);
+LX_READER(gbnf);
+LX_READER(regex);
+LX_READER(json_schema);
+LX_READER(choice_of);
+LX_READER(structured_outputs);
 
 LX_READER(logit_bias);
 LX_READER(allowed_token_ids);
@@ -128,7 +138,6 @@ LX_READER(template_variables);
 LX_READER(enable_thinking);
 
 LX_READER(padded_stream);
-LX_READER(response_text);
 LX_READER(truncation);
 LX_READER(include);
 

@@ -49,11 +49,11 @@ static lx_status read_form(const char *content_type, const char *body, size_t by
 
 /* --- completions, chats, responses --- */
 
-static void poem_fields_fini(lx_poem_request *p)
+static void task_fields_fini(lx_task_fields *fields)
 {
-    free((char *)p->form);
-    free((char *)p->acrostic);
-    *p = (lx_poem_request){0};
+    for (int32_t i = 0; i < LX_N_ASKED; i++)
+        free((char *)fields->at[i].text);
+    *fields = (lx_task_fields){0};
 }
 
 void lx_completion_params_init(lx_completion_params *p)
@@ -66,6 +66,7 @@ void lx_completion_params_init(lx_completion_params *p)
                                 .draws = "the route",
                                 .rules = true,
                                 .normalize = true,
+                                .store = true,
                                 .begins_answer = true,
                                 .n_logprobs = -1};
 }
@@ -87,7 +88,8 @@ void lx_completion_params_fini(lx_completion_params *p)
     free(p->biases);
     free(p->allowed);
     free(p->state);
-    poem_fields_fini(&p->poem);
+    free((char *)p->shape.text);
+    task_fields_fini(&p->fields);
     lx_completion_params_init(p);
 }
 
@@ -108,7 +110,11 @@ static lx_status check_best_of(const lx_completion_params *p, lx_error *err)
    not name them again. An empty prompt passes, because some SDKs always send a prompt. */
 static lx_status check_state(const json_t *root, lx_completion_params *p, lx_error *err)
 {
-    static const char *const kept[] = {"form", "acrostic", "rhyme", "rules", "normalize"};
+    static const char *const kept[] = {
+#define FIELD(task, name, kind) #name,
+#include "model/tasks/fields.def"
+#undef FIELD
+        "rules", "normalize"};
     const json_t *prompt = lx_json_field(root, "prompt");
     if (prompt != NULL && (!json_is_string(prompt) || json_string_length(prompt) > 0))
         return lx_fail(err, LX_ERR_INVALID, "prompt",
@@ -117,6 +123,9 @@ static lx_status check_state(const json_t *root, lx_completion_params *p, lx_err
         if (lx_json_field(root, kept[i]) != NULL)
             return lx_fail(err, LX_ERR_INVALID, kept[i], "a state keeps its own %s: leave %s out",
                            kept[i], kept[i]);
+    if (p->shape.kind != LX_SHAPE_NONE)
+        return lx_fail(err, LX_ERR_INVALID, p->shape.field,
+                       "a state keeps the shape of its answer: leave %s out", p->shape.field);
     if (prompt != NULL) { /* one without a text or tokens stands for the state's */
         free(p->prompts[0].text);
         p->prompts[0].text = NULL;
@@ -159,9 +168,10 @@ static lx_status check_draws(const json_t *root, lx_completion_params *p, lx_err
             p->draws = fields[i];
     }
     if (p->draws != NULL && json_is_true(lx_json_field(root, "rank")))
-        return lx_fail(err, LX_ERR_INVALID, "rank",
-                       "rank is true, but %s says how the answers are drawn: leave one of them out",
-                       p->draws);
+        return lx_fail(
+            err, LX_ERR_INVALID, "rank",
+            "rank is true, but %s sets how the answers are drawn: leave out one of the two",
+            p->draws);
     return LX_OK;
 }
 
@@ -195,7 +205,7 @@ static lx_status check_chat(const json_t *root, lx_completion_params *p, lx_erro
     if (p->continues && json_is_true(begins))
         return lx_fail(err, LX_ERR_INVALID, "continue_final_message",
                        "continue_final_message and add_generation_prompt cannot both be true: the "
-                       "answer goes on with the last message, or begins a new one");
+                       "answer continues the last message, or begins a new message");
     bool said = lx_json_field(root, "continue_final_message") != NULL;
     if (!said && begins == NULL)
         p->continues = p->messages[p->n_messages - 1].role == LX_CHAT_ASSISTANT;
@@ -411,7 +421,7 @@ lx_status lx_json_read_state_create(const char *body, size_t bytes, lx_state_cre
 void lx_state_create_fini(lx_state_create *p)
 {
     free(p->prompt);
-    poem_fields_fini(&p->poem);
+    task_fields_fini(&p->fields);
     upload_fini(&p->image);
     upload_fini(&p->mask);
 }

@@ -18,7 +18,8 @@
 #include <stdint.h>
 
 #include "model/chat.h"
-#include "model/tasks/poem.h"
+#include "model/grammar/grammar.h"
+#include "model/tasks/task.h"
 #include "server/engine/sampling.h"
 #include "server/engine/stops.h"
 #include "server/json/forms.h"
@@ -95,7 +96,8 @@ typedef struct lx_completion_params {
     bool keeps_stop;      /* the stop string that ended an answer is a part of it */
     bool echo;            /* the prompt, then its completion */
     bool ignore_eos;      /* the end of an answer that has no fixed one is not drawn */
-    lx_poem_request poem; /* its texts are owned */
+    lx_task_fields fields; /* their texts are owned */
+    lx_shape shape;        /* its text is owned */
     lx_sampling_params sampling;
     unsigned unsaid;     /* LX_UNSAID_ of sampling: the model may say them */
     lx_json_notes notes; /* of the body */
@@ -125,8 +127,18 @@ typedef struct lx_completion_params {
     char *state;              /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
     bool return_state;
     const char *suspend; /* the field that asked for it: "suspend" or "park"; NULL: no */
-    const struct lx_saved_state *from; /* what `state` stands for, filled in by the handler */
-    int64_t timeout_ms;                /* 0: the server's */
+    const struct lx_saved_state *from; /* the state, filled in by the handler */
+    /* Of a response: it is kept; `state` is the id of the response before it. */
+    bool store;
+    /* The conversation before the messages is tokens already: the template begins after an answer,
+       whose last bytes are the tail. Of the prompt's first rows the state is `ahead`. Filled in by
+       the handler. */
+    bool follows;
+    const char *tail;
+    size_t tail_bytes;
+    const struct lx_saved_state *ahead;
+    bool knows_instructions; /* the conversation has them: they are no message */
+    int64_t timeout_ms;      /* 0: the server's */
 } lx_completion_params;
 
 /* Every default: no prompt, n 1, temperature 0.8, top_p 1, top_k 0, rank, rules and normalize on.
@@ -223,7 +235,7 @@ typedef struct lx_state_create {
     lx_upload image, mask; /* of an image model: the given pixels */
     int32_t class_number;  /* of a model with classes: the class + 1, 0: any */
     bool rules, normalize;
-    lx_poem_request poem;        /* its texts are owned */
+    lx_task_fields fields;       /* their texts are owned */
     lx_sampling_params sampling; /* of it only the seed is read: it is the state's */
     int64_t timeout_ms;
     lx_json_notes notes; /* of the body */

@@ -32,10 +32,14 @@ enum {
 
 /* --- which folders --- */
 
-/* Whether a folder is a model's. A folder that cannot be read may be one, so it is an error. */
+/* Whether a path is a model's: its folder, or its GGUF file. A folder that cannot be read may be
+   one, so it is an error. */
 static lx_status find_config(const char *dir, bool *found, lx_error *err)
 {
     char path[4096];
+    *found = lx_model_is_file(dir);
+    if (*found)
+        return LX_OK;
     int n = snprintf(path, sizeof path, "%s/config.json", dir);
     if (n < 0 || n >= (int)sizeof path)
         return lx_fail(err, LX_ERR_INVALID, "models", "a path is too long: %.100s", dir);
@@ -193,8 +197,8 @@ static int64_t prefix_bytes(const lx_serving *s, const lx_served_model *m, int32
     int64_t each = (state->fixed_floats + state->page_floats) * (int64_t)sizeof(float);
     if (wanted > 0 && bytes < each)
         lx_log(LX_LOG_WARN,
-               "model %s: prompts that begin alike share no state: one has %lld bytes, and all may "
-               "have %lld (--prefix-cache-mb)",
+               "model %s: prompts that begin alike share no state: a state has %lld bytes, and the "
+               "cache may have %lld (--prefix-cache-mb)",
                m->model->name, (long long)each, (long long)bytes);
     return bytes;
 }
@@ -298,8 +302,13 @@ static void log_facts(const lx_model *m)
 {
     lx_fact facts[LX_MAX_FACTS];
     int32_t n = lx_model_facts(m, facts);
+    char line[LX_MAX_FACTS * (LX_FACT_BYTES + 16)] = "";
+    size_t used = 0;
     for (int32_t i = 0; i < n; i++)
-        lx_log(LX_LOG_INFO, "model %s: %s %s", m->name, facts[i].name, facts[i].text);
+        used += (size_t)snprintf(line + used, sizeof line - used, "%s%s %s", i > 0 ? "; " : "",
+                                 facts[i].name, facts[i].text);
+    if (n > 0)
+        lx_log(LX_LOG_INFO, "model %s: %s", m->name, line);
 }
 
 static lx_status start_engine(lx_serving *s, lx_served_model *m, int32_t n_models,

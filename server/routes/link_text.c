@@ -83,6 +83,12 @@ static lx_status read_poem(const lx_api *api, const lx_request *rq, link_text *t
 
 _Static_assert(2 * FIELD_BYTES + LX_FORM_TEXT_BYTES <= PROMPT_BYTES, "a prompt fits");
 
+/* An empty text is no value. */
+static lx_task_value value_of(const char *text)
+{
+    return (lx_task_value){text[0] != '\0' ? text : NULL, strlen(text)};
+}
+
 /* The fields that the page sends to POST /v1/completions. */
 static void fill_params(const lx_request *rq, link_text *t, const lx_form *numbers,
                         lx_prompt *prompt, lx_completion_params *p)
@@ -103,10 +109,10 @@ static void fill_params(const lx_request *rq, link_text *t, const lx_form *numbe
     bool has_pool = rq->argument(rq->query, "temperature") != NULL;
     p->best_of = has_pool && t->pick >= 0 && t->form[0] != '\0' ? POEM_POOL : 0;
     p->max_tokens = t->form[0] == '\0' ? FREE_TOKENS : 0;
-    p->poem = (lx_poem_request){.form = t->form[0] != '\0' ? t->form : NULL,
-                                .acrostic = t->acrostic[0] != '\0' ? t->acrostic : NULL,
-                                .acrostic_bytes = strlen(t->acrostic),
-                                .rhyme = lx_link_field(rq, "rhyme")[0] != '\0'};
+    const char *rhyme = lx_link_field(rq, "rhyme");
+    p->fields.at[LX_ASKED_form] = value_of(t->form);
+    p->fields.at[LX_ASKED_acrostic] = value_of(t->acrostic);
+    p->fields.at[LX_ASKED_rhyme] = value_of(strcmp(rhyme, "1") == 0 ? "true" : rhyme);
 }
 
 /* --- the answer --- */

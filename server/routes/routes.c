@@ -26,6 +26,9 @@ static const struct route {
     {"POST", "/v1/completions", lx_handle_completions, 0},
     {"POST", "/v1/chat/completions", lx_handle_chat, 0},
     {"POST", "/v1/responses", lx_handle_responses, 0},
+    {"GET", "/v1/responses/*", lx_handle_response_get, 0},
+    {"DELETE", "/v1/responses/*", lx_handle_response_delete, 0},
+    {"GET", "/v1/responses/*/input_items", lx_handle_response_items, 0},
     {"POST", "/v1/images/generations", lx_handle_images_generations, 0},
     {"POST", "/v1/images/edits", lx_handle_images_edits, UPLOADS},
     {"POST", "/v1/audio/transcriptions", lx_handle_transcriptions, UPLOADS},
@@ -34,6 +37,7 @@ static const struct route {
     {"POST", "/tokenize", lx_handle_tokenize, 0},
     {"POST", "/detokenize", lx_handle_detokenize, 0},
     {"POST", "/apply-template", lx_handle_apply_template, 0},
+    {"GET", "/v1/states", lx_handle_states_list, 0},
     {"POST", "/v1/states", lx_handle_states_create, 0},
     {"GET", "/v1/states/*", lx_handle_state_get, 0},
     {"PUT", "/v1/states/*", lx_handle_state_put, 0},
@@ -136,7 +140,7 @@ void lx_routes_dispatch(lx_api *api, const lx_request *rq, lx_response *rs)
     } else {
         lx_respond_error(
             rs, 405, "method_not_allowed", "method",
-            "this path does not take the method; the Allow header lists those it takes");
+            "this path does not take the method; the Allow header lists the allowed methods");
         lx_response_add(rs, "Allow", "%s", m.allow);
     }
 }

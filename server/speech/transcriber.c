@@ -292,9 +292,9 @@ static lx_status start(lx_transcriber *t, lx_error *err)
         t->n_threads = 1;
     if (t->n_threads == 1 && pthread_create(&t->encoding, NULL, encode_thread, t) == 0)
         t->n_threads = 2;
-    return t->n_threads == 2
-               ? LX_OK
-               : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "cannot start the threads that hear");
+    return t->n_threads == 2 ? LX_OK
+                             : lx_fail(err, LX_ERR_NO_MEMORY, NULL,
+                                       "cannot start the threads of speech recognition");
 }
 
 lx_status lx_transcriber_new(const lx_model *model, lx_backend *be, int32_t max_queue,
@@ -302,7 +302,7 @@ lx_status lx_transcriber_new(const lx_model *model, lx_backend *be, int32_t max_
 {
     lx_transcriber *t = calloc(1, sizeof *t);
     if (t == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model that hears");
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a speech model");
     t->metrics = metrics;
     t->max_queue = max_queue;
     t->last_ns = lx_now_ns();

@@ -167,7 +167,7 @@ static lx_status check_head(const head *h, size_t n, lx_error *err)
         return bad(err, "it is of another version of the format");
     if (h->total_bytes != n)
         return lx_fail(err, LX_ERR_INVALID, "state",
-                       "this is no state that can be used: it has %zu bytes and says %llu", n,
+                       "this is no usable state: it has %zu bytes, and its header says %llu", n,
                        (unsigned long long)h->total_bytes);
     if (h->kind != (first ? LINEAR : BY_LAYOUT) || h->type != F32 || h->modality > LX_IMAGE ||
         (h->flags & ~(uint32_t)(SIGNED | RULES)) != 0 ||
@@ -200,7 +200,7 @@ static lx_status check_bytes(const unsigned char *bytes, size_t n, const head *h
     if (key == NULL)
         return LX_OK;
     if (!is_signed)
-        return bad(err, "it is not signed, and this server asks for a signature");
+        return bad(err, "it is not signed, and this server needs a signature");
     unsigned char mac[LX_SHA256_BYTES];
     lx_status st = lx_hmac_sha256(key, key_bytes, bytes, end, mac, err);
     if (st == LX_OK && !lx_equal_in_constant_time(mac, bytes + end, sizeof mac))
@@ -228,6 +228,7 @@ static void point_into(const head *h, unsigned char *memory, lx_saved_state *out
                   .rows = (int32_t)h->rows,
                   .state = h->rows > 0 ? (const float *)(void *)floats : NULL,
                   .first_sample = h->sample},
+        .stored = {.n_kept = (int32_t)h->n_tokens},
         .memory = memory,
     };
     memcpy(out->made_by, h->made_by, sizeof out->made_by);
@@ -273,8 +274,7 @@ lx_status lx_state_check(const lx_saved_state *s, const lx_model *model, lx_erro
 {
     if (s->model_hash != model->hash)
         return lx_fail(err, LX_ERR_INVALID, "state",
-                       "the state was made by other weights (%016llx) than those of model %s "
-                       "(%016llx)",
+                       "the state was made by other weights: %016llx, and model %s has %016llx",
                        (unsigned long long)s->model_hash, model->name,
                        (unsigned long long)model->hash);
     if (s->modality != model->task->modality || s->n_layers != model->config.n_layers ||

@@ -3,14 +3,15 @@
  * docs/state-format.md describes every byte.
  *
  * The blob has the request as the task read it (the upper line, the given pixels), the tokens after
- * it, the key of the random numbers, and the state in f32 in the layout of its mixers. A CRC-32C
- * guards it, and with a server's key an HMAC-SHA-256.
+ * it, and the key of the random numbers. It also has the state in f32 in the layout of its mixers.
+ * A CRC-32C guards it, and with a server's key an HMAC-SHA-256.
  */
 #ifndef LINNET_SERVER_STATES_BLOB_H
 #define LINNET_SERVER_STATES_BLOB_H
 
 #include "common/buffer.h"
 #include "server/engine/job.h"
+#include "server/states/stored.h"
 
 enum { LX_STATE_MADE_BY = 96, LX_MAX_STATE_REQUEST = 1 << 20 };
 
@@ -27,7 +28,8 @@ typedef struct lx_saved_state {
     uint64_t seed;                  /* the sample's own number is start.first_sample */
     char made_by[LX_STATE_MADE_BY]; /* fingerprint of the server that made it */
     lx_job_start start;
-    void *memory; /* of a state that was read: the pointers above point into it */
+    lx_stored stored; /* of a stored response: its front, without pointers. Else n_kept alone */
+    void *memory;     /* of a state that was read: the pointers above point into it */
 } lx_saved_state;
 
 /* Appends the blob, signed with the key if that is not NULL. LX_ERR_NO_MEMORY or LX_ERR_TOO_LARGE

@@ -4,7 +4,8 @@
  *
  * A request for an expired state drops it. A new state that finds no room drops all expired ones.
  * `soonest` is a lower bound of all ends, so a full table is searched only if a state has expired.
- * A state that has not expired is never dropped: the server has promised its id to a client.
+ * A state that has not expired is dropped only if it was put as droppable. The droppable states are
+ * a list in the order of their use. For others the server has promised the id to a client.
  *
  * Blobs are reference-counted, so that a reader's copy outlives a removal and no lock is held
  * while a callback runs.
@@ -33,8 +34,10 @@ typedef struct account {
 
 typedef struct entry {
     struct entry *next;
+    struct entry *older, *newer; /* of the list of droppable entries; NULL at its ends */
     account *account;
     int64_t ends_ns; /* lx_now_ns() */
+    bool droppable;
     blob *blob;
     char id[LX_STATE_ID_MAX + 1];
 } entry;
@@ -45,6 +48,7 @@ typedef struct memory {
     entry **buckets;
     size_t n_buckets; /* a power of two */
     account *accounts[N_ACCOUNT_CHAINS];
+    entry *oldest, *newest; /* droppable entries */
     int64_t n, bytes, max_states, max_bytes;
     int64_t soonest; /* no state ends before */
 } memory;
@@ -80,11 +84,10 @@ static uint64_t hash_owner(const char *name)
 }
 
 /* The link to the entry of the owner's id, or the end of its chain. */
-static entry **find(memory *m, const lx_owner *owner, const char *id)
+static entry **find(memory *m, const char *owner, const char *id)
 {
-    entry **at = &m->buckets[hash(hash_owner(owner->name), id) & (m->n_buckets - 1)];
-    while (*at != NULL &&
-           (strcmp((*at)->id, id) != 0 || strcmp((*at)->account->owner, owner->name) != 0))
+    entry **at = &m->buckets[hash(hash_owner(owner), id) & (m->n_buckets - 1)];
+    while (*at != NULL && (strcmp((*at)->id, id) != 0 || strcmp((*at)->account->owner, owner) != 0))
         at = &(*at)->next;
     return at;
 }
@@ -106,10 +109,32 @@ static void book(memory *m, account *a, int64_t n, int64_t bytes)
     a->bytes += bytes;
 }
 
+/* Takes the entry out of the list of droppable ones. */
+static void leave_list(memory *m, entry *e)
+{
+    if (!e->droppable)
+        return;
+    *(e->older != NULL ? &e->older->newer : &m->oldest) = e->newer;
+    *(e->newer != NULL ? &e->newer->older : &m->newest) = e->older;
+    e->droppable = false;
+    e->older = e->newer = NULL;
+}
+
+/* Makes the entry the last that is dropped. */
+static void join_list(memory *m, entry *e)
+{
+    e->droppable = true;
+    e->older = m->newest;
+    e->newer = NULL;
+    *(e->older != NULL ? &e->older->newer : &m->oldest) = e;
+    m->newest = e;
+}
+
 static void unlink_entry(memory *m, entry **at)
 {
     entry *e = *at;
     account *a = e->account;
+    leave_list(m, e);
     *at = e->next;
     book(m, a, -1, -(int64_t)e->blob->size);
     if (a->n == 0) {
@@ -173,6 +198,21 @@ static lx_status check_room(memory *m, const lx_owner *o, const entry *old, size
     return LX_OK;
 }
 
+/* Drops the least recently used droppable state, but for this one: of the owner where it alone
+   lacks room. False when there is none. */
+static bool drop_one(memory *m, const lx_owner *o, const entry *but, size_t size)
+{
+    const account *own = *find_account(m, o->name);
+    bool all = fits(m->n, m->bytes, but, size, m->max_states, m->max_bytes);
+    for (entry *e = m->oldest; e != NULL; e = e->newer) {
+        if (e == but || (all && e->account != own))
+            continue;
+        unlink_entry(m, find(m, e->account->owner, e->id));
+        return true;
+    }
+    return false;
+}
+
 /* A new entry at the end of a chain, with its owner's account; NULL without memory. */
 static entry *entry_new(memory *m, entry **at, const char *owner, const char *id)
 {
@@ -190,27 +230,38 @@ static entry *entry_new(memory *m, entry **at, const char *owner, const char *id
     return e;
 }
 
-/* Under the lock; takes the blob when it succeeds. */
-static lx_status keep(memory *m, const lx_owner *owner, const char *id, blob *b, int64_t ttl_ms,
-                      lx_error *err)
+/* Makes room for the blob under the request's id. */
+static lx_status make_room(memory *m, const lx_store_request *rq, size_t size, lx_error *err)
 {
-    entry **at = find(m, owner, id);
-    lx_status st = check_room(m, owner, *at, b->size, err);
+    const char *owner = rq->owner->name;
+    lx_status st = check_room(m, rq->owner, *find(m, owner, rq->id), size, err);
     if (st == LX_ERR_BUSY) {
         drop_expired(m, lx_now_ns());
-        at = find(m, owner, id);
-        st = check_room(m, owner, *at, b->size, err);
+        st = check_room(m, rq->owner, *find(m, owner, rq->id), size, err);
     }
+    while (st == LX_ERR_BUSY && drop_one(m, rq->owner, *find(m, owner, rq->id), size))
+        st = check_room(m, rq->owner, *find(m, owner, rq->id), size, err);
+    return st;
+}
+
+/* Under the lock; takes the blob when it succeeds. */
+static lx_status keep(memory *m, const lx_store_request *rq, blob *b, lx_error *err)
+{
+    lx_status st = make_room(m, rq, b->size, err);
     if (st != LX_OK)
         return st;
+    entry **at = find(m, rq->owner->name, rq->id);
     bool is_new = *at == NULL;
-    entry *e = is_new ? entry_new(m, at, owner->name, id) : *at;
+    entry *e = is_new ? entry_new(m, at, rq->owner->name, rq->id) : *at;
     if (e == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
     book(m, e->account, is_new, (int64_t)b->size - (is_new ? 0 : (int64_t)e->blob->size));
     blob_unref(e->blob); /* NULL: a new one */
     e->blob = b;
-    e->ends_ns = end_of(m, ttl_ms);
+    e->ends_ns = end_of(m, rq->ttl_ms);
+    leave_list(m, e);
+    if (rq->droppable)
+        join_list(m, e);
     return LX_OK;
 }
 
@@ -226,7 +277,7 @@ static lx_status memory_put(memory *m, const lx_store_request *rq, lx_error *err
     if (b == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
     LX_HOLD(&m->mutex);
-    lx_status st = keep(m, rq->owner, rq->id, b, rq->ttl_ms, err);
+    lx_status st = keep(m, rq, b, err);
     if (st != LX_OK)
         blob_unref(b);
     return st;
@@ -237,13 +288,18 @@ static lx_status memory_find(memory *m, const lx_store_request *rq, blob **out,
                              lx_store_result *result, lx_error *err)
 {
     LX_HOLD(&m->mutex);
-    entry **at = find(m, rq->owner, rq->id), *e = *at;
+    entry **at = find(m, rq->owner->name, rq->id), *e = *at;
     bool alive = e != NULL && e->ends_ns > lx_now_ns();
     if (alive && rq->op == LX_STORE_GET) {
         *out = e->blob;
         atomic_fetch_add(&(*out)->refs, 1);
-        if (rq->ttl_ms > 0)
+        if (rq->ttl_ms > 0) {
             e->ends_ns = end_of(m, rq->ttl_ms);
+            if (e->droppable) {
+                leave_list(m, e);
+                join_list(m, e);
+            }
+        }
         result->ttl_ms = (e->ends_ns - lx_now_ns()) / LX_NS_PER_MS;
         result->blob = (*out)->bytes;
         result->size = (*out)->size;
@@ -255,6 +311,45 @@ static lx_status memory_find(memory *m, const lx_store_request *rq, blob **out,
                            "there is no state %s, or it has expired", rq->id);
 }
 
+static int by_id(const void *a, const void *b)
+{
+    return strcmp(((const lx_store_entry *)a)->id, ((const lx_store_entry *)b)->id);
+}
+
+/* Copies the owner's states after the id to out[n], in no order; the number is at most that of the
+   account. Under the lock. */
+static size_t collect(const memory *m, const account *a, const char *after, lx_store_entry *out)
+{
+    int64_t now = lx_now_ns();
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_buckets; i++)
+        for (const entry *e = m->buckets[i]; e != NULL; e = e->next)
+            if (e->account == a && e->ends_ns > now && strcmp(e->id, after) > 0) {
+                memcpy(out[n].id, e->id, sizeof e->id);
+                out[n].bytes = (int64_t)e->blob->size;
+                out[n++].ttl_ms = (e->ends_ns - now) / LX_NS_PER_MS;
+            }
+    return n;
+}
+
+/* *entries is owned by the caller; NULL when there are none. */
+static lx_status memory_list(memory *m, const lx_store_request *rq, lx_store_entry **entries,
+                             lx_store_result *result, lx_error *err)
+{
+    LX_HOLD(&m->mutex);
+    const account *a = *find_account(m, rq->owner->name);
+    if (a == NULL)
+        return LX_OK;
+    *entries = calloc((size_t)a->n, sizeof **entries);
+    if (*entries == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a list of states");
+    size_t n = collect(m, a, rq->id, *entries);
+    qsort(*entries, n, sizeof **entries, by_id);
+    result->blob = *entries;
+    result->size = (n < rq->most ? n : rq->most) * sizeof **entries;
+    return LX_OK;
+}
+
 static void memory_call(lx_state_store *s, const lx_store_request *rq, lx_store_done done,
                         void *context)
 {
@@ -262,12 +357,18 @@ static void memory_call(lx_state_store *s, const lx_store_request *rq, lx_store_
     lx_store_result result = {.ttl_ms = 0};
     lx_error err = {0};
     blob *b = NULL;
-    result.status =
-        rq->op == LX_STORE_PUT ? memory_put(m, rq, &err) : memory_find(m, rq, &b, &result, &err);
+    lx_store_entry *entries = NULL;
+    if (rq->op == LX_STORE_PUT)
+        result.status = memory_put(m, rq, &err);
+    else if (rq->op == LX_STORE_LIST)
+        result.status = memory_list(m, rq, &entries, &result, &err);
+    else
+        result.status = memory_find(m, rq, &b, &result, &err);
     if (result.status != LX_OK)
         result.err = &err;
     done(context, &result);
     blob_unref(b);
+    free(entries);
 }
 
 static void memory_stats(lx_state_store *s, lx_store_stats *out)

@@ -23,12 +23,12 @@
 
 #include "common/lock.h"
 #include "common/log.h"
+#include "server/states/queue.h"
 #include "server/states/redis.h"
 
 enum {
     N_WORKERS = 4,
     N_THREADS = N_WORKERS + 1, /* the last one is the watcher */
-    MAX_CALLS = 4096,          /* waiting */
     WATCH_UP_MS = 1000,
     WATCH_DOWN_MS = 200,
 };
@@ -37,38 +37,17 @@ enum {
 #define ENDS_PREFIX "linnet:ends:"
 #define SIZES_PREFIX "linnet:sizes:"
 
-typedef struct call {
-    struct call *next;
-    lx_store_op op;
-    lx_owner owner;
-    char id[LX_STATE_ID_MAX + 1];
-    char key[sizeof KEY_PREFIX + LX_OWNER_NAME + 1 + LX_STATE_ID_MAX];
-    int64_t ttl_ms, deadline_ns;
-    lx_store_done done;
-    void *context;
-    size_t size;
-    unsigned char bytes[]; /* of a put */
-} call;
-
 typedef struct redis_store {
     lx_state_store base;
     int64_t timeout_ns;
-    size_t max_bytes; /* of blobs in calls that are not over */
-    char name[300];   /* for the log: host, port, db */
+    char name[300]; /* for the log: host, port, db */
     lx_redis *links[N_THREADS];
     pthread_t threads[N_THREADS];
     int n_threads;
-
-    pthread_mutex_t mutex;
-    pthread_cond_t more;    /* calls, or the end; CLOCK_MONOTONIC */
-    pthread_cond_t changed; /* for the watcher: went down, or the end */
-    call *first, **end;
-    int32_t n_calls;
-    size_t n_bytes;
     _Atomic int32_t next_link; /* workers take their links as they start */
-    bool stopping, down;
-    char address[LX_REDIS_ADDRESS]; /* where Redis answered last */
-    lx_error why;                   /* while down */
+    lx_store_queue queue;
+    pthread_cond_t changed;         /* for the watcher: went down, or the end; CLOCK_MONOTONIC */
+    char address[LX_REDIS_ADDRESS]; /* where Redis answered last; under the queue's mutex */
 } redis_store;
 
 /* --- values that are counted for their owner ---
@@ -133,40 +112,6 @@ static const char get_script[] =
 static const char remove_script[] =
     FUNCTIONS "drop(ARGV[1])\nreturn {redis.call('DEL', KEYS[1])}\n";
 
-/* --- the end of calls --- */
-
-/* Frees the call's bytes before its caller knows, because the caller may come again at once. */
-static void finish(redis_store *s, call *c, lx_store_result *result, const lx_error *err)
-{
-    call head = *c;
-    free(c);
-    (void)pthread_mutex_lock(&s->mutex);
-    s->n_bytes -= head.size;
-    (void)pthread_mutex_unlock(&s->mutex);
-    if (result->status != LX_OK)
-        result->err = err;
-    head.done(head.context, result);
-}
-
-static void fail_calls(redis_store *s, call *c, const lx_error *err)
-{
-    while (c != NULL) {
-        call *next = c->next;
-        finish(s, c, &(lx_store_result){.status = LX_ERR_UNAVAILABLE}, err);
-        c = next;
-    }
-}
-
-/* Under the lock. */
-static call *take_all(redis_store *s)
-{
-    call *all = s->first;
-    s->first = NULL;
-    s->end = &s->first;
-    s->n_calls = 0;
-    return all;
-}
-
 static lx_status unreachable(const lx_error *why, lx_error *err)
 {
     return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the state store does not answer: %s", why->text);
@@ -176,27 +121,23 @@ static lx_status unreachable(const lx_error *why, lx_error *err)
 
 static void set_down(redis_store *s, const lx_error *why)
 {
-    (void)pthread_mutex_lock(&s->mutex);
-    bool news = !s->down && !s->stopping;
-    s->down = true;
-    s->why = *why;
-    call *waiting = take_all(s);
-    (void)pthread_cond_signal(&s->changed);
-    (void)pthread_mutex_unlock(&s->mutex);
-    if (news)
-        lx_log(LX_LOG_WARN, "state store %s is down: %s", s->name, why->text);
     lx_error err;
     (void)unreachable(why, &err);
-    fail_calls(s, waiting, &err);
+    bool news = lx_store_queue_set_down(&s->queue, &err);
+    (void)pthread_mutex_lock(&s->queue.mutex);
+    (void)pthread_cond_signal(&s->changed);
+    (void)pthread_mutex_unlock(&s->queue.mutex);
+    if (news)
+        lx_log(LX_LOG_WARN, "state store %s is down: %s", s->name, why->text);
 }
 
 static void set_up(redis_store *s, const char address[LX_REDIS_ADDRESS])
 {
-    (void)pthread_mutex_lock(&s->mutex);
-    bool news = s->down;
-    s->down = false;
+    (void)pthread_mutex_lock(&s->queue.mutex);
+    bool news = s->queue.down;
+    s->queue.down = false;
     memcpy(s->address, address, sizeof s->address);
-    (void)pthread_mutex_unlock(&s->mutex);
+    (void)pthread_mutex_unlock(&s->queue.mutex);
     if (news)
         lx_log(LX_LOG_INFO, "state store %s answers", s->name);
 }
@@ -216,10 +157,19 @@ static void ask(redis_store *s, lx_redis *link)
 
 /* --- the threads --- */
 
+/* A call on its way: the connection, the value's key, and the end of its time. */
+typedef struct exchange {
+    lx_redis *link;
+    const lx_store_item *item;
+    int64_t deadline_ns;
+    char key[sizeof KEY_PREFIX + LX_OWNER_NAME + 1 + LX_STATE_ID_MAX];
+} exchange;
+
 /* Reads and removals that find nothing are LX_ERR_NOT_FOUND; work_off() names the id. */
-static lx_status converse_counted(lx_redis *link, call *c, lx_store_result *result, void **bytes,
+static lx_status converse_counted(const exchange *x, lx_store_result *result, void **bytes,
                                   lx_error *err)
 {
+    const lx_store_item *c = x->item;
     static const char *const scripts[] = {[LX_STORE_PUT] = set_script,
                                           [LX_STORE_GET] = get_script,
                                           [LX_STORE_REMOVE] = remove_script};
@@ -229,7 +179,7 @@ static lx_status converse_counted(lx_redis *link, call *c, lx_store_result *resu
     lx_redis_list list;
     (void)snprintf(ends, sizeof ends, ENDS_PREFIX "%s", o->name);
     (void)snprintf(sizes, sizeof sizes, SIZES_PREFIX "%s", o->name);
-    lx_redis_word words[LX_REDIS_SCRIPT_WORDS] = {lx_redis_text(c->key), lx_redis_text(ends),
+    lx_redis_word words[LX_REDIS_SCRIPT_WORDS] = {lx_redis_text(x->key), lx_redis_text(ends),
                                                   lx_redis_text(sizes), lx_redis_text(c->id)};
     int n = N_KEYS + 1;
     if (c->op == LX_STORE_PUT)
@@ -240,8 +190,8 @@ static lx_status converse_counted(lx_redis *link, call *c, lx_store_result *resu
         words[n++] = lx_redis_number(o->max_states, texts[1]);
         words[n++] = lx_redis_number(o->max_bytes, texts[2]);
     }
-    lx_status st = lx_redis_script(link, scripts[c->op], words, N_KEYS, n, LX_REDIS_MAX_BLOB,
-                                   c->deadline_ns, &list, err);
+    lx_status st = lx_redis_script(x->link, scripts[c->op], words, N_KEYS, n, LX_REDIS_MAX_BLOB,
+                                   x->deadline_ns, &list, err);
     if (st != LX_OK)
         return st;
     if (c->op == LX_STORE_GET) {
@@ -259,30 +209,34 @@ static lx_status converse_counted(lx_redis *link, call *c, lx_store_result *resu
                    (long long)o->max_bytes);
 }
 
-static lx_status converse(lx_redis *link, call *c, lx_store_result *result, void **bytes,
-                          lx_error *err)
+static lx_status converse(const exchange *x, lx_store_result *result, void **bytes, lx_error *err)
 {
+    const lx_store_item *c = x->item;
     if (c->owner.max_states > 0 || c->owner.max_bytes > 0)
-        return converse_counted(link, c, result, bytes, err);
+        return converse_counted(x, result, bytes, err);
     switch (c->op) {
     case LX_STORE_PUT:
-        return lx_redis_set(link, c->key, c->bytes, c->size, c->ttl_ms, c->deadline_ns, err);
+        return lx_redis_set(x->link, x->key, c->bytes, c->size, c->ttl_ms, x->deadline_ns, err);
     case LX_STORE_GET:
-        return lx_redis_get(link, c->key, c->ttl_ms, LX_REDIS_MAX_BLOB, c->deadline_ns, bytes,
+        return lx_redis_get(x->link, x->key, c->ttl_ms, LX_REDIS_MAX_BLOB, x->deadline_ns, bytes,
                             &result->size, &result->ttl_ms, err);
     case LX_STORE_REMOVE:
+    case LX_STORE_LIST:
         break;
     }
-    return lx_redis_remove(link, c->key, c->deadline_ns, err);
+    return lx_redis_remove(x->link, x->key, x->deadline_ns, err);
 }
 
 /* Carries out the call, reports its end to the caller and frees it. */
-static void work_off(redis_store *s, lx_redis *link, call *c)
+static void work_off(redis_store *s, lx_redis *link, lx_store_item *c)
 {
     lx_store_result result = {.ttl_ms = 0};
     lx_error why = {0}, reported = {0};
     void *bytes = NULL;
-    result.status = converse(link, c, &result, &bytes, &why);
+    exchange x = {.link = link, .item = c, .deadline_ns = c->added_ns + s->timeout_ns};
+    (void)snprintf(x.key, sizeof x.key, KEY_PREFIX "%s%s%s", c->owner.name,
+                   c->owner.name[0] != '\0' ? ":" : "", c->id);
+    result.status = converse(&x, &result, &bytes, &why);
     result.blob = bytes;
     if (result.status == LX_ERR_NOT_FOUND)
         (void)lx_fail(&reported, LX_ERR_NOT_FOUND, "state",
@@ -293,24 +247,21 @@ static void work_off(redis_store *s, lx_redis *link, call *c)
         reported = why;
     if (result.status == LX_ERR_UNAVAILABLE && !lx_redis_connected(link))
         set_down(s, &why); /* before the caller, which may try again at once */
-    finish(s, c, &result, &reported);
+    lx_store_queue_finish(&s->queue, c, &result, &reported);
     free(bytes);
 }
 
 /* The next call, or NULL at the end. The link gets the address for a new connection; there is one,
    because calls wait only while the server answers the watcher. */
-static call *take_call(redis_store *s, lx_redis *link)
+static lx_store_item *take_call(redis_store *s, lx_redis *link)
 {
-    LX_HOLD(&s->mutex);
-    while (s->first == NULL && !s->stopping)
-        (void)pthread_cond_wait(&s->more, &s->mutex);
-    call *c = s->first;
-    if (c != NULL) {
-        s->first = c->next;
-        s->end = s->first == NULL ? &s->first : s->end;
-        s->n_calls--;
+    lx_store_queue *q = &s->queue;
+    LX_HOLD(&q->mutex);
+    while (q->first == NULL && !q->stopping)
+        (void)pthread_cond_wait(&q->more, &q->mutex);
+    lx_store_item *c = lx_store_queue_take(q);
+    if (c != NULL)
         lx_redis_connect_at(link, s->address);
-    }
     return c;
 }
 
@@ -318,7 +269,7 @@ static void *run_worker(void *context)
 {
     redis_store *s = context;
     lx_redis *link = s->links[atomic_fetch_add(&s->next_link, 1)];
-    for (call *c = take_call(s, link); c != NULL; c = take_call(s, link))
+    for (lx_store_item *c = take_call(s, link); c != NULL; c = take_call(s, link))
         work_off(s, link, c);
     return NULL;
 }
@@ -327,99 +278,45 @@ static void *run_watcher(void *context)
 {
     redis_store *s = context;
     lx_redis *link = s->links[N_WORKERS];
-    (void)pthread_mutex_lock(&s->mutex);
-    while (!s->stopping) {
-        bool down = s->down;
+    (void)pthread_mutex_lock(&s->queue.mutex);
+    while (!s->queue.stopping) {
+        bool down = s->queue.down;
         int64_t end = lx_now_ns() + (down ? WATCH_DOWN_MS : WATCH_UP_MS) * LX_NS_PER_MS;
         const struct timespec until = {.tv_sec = end / LX_NS_PER_S, .tv_nsec = end % LX_NS_PER_S};
-        while (!s->stopping && s->down == down && lx_now_ns() < end)
-            (void)pthread_cond_timedwait(&s->changed, &s->mutex, &until);
-        if (s->stopping || s->down != down)
+        while (!s->queue.stopping && s->queue.down == down && lx_now_ns() < end)
+            (void)pthread_cond_timedwait(&s->changed, &s->queue.mutex, &until);
+        if (s->queue.stopping || s->queue.down != down)
             continue;
-        (void)pthread_mutex_unlock(&s->mutex);
+        (void)pthread_mutex_unlock(&s->queue.mutex);
         ask(s, link);
-        (void)pthread_mutex_lock(&s->mutex);
+        (void)pthread_mutex_lock(&s->queue.mutex);
     }
-    (void)pthread_mutex_unlock(&s->mutex);
+    (void)pthread_mutex_unlock(&s->queue.mutex);
     return NULL;
 }
 
 /* --- the calls --- */
 
-/* Under the lock: whether a call of that size may wait now. */
-static lx_status admit(const redis_store *s, size_t size, lx_error *err)
-{
-    if (s->stopping)
-        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the server is stopping");
-    if (s->down)
-        return unreachable(&s->why, err);
-    bool alone = s->n_bytes == 0; /* then a blob of any size may go */
-    if (s->n_calls >= MAX_CALLS || (!alone && s->n_bytes + size > s->max_bytes))
-        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,
-                       "the state store does not keep up: %d calls wait, and %zu bytes are on "
-                       "their way",
-                       s->n_calls, s->n_bytes);
-    return LX_OK;
-}
-
-static lx_status enqueue(redis_store *s, call *c, lx_error *err)
-{
-    LX_HOLD(&s->mutex);
-    lx_status st = admit(s, c->size, err);
-    if (st != LX_OK)
-        return st;
-    *s->end = c;
-    s->end = &c->next;
-    s->n_calls++;
-    s->n_bytes += c->size;
-    (void)pthread_cond_signal(&s->more);
-    return LX_OK;
-}
-
-static lx_status begin(redis_store *s, const lx_store_request *rq, lx_store_done done,
-                       void *context, lx_error *err)
-{
-    const lx_owner *o = rq->owner;
-    size_t size = rq->op == LX_STORE_PUT ? rq->size : 0;
-    if (size > LX_REDIS_MAX_BLOB)
-        return lx_fail(err, LX_ERR_TOO_LARGE, "state", "a state of %zu bytes; the limit is %d",
-                       size, LX_REDIS_MAX_BLOB);
-    call *c = calloc(1, sizeof *c + size);
-    if (c == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
-    *c = (call){.op = rq->op,
-                .owner = *o,
-                .ttl_ms = rq->ttl_ms,
-                .deadline_ns = lx_now_ns() + s->timeout_ns,
-                .done = done,
-                .context = context,
-                .size = size};
-    memcpy(c->id, rq->id, strnlen(rq->id, LX_STATE_ID_MAX));
-    (void)snprintf(c->key, sizeof c->key, KEY_PREFIX "%s%s%s", o->name,
-                   o->name[0] != '\0' ? ":" : "", c->id);
-    if (size > 0)
-        memcpy(c->bytes, rq->blob, size);
-    lx_status st = enqueue(s, c, err);
-    if (st != LX_OK)
-        free(c);
-    return st;
-}
-
 static void redis_call(lx_state_store *base, const lx_store_request *rq, lx_store_done done,
                        void *context)
 {
-    lx_error err = {0};
-    lx_status st = begin((redis_store *)base, rq, done, context, &err);
-    if (st != LX_OK)
-        done(context, &(lx_store_result){.status = st, .err = &err});
+    lx_error err;
+    if (rq->op != LX_STORE_LIST) {
+        lx_store_queue_add(&((redis_store *)base)->queue, rq, done, context);
+        return;
+    }
+    lx_store_result result = {.err = &err};
+    result.status = lx_fail(&err, LX_ERR_UNSUPPORTED, NULL,
+                            "states in Redis cannot be listed; a file or memory can list them");
+    done(context, &result);
 }
 
 static void redis_stats(lx_state_store *base, lx_store_stats *out)
 {
     redis_store *s = (redis_store *)base;
-    LX_HOLD(&s->mutex);
+    LX_HOLD(&s->queue.mutex);
     *out = (lx_store_stats){
-        .states = -1, .bytes = -1, .max_states = -1, .max_bytes = -1, .reachable = !s->down};
+        .states = -1, .bytes = -1, .max_states = -1, .max_bytes = -1, .reachable = !s->queue.down};
 }
 
 /* --- open and close --- */
@@ -427,22 +324,16 @@ static void redis_stats(lx_state_store *base, lx_store_stats *out)
 static void redis_close(lx_state_store *base)
 {
     redis_store *s = (redis_store *)base;
-    (void)pthread_mutex_lock(&s->mutex);
-    s->stopping = true;
-    call *waiting = take_all(s);
-    (void)pthread_cond_broadcast(&s->more);
+    lx_store_queue_stop(&s->queue);
+    (void)pthread_mutex_lock(&s->queue.mutex);
     (void)pthread_cond_broadcast(&s->changed);
-    (void)pthread_mutex_unlock(&s->mutex);
-    lx_error err;
-    (void)lx_fail(&err, LX_ERR_UNAVAILABLE, NULL, "the server is stopping");
-    fail_calls(s, waiting, &err);
+    (void)pthread_mutex_unlock(&s->queue.mutex);
     for (int i = 0; i < s->n_threads; i++)
         (void)pthread_join(s->threads[i], NULL);
     for (int i = 0; i < N_THREADS; i++)
         lx_redis_free(s->links[i]);
-    (void)pthread_cond_destroy(&s->more);
     (void)pthread_cond_destroy(&s->changed);
-    (void)pthread_mutex_destroy(&s->mutex);
+    lx_store_queue_fini(&s->queue);
     free(s);
 }
 
@@ -473,15 +364,13 @@ lx_status lx_state_redis_open(const char *url, const char *password, int64_t tim
     if (st != LX_OK)
         return st;
     redis_store *s = calloc(1, sizeof *s);
-    if (s == NULL || pthread_mutex_init(&s->mutex, NULL) != 0 ||
-        pthread_cond_init(&s->more, NULL) != 0 || !lx_timed_cond_init(&s->changed)) {
+    if (s == NULL || !lx_timed_cond_init(&s->changed) ||
+        lx_store_queue_init(&s->queue, (size_t)max_bytes, LX_REDIS_MAX_BLOB, err) != LX_OK) {
         free(s);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a store of states");
     }
     s->base.ops = &redis_ops;
-    s->end = &s->first;
     s->timeout_ns = timeout_ms * LX_NS_PER_MS;
-    s->max_bytes = (size_t)max_bytes;
     (void)snprintf(s->name, sizeof s->name, "redis %s port %d db %d", parsed.host, parsed.port,
                    parsed.db);
     for (int i = 0; i < N_THREADS && st == LX_OK; i++)

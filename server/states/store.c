@@ -75,7 +75,7 @@ lx_status lx_store_call_start(lx_state_store *s, lx_store_op op, const char *id,
     c->wake = waiter->wake;
     c->wake_context = waiter->wake_context;
     c->reserve = lx_reserve_ref(waiter->reserve);
-    lx_store_request rq = {op, waiter->owner, id, bytes, n, ttl_ms};
+    lx_store_request rq = {op, waiter->owner, id, bytes, n, ttl_ms, n, waiter->droppable};
     s->ops->call(s, &rq, done, c);
     *out = c;
     return LX_OK;
@@ -111,13 +111,22 @@ void lx_store_call_free(lx_store_call *c)
     unref(c);
 }
 
+bool lx_store_is_file(const char *where)
+{
+    size_t n = strlen(where);
+    return n > 3 && strcmp(where + n - 3, ".db") == 0 && strstr(where, "://") == NULL;
+}
+
 lx_status lx_state_store_open(const lx_state_store_options *o, lx_state_store **out, lx_error *err)
 {
-    bool memory = strcmp(o->where, "memory") == 0;
-    if (memory && o->password != NULL)
+    bool memory = strcmp(o->where, "memory") == 0, file = lx_store_is_file(o->where);
+    if ((memory || file) && o->password != NULL)
         return lx_fail(err, LX_ERR_INVALID, "state-store-password-file",
-                       "--state-store-password-file: states in memory have no password");
+                       "--state-store-password-file: states in %s have no password",
+                       memory ? "memory" : "a file");
     if (memory)
         return lx_state_memory_open(o->max_states, o->max_bytes, out, err);
-    return lx_state_redis_open(o->where, o->password, o->timeout_ms, o->max_bytes, out, err);
+    if (file)
+        return lx_state_sqlite_open(o, out, err);
+    return lx_state_redis_open(o->where, o->password, o->timeout_ms, o->max_on_their_way, out, err);
 }

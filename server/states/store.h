@@ -1,9 +1,9 @@
 /*
  * Stores of states that outlive a request: blobs of bytes by owner and id, with a time to live.
  *
- * A store is in the process's memory (memory.c) or in Redis (state_redis.c). A store may be far
- * away and slow, so every call that touches a blob answers through a callback and never holds the
- * caller's thread.
+ * A store is in the process's memory (memory.c), in a file (state_sqlite.c) or in Redis
+ * (state_redis.c). A store may be far away and slow, so every call answers through a callback and
+ * never holds the caller's thread.
  *
  * The caller has checked that an id has 1 .. LX_STATE_ID_MAX characters of A-Z a-z 0-9 - _. A store
  * does not look into blobs (blob.h).
@@ -26,16 +26,17 @@ typedef struct lx_state_store lx_state_store;
 /*
  * How a call ended.
  *   LX_ERR_NOT_FOUND    no such id, or it has expired
- *   LX_ERR_BUSY         the store or the owner's part of it is full (param "state"): try again when
- *                       something has expired
+ *   LX_ERR_BUSY         the store or the owner's part of it is full (param "state"), and holds
+ *                       nothing that may be dropped: try again when something has expired
  *   LX_ERR_TOO_LARGE    the blob alone is over the store's limit
- *   LX_ERR_UNAVAILABLE  the store does not answer, or not in time
+ *   LX_ERR_UNAVAILABLE  the store does not answer in time. Its disk is full, or its file is damaged
+ *   LX_ERR_UNSUPPORTED  the store cannot list states
  *   LX_ERR_NO_MEMORY
  */
 typedef struct lx_store_result {
     lx_status status;
     const lx_error *err; /* NULL with LX_OK */
-    const void *blob;    /* [size] of a get, borrowed during the callback */
+    const void *blob;    /* [size] of a get or a list, borrowed during the callback */
     size_t size;
     int64_t ttl_ms; /* of a get: the rest of the blob's time */
 } lx_store_result;
@@ -52,8 +53,15 @@ typedef struct lx_store_stats {
 typedef enum lx_store_op {
     LX_STORE_PUT, /* keeps a copy of the blob for ttl_ms > 0, in place of an earlier one */
     LX_STORE_GET, /* with ttl_ms > 0 the id's time starts again */
-    LX_STORE_REMOVE
+    LX_STORE_REMOVE,
+    LX_STORE_LIST /* the blob is an array of lx_store_entry: the owner's states after the id, "" for
+                     the first, at most `most` of them, by their ids */
 } lx_store_op;
+
+typedef struct lx_store_entry {
+    char id[LX_STATE_ID_MAX + 1];
+    int64_t bytes, ttl_ms;
+} lx_store_entry;
 
 typedef struct lx_store_request {
     lx_store_op op;
@@ -62,11 +70,14 @@ typedef struct lx_store_request {
     const void *blob; /* [size], of a put */
     size_t size;
     int64_t ttl_ms;
+    size_t most;    /* of a list, at least 1 */
+    bool droppable; /* of a put: dropped for newer ones rather than refusing them, the least
+                       recently used first */
 } lx_store_request;
 
 /* All functions: any thread. */
 typedef struct lx_store_ops {
-    const char *name; /* "memory", "redis" */
+    const char *name; /* "memory", "sqlite", "redis" */
     bool outlives;    /* its blobs outlive this process */
     void (*call)(lx_state_store *s, const lx_store_request *rq, lx_store_done done, void *context);
     void (*stats)(lx_state_store *s, lx_store_stats *out);
@@ -96,12 +107,24 @@ lx_status lx_state_redis_open(const char *url, const char *password, int64_t tim
                               int64_t max_bytes, lx_state_store **out, lx_error *err) LX_MUST_USE;
 
 typedef struct lx_state_store_options {
-    const char *where;    /* "memory", or a URL (redis.h) */
+    const char *where;    /* "memory", a file's name (lx_store_is_file), or a URL (redis.h) */
     const char *password; /* for a URL without a password, or NULL */
-    int64_t max_states;   /* of memory */
-    int64_t max_bytes;    /* kept in memory, or on their way to Redis */
-    int64_t timeout_ms;   /* of Redis */
+    int64_t max_states, max_bytes; /* kept in memory or in the file */
+    int64_t max_on_their_way;      /* bytes of blobs on their way to the file or to Redis */
+    int64_t timeout_ms;            /* of Redis */
 } lx_state_store_options;
+
+/* Whether the name is that of a file: it ends in ".db". */
+bool lx_store_is_file(const char *where);
+
+/*
+ * States in a file, an SQLite database, which belongs to this process until it ends. An
+ * acknowledged put survives the end of the process and a loss of power. Above max_states and
+ * max_bytes the store drops the least recently used states. LX_ERR_IO: the file cannot be used
+ * (sqlite.h).
+ */
+lx_status lx_state_sqlite_open(const lx_state_store_options *o, lx_state_store **out,
+                               lx_error *err) LX_MUST_USE;
 
 /* The store that the options name (store.c). LX_ERR_INVALID with the option's name. */
 lx_status lx_state_store_open(const lx_state_store_options *o, lx_state_store **out,
@@ -119,10 +142,11 @@ typedef struct lx_store_waiter {
     /* Memory of the request and of blobs on their way to the store, or NULL. Held until the call is
        over, which may be after the request. */
     lx_reserve *reserve;
+    bool droppable; /* see lx_store_request */
 } lx_store_waiter;
 
-/* Begins the operation with bytes[n] of a put and its ttl_ms (lx_store_op). The waiter's wake is
-   called once when the call is done, perhaps before this returns. */
+/* Begins the operation with bytes[n] of a put and its ttl_ms (lx_store_op); a list has at most n
+   entries. The waiter's wake is called once when the call is done, perhaps before this returns. */
 lx_status lx_store_call_start(lx_state_store *s, lx_store_op op, const char *id, const void *bytes,
                               size_t n, int64_t ttl_ms, const lx_store_waiter *waiter,
                               lx_store_call **out, lx_error *err) LX_MUST_USE;

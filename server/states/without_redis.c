@@ -11,8 +11,9 @@ lx_status lx_state_redis_open(const char *url, const char *password, int64_t tim
     (void)timeout_ms;
     (void)max_bytes;
     (void)out;
-    return lx_fail(err, LX_ERR_INVALID, "state-store",
-                   "--state-store: only memory is possible: " LX_WITHOUT("Redis", "LINNET_REDIS"));
+    return lx_fail(
+        err, LX_ERR_INVALID, "state-store",
+        "--state-store: states cannot be kept in Redis: " LX_WITHOUT("Redis", "LINNET_REDIS"));
 }
 
 /* The server refuses the store and ends at once, so no log shows the URL. */

@@ -6,8 +6,8 @@
 Builds COMMIT in a scratch folder, with the release preset. Then `linnet generate` with a fixed seed must give equal
 bytes for 200 couplets and 64 pictures, with both models, every precision, and one and two threads. After that, `linnet
 bench` of both builds runs in turn, in one process per figure, and must show no step time that is more than 2 % longer.
-A ratio is the median, over all runs, of this build's time divided by that of the other build right before or after it;
-which of the two goes first alternates. On a machine that does other work, `--judge cpu` compares the processor time of
+A ratio is the median over all runs of this build's time divided by the other build's time in the neighbouring run. The
+builds take turns in going first. On a machine that does other work, `--judge cpu` compares the processor time of
 the processes instead. `--judge instructions` compares valgrind's counts per step, which are equal at every run, for
 instruction sets that valgrind knows (`--isas avx2`). Ends with status 1 when bytes differ or a ratio is worse.
 """

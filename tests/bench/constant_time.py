@@ -3,8 +3,8 @@
 
     python3 tests/bench/constant_time.py [--linnet build/linnet] [--threads 1]
 
-Makes an image model of 256 x 256 pixels (65,536 positions, 8 layers, 8 heads of 32, d_ff 1024,
-random weights: speed does not depend on them), runs `linnet bench --positions` on it and then, with
+Makes an image model of 256 x 256 pixels (65,536 positions, 8 layers, 8 heads of 32, d_ff 1024, random weights). Runs
+`linnet bench --positions` on it and then, with
 as many threads, the same network with softmax attention and a key/value cache in PyTorch. Prints
 ms per token by position, the ratio to position 64 and the resident memory. Ends with status 1 when
 Linnet's last position is more than --tolerance away from position 64. Needs numpy; without torch

@@ -11,8 +11,9 @@ by events on the device. The peers of gpu_torch.py are the paper's library where
 plain PyTorch, with and without PyTorch's graphs. They are timed by events too, without sampling and feeding back, on
 this GPU.
 
-tests/gpu.sh prints this output at its end. Ends with status 1 when a target is missed: one image alone in 100 ms, 70 %
-of the bound with the most streams, ten times the paper's library at both. Where the library is not installed, its
+tests/gpu.sh prints this output at its end. Exit status 1: a target is missed. Targets are one image alone in 100 ms, 70
+% of the bound with the most streams, and for both ten times the speed of the paper's library. Where the library is not
+installed, its
 equations step by step count instead.
 """
 

@@ -1,7 +1,7 @@
 /*
- * The bandwidth of a GPU's memory, for tests/gpu.sh. Copies a large piece of it onto another, and
- * prints one JSON object, {"gb_per_s": bytes read and written per second / 10^9} of the median
- * copy, timed by events on the device after a few copies to warm up.
+ * The bandwidth of a GPU's memory, for tests/gpu.sh. Copies a large piece of it onto another.
+ * Prints one JSON object, {"gb_per_s": bytes read and written per second / 10^9} of the median
+ * copy. Events on the device time the copies, after a few copies to warm up.
  *
  *   gpu_copy [DEVICE]
  */

@@ -5,10 +5,10 @@
  *
  * ROWS sequences take one token each, in a model of width 256 with 8 heads of 32. Prints a line per
  * kernel: microseconds, the least bytes (inputs, results, weights and states, each once), these
- * bytes per second, and their part of GB_PER_S, which gpu_copy measures. The time is that of a step
- * with 8 times the operation less that of one with 2, over 6. So it includes the device's time
- * after a launch, but neither copies nor waits; the best of many steps. Where everything fits into
- * the device's cache the part may be above 1.
+ * bytes per second, and their part of GB_PER_S, which gpu_copy measures. The time is (time of a
+ * step with the operation 8 times - time with it twice) / 6. So it includes the device's time after
+ * a launch, but neither copies nor waits; the best of many steps. Where everything fits into the
+ * device's cache the part may be above 1.
  *
  * Exit status 1 when a result is not finite or stays as it was: then it did not measure the kernel.
  */

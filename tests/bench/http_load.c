@@ -6,8 +6,8 @@
  * Each client sends the same POST again and again over a connection that is kept, the first one at
  * its place in RAMP seconds. It counts the data between RAMP + WARM and RAMP + WARM + SECONDS. A
  * request that takes longer than TIMEOUT seconds ends the run as a failure. Prints one JSON object:
- * tokens, events, bytes, answers, time to first token, gaps between events in milliseconds, and the
- * processor time that all this took here, since client and server share the cores.
+ * tokens, events, bytes, answers, time to first token, and gaps between events in milliseconds. It
+ * has the client's processor time, too, since client and server share the cores.
  *
  * A token is a number of a "values" array, or, in an event without one, the event itself, unless
  * its "text" is empty. It does no more than find them: the body's chunks are taken off, each line

@@ -3,19 +3,18 @@
 
     python3 tests/bench/http_load.py [--build build] [--threads 2] [--device cpu] [--llama PYTHON]
 
-For each number of clients: the bare engine (`linnet bench` with as many streams), then `linnet serve`
-with as many slots under as many clients, each of which has an image of the mnist model streamed to it
-again and again, then the bare engine once more. By rows (one event per 28 tokens) and by pixels (one event per token).
+For each number of clients the command measures the bare engine (`linnet bench` with as many streams), then `linnet
+serve` with as many slots, then the bare engine once more. Each client streams an image of the mnist model again and
+again. By rows (one event per 28 tokens) and by pixels (one event per token).
 Then single requests to an idle server: the time to the first token compared with the step.
-With --llama, the Python of an environment with xllamacpp and gguf: llama.cpp's own server with as many
-slots as clients (it has 256 at most) under the same load, with a model of as many parameters and random weights
-(tests/bench/random_gguf.py); the best of three settings, as its threads spin while they wait for each other, which suits no
-machine whose cores have other work.
+--llama takes the Python of an environment with xllamacpp and gguf. Then llama.cpp's own server gets this load, with as
+many slots as clients (256 at most), and a model of as many parameters with random weights (tests/bench/random_gguf.py).
+The table has the best of three settings, because its threads spin while they wait for each other.
 
-Server and clients share the machine's cores and nothing is pinned: the server computes with --threads
-threads, writes with two, and all clients are one thread of a C program (http_load.c), whose share of a
-core is in the table. Ends with status 1 when rows to 1,000 clients have less than 90 % of the bare
-engine's rate or the first token on an idle server comes later than 2 steps + 1 ms.
+Server and clients share the machine's cores and nothing is pinned. The server computes with --threads threads and
+writes with two. All clients are one thread of a C program (http_load.c), whose share of a core is in the table. Exit
+status 1: rows to 1,000 clients have less than 90 % of the bare engine's rate, or the first token on an idle server
+comes later than 2 steps + 1 ms.
 """
 
 import argparse

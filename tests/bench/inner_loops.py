@@ -5,8 +5,9 @@
     python3 tests/bench/inner_loops.py [--build build-arm]
 
 Reads the disassembly of kernels/cpu/isa_neon*.c and runs nothing. Counts are exact. Shares of a core are bounds, not
-measurements. A share is the products of a loop over the core's units for them, divided by the longest of four times:
-its vector units, its loads and stores of 16 bytes, its instructions per cycle, and its longest chain of sums. Loads
+measurements. A share is the time of a loop's products on the core's units, divided by the longest of four times. These
+are the times of its vector units, of its loads and stores of 16 bytes, of its instructions, and of its longest chain of
+sums. Loads
 count as if they all hit the first-level cache; nothing else waits for anything.
 """
 
@@ -90,7 +91,7 @@ def loops(listing):
 def kernels(found, everything):
     """By weights and rows; where a wide kernel is there, it takes all but the last outputs.
 
-    The largest of a kernel's loops for the same weights; the others are for the last input of an odd number.
+    The largest of a kernel's loops for these weights; smaller loops are for the last input of an odd number.
     """
     best = {}
     for loop in found:

@@ -10,9 +10,9 @@ weights), one step of 1, 10, 64, 256 and 1,024 streams and prompts of 392 and 10
   * fast-transformers: its recurrent linear encoder, f32; prompts by its causal-linear encoder
   * PyTorch: the same equations written with care (library_torch.py), f32 and bf16
 
-PYTHON is that of an environment with torch and pytorch-fast-transformers (pip install
---no-build-isolation, with wheel and torch there before); without the library the tables say so and only
-the equations are measured. Every figure is the median over --rounds rounds, in each of which all take
+PYTHON belongs to an environment with torch and pytorch-fast-transformers (pip install --no-build-isolation, with wheel
+and torch there before). Without the library only the equations are measured, and the tables say so. Every figure is the
+median over --rounds rounds, in each of which all take
 turns; the processes are bound to the first --threads cores. The roofline is the least time of a step
 (see floor()) at the bandwidths and rates that roofline.c measures in the same run.
 """

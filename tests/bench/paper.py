@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The speed tables of the linear transformer's paper on this machine: its tables 1, 2 and 4 (images per second), table 5
-(one picture alone) and supplement C.1 (softmax with a cache compared with softmax computed again), as Markdown.
+"""The speed tables of the linear transformer's paper on this machine, as Markdown. Tables 1, 2 and 4 have images per
+second, table 5 one picture alone, and supplement C.1 softmax with and without a cache.
 
     python3 tests/bench/paper.py [--sizes mnist,cifar] [--threads 1] [--build build]
 
-The paper's networks with random weights (speed does not depend on them): 8 layers for 28 x 28 values, 16 for 32 x 32 x 3,
-8 heads of 32, d_ff 1024, a mixture of 10 logistics. `linnet bench` measures a step at --points positions from the first
-to the last; the time of a picture is the integral over them (Simpson's rule: steps that grow with the square of the
-position come out exactly). softmax is the paper's: every step computes everything before it again. With torch, stateful
+The networks are the paper's with random weights. They have 8 layers for 28 x 28 values, 16 for 32 x 32 x 3, 8 heads of
+32, d_ff 1024, a mixture of 10 logistics. `linnet bench` measures a step at --points positions from the first to the
+last. The
+time of a picture is the integral over them by Simpson's rule, which is exact for steps that grow with the square of the
+position. The method softmax is the paper's: every step computes all earlier steps again. With torch, stateful
 softmax and linear attention also run in PyTorch, one picture alone, in the same sitting.
 
 The paper does not say how many pictures its throughput counts at once. Its batches of 10 and 4 are those of training.

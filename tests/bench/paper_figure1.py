@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Figure 1 of the linear transformer's paper on this machine: time and memory of a forward and backward pass of causal
-attention against the length of the sequence, in PyTorch on the CPU, as a Markdown table and a PNG.
+"""Figure 1 of the linear transformer's paper on this machine, as a Markdown table and a PNG: time and memory of a
+training pass of causal attention by the length of the sequence, in PyTorch on the CPU.
 
     python3 tests/bench/paper_figure1.py --figure docs/images/figure1.png [--lengths 512,...,65536] [--threads 1]
 

@@ -3,9 +3,9 @@
 
     python3 tests/bench/prefill.py [--build build] [--threads 1]
 
-Makes the model of constant_time.py (256 x 256 pixels, random weights), serves it and streams images to
-1 and 16 clients by pixels, one event per token: alone, and while another client sends different prompts of 9,985
-tokens, images with 39 given rows. Prints the gaps between the events of a stream in both cases, and prompt tokens per
+Makes the model of constant_time.py (256 x 256 pixels, random weights) and streams images to 1 and 16 clients by pixels,
+one event per token. First they are alone; then another client sends different prompts of 9,985 tokens, images with 39
+given rows. Prints the gaps between the events of a stream in both cases, and prompt tokens per
 second with the streams and without. The rounds take turns. Ends with status 1 if the 99th percentile of the gaps
 with prompts exceeds three times the median gap without prompts.
 """

@@ -4,8 +4,8 @@
     python3 tests/bench/recurrent.py --python PYTHON [--build build] [--size full|small] [--precisions f32,bf16,q8]
     python3 tests/bench/recurrent.py --python PYTHON --trained MODEL.bin
 
-The models have random weights: RWKV-7 0.1B (12 layers of width 768), Mamba-2 130M (24 of 768), Qwen3.5's hybrid of Gated
-DeltaNet and softmax (12 of 768), and for comparison `softmax`, Llama's transformer of that size with a cache. All have 256
+The models have random weights and layers of width 768: RWKV-7 0.1B (12 layers), Mamba-2 130M (24), Qwen3.5's hybrid of
+Gated DeltaNet and softmax (12). For comparison `softmax` is Llama's transformer of that size with a cache. All have 256
 tokens, and all programs get the same numbers. With --size small the weights fit the caches. --trained measures a trained
 RWKV-7 of 256 tokens in rwkv.cpp's format instead.
 
@@ -14,12 +14,12 @@ loop takes one stream. PYTHON is that of an environment with xllamacpp, gguf, rw
 
 The same client loads both servers over HTTP: 1, 8 and 64 streams at once, and prompts of 512 tokens. Streams take the
 likeliest token. Linnet guesses none, because random weights repeat themselves, which makes guesses too easy. A figure is
-the median over --rounds rounds, in each of which all programs take turns. A process is bound to the first --threads cores,
-the client to the others if there are any. llama.cpp's Q8_0 is compared with Linnet's int8.
+the median over --rounds rounds, in each of which all programs take turns. A process is bound to the first --threads
+cores, the client to the remaining cores. llama.cpp's Q8_0 is compared with Linnet's int8.
 
-The last column is Linnet's share of the roofline. The least time is that of reading the weights once or of their
-multiplications, whichever is longer, and of reading and writing the states, at the rates that roofline.c measures before and
-after. It leaves out rows that attention keeps. It knows no rate of whole numbers, so int8 has no share where several tokens
+The last column is Linnet's share of the roofline. The least time is the time to read the weights once, or to multiply
+by them if that takes longer, and to read and write the states. These rates come from roofline.c before and after. It
+leaves out rows that attention keeps. It knows no rate of whole numbers, so int8 has no share where several tokens
 share the weights.
 """
 
@@ -180,7 +180,7 @@ class Linnet:
     def __init__(self, args, folder, threads, precision):
         self.name, self.model = f"Linnet {OUR[precision]}", folder.name
         command = [args.build / "linnet", "serve", "--model", folder, "--port", "0", "--threads", threads, "--slots", max(args.streams),
-                   "--precision", OUR[precision], "--device", "cpu", "--prefix-every", "0"]
+                   "--precision", OUR[precision], "--device", "cpu", "--prefix-every", "0", *getattr(args, "options", [])]
         self.process = subprocess.Popen(pinned(command, threads), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         lines = []
         for line in self.process.stdout:

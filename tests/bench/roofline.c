@@ -3,9 +3,9 @@
  *
  *   roofline THREADS BYTES...
  *
- * Prints one JSON object with operations per second (a multiplication and an addition are two) of
- * f32, and of bf16 pairs and int8 fours if the processor multiplies them (AVX512-BF16,
- * AVX512-VNNI). For each number of BYTES it has the bytes per second of repeated reading, and of
+ * Prints one JSON object with operations per second of f32, and of bf16 pairs and int8 fours if the
+ * processor multiplies them (AVX512-BF16, AVX512-VNNI). A multiplication and an addition are two
+ * operations. For each number of BYTES it has the bytes per second of repeated reading, and of
  * reading and writing back. All threads together, each on its own part and its own core, the best
  * of several tries.
  */

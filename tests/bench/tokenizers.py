@@ -4,9 +4,10 @@
     tests/bench/tokenizers.py [--megabytes N] [--text FILE] [--family NAME ...]
 
 Half of the text is random bytes and characters, half real: FILE, or without one text made of words of many scripts
-(tests/http/vocabularies.py). Ids must be equal, text by text, and Linnet at least half as fast. Speed is by the processor's time
-of one thread on the real half, which others on the machine change little: the library's in this process, Linnet's as a whole
-process that reads a pipe and counts tokens, less that of one that reads nothing. RWKV World is compared with its rule in Python
+(tests/http/vocabularies.py). Ids must be equal, text by text, and Linnet at least half as fast. Speed is measured by
+the processor time of one thread on the real half. The library runs in this process. Linnet runs as a process that reads
+a pipe and counts tokens; the time of a process that reads nothing is subtracted. RWKV World is compared with its rule
+in Python
 (tests/http/world.py), on a hundredth of the text, and has no ratio.
 """
 

@@ -108,7 +108,7 @@ def test_a_ready_acrostic_is_one_click(open_page):
     assert keeps(lines(page), 5, "春夏秋冬")
 
 
-@pytest.mark.parametrize("locale, words", [("en-US", "reads Chinese titles only"), ("zh-CN", "题目要有汉字")])
+@pytest.mark.parametrize("locale, words", [("en-US", "title needs Chinese characters"), ("zh-CN", "题目要有汉字")])
 def test_a_title_without_chinese_is_refused(open_page, locale, words):
     page = open_page("#poems", locale=locale, **VIEW)
     page.fill("#poem-title", "autumn 🍂")

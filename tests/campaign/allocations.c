@@ -1,7 +1,7 @@
 /*
- * Preloaded into a program: counts its allocations, and those that are still held, and fails the
- * chosen ones, those of its libraries included. The file that CAMPAIGN_ALLOCATIONS names is the
- * control (struct control): the campaign maps it as well. Without that variable nothing fails.
+ * Preloaded into a program: counts its allocations and the bytes still held, and fails the chosen
+ * allocations, also of its libraries. The file that CAMPAIGN_ALLOCATIONS names is the control
+ * (struct control): the campaign maps it as well. Without that variable nothing fails.
  */
 #include <dlfcn.h>
 #include <errno.h>

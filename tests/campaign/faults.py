@@ -10,17 +10,19 @@ import sys
 import time
 
 from common import Row  # first: it makes the helpers of tests/http known
-import redis_faults
+import store_faults
 import system_faults
 import walk
 
 CASES = {
-    "kill": redis_faults.kill_minus_nine,
-    "redis-slow": redis_faults.redis_slow,
-    "redis-full": redis_faults.redis_full,
-    "redis-restarted": redis_faults.redis_restarted,
-    "network-stalls": redis_faults.network_stalls,
-    "network-cut": redis_faults.network_cut,
+    "kill": store_faults.kill_minus_nine,
+    "file-killed": store_faults.file_killed,
+    "file-full": store_faults.file_full,
+    "redis-slow": store_faults.redis_slow,
+    "redis-full": store_faults.redis_full,
+    "redis-restarted": store_faults.redis_restarted,
+    "network-stalls": store_faults.network_stalls,
+    "network-cut": store_faults.network_cut,
     "clock": system_faults.clock_jumps,
     "disk": system_faults.disk_full,
     "memory-limit": system_faults.memory_limit,

@@ -36,7 +36,8 @@ def clock_jumps(options):
         offset.write_text("+0")
         env = {"LD_PRELOAD": faketime, "FAKETIME_TIMESTAMP_FILE": str(offset),
                "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-        with Server("--slots", "8", "--timeout", "60", "--state-ttl", "300", env=env) as server:
+        store = "--state-store", Path(folder) / "states.db"  # whose times are written down
+        with Server("--slots", "8", "--timeout", "60", "--state-ttl", "300", *store, env=env) as server:
             first = complete_ok(server.port, prompt=lines.of_length(32), seed=1)
             talk = Conversation(lines.of_length(32), 1, 1)
             for i in range(28):

@@ -318,7 +318,7 @@ def out_of_memory(options):
     """The row of the table."""
     if library("campaign_allocations.so") is None:
         return Row("out of memory at every allocation", False,
-                   "no campaign_allocations.so beside the program", skipped=True)
+                   "no campaign_allocations.so next to the program", skipped=True)
     total, count, allocations = Tally(), 0, Allocations()
     allocations.fail_json(True)
     with temporary() as folder, temporary() as small:

@@ -1,5 +1,5 @@
 """scripts/check-includes finds planted faults: an arrow up, a circle of includes or of calls, a file directly in
-server/, a library in the wrong folder, and in every language a file or a function that is too long."""
+server/, a library in the wrong folder, and files and functions that are too long."""
 
 import subprocess
 from importlib.machinery import SourceFileLoader

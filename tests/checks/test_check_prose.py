@@ -86,6 +86,7 @@ def test_not_counted(prose, sentence):
     ("a.c", "int a; // One row.\nint b; // Likewise.\n", 2),
     ("a.py", "a = 1  # One row.\nb = 2  # Likewise.\n", 2),
     ("a.c", 'puts("It frees the state, "\n     "likewise.");\n', 1),
+    ("a.c", 'puts("{\\"key\\": \\"a text that is likewise data\\"}");\n// Likewise.\n', 2),
     ("a.py", 'x = "a text that is likewise not prose here"\n\ndef f():\n    """Likewise."""\n', 4),
     ("run", "#!/bin/sh\n# Likewise.\necho likewise\n", 2),
     ("run", "#!/bin/sh\n# run A    the first\n# run B    likewise\n", 3),
@@ -106,3 +107,9 @@ def test_a_folder_above_its_limit_fails(prose, tmp_path, capsys):
     assert not prose.check_tree(tmp_path, True) and "| docs/ | 4 |" in capsys.readouterr().out
     prose.ROOMS[:] = [("", 0), ("docs/", 249)]
     assert prose.check_tree(tmp_path, False) and "docs/: 250.0 findings per 1,000 words" in capsys.readouterr().out
+
+
+def test_equations_are_no_sentences(prose):
+    terms = "a b c d e " * 4
+    assert not prose.measure("a.h", f"/*\n * With rows\n *\n * x = {terms}\n * y = {terms}\n *     {terms}\n * of a slot. */\n")[1]
+    assert [p for *_, p in prose.measure("a.h", f"/* With {terms}\n * {terms} */\n")[1]] == [["long"]]

@@ -45,6 +45,14 @@ def test_a_table_and_its_machine_are_written(figures):
     assert figures.generated(new) == new
 
 
+def test_rows_of_a_table_are_chosen_by_a_column(figures):
+    machine = '<!-- machine: r -->\n<!-- end -->\n'
+    new = figures.generated(machine + '<!-- table: r "decoding" n=2 -->\n<!-- end -->')
+    assert "\n| n | m | ms | kept |\n| --- | ---: | ---: | ---: |\n| 2 |" in new and "1,234.5" not in new
+    with pytest.raises(figures.Fault, match="no column 'none'"):
+        figures.generated(machine + '<!-- table: r "decoding" none=2 -->\n<!-- end -->')
+
+
 @pytest.mark.parametrize("mark, fault", [
     ("figure: none", "no 'none'"), ("figure: no-row", "0 rows"), ("figure: no-column", "columns: n, m"),
     ("figure: no-number", "2 numbers"), ("machine: gone", "no docs/results/gone.json"),

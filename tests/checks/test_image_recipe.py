@@ -1,5 +1,5 @@
-"""weights/train/image.py: pictures and idx files as they are read, the inputs of their values, and runs that are
-refused with one line. tests/http/test_own_model.py tests that the server computes the trained model."""
+"""weights/train/image.py: pictures and idx files, the inputs of their values, and runs that are refused with one line.
+tests/http/test_own_model.py tests that the server computes the trained model."""
 
 import pathlib
 import sys

@@ -1,5 +1,5 @@
-"""LINNET_INSTRUCTION_SETS=native: a build that holds only this machine's instruction sets computes with those that a
-full build chooses, and reports the missing ones."""
+"""LINNET_INSTRUCTION_SETS=native: a build that holds only this machine's instruction sets computes with the sets that a
+full build chooses, and reports missing sets."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""weights/train/speech.py: features equal the server's fixtures, bidirectional attention equals its equation, streams
-have the digits of their recordings, the export of a short run has every tensor, and data that does not fit is
+"""weights/train/speech.py: features equal the server's fixtures, and bidirectional attention equals its equation.
+Streams have the digits of their recordings, the export of a short run has every tensor, and data that does not fit is
 refused."""
 
 import importlib

@@ -92,7 +92,7 @@ def test_mamba2_as_the_server_reads_it(groups):
 
 
 def test_rwkv7_as_the_server_reads_it():
-    """Two mixers, one after the other: the second takes values of the first."""
+    """Two mixers in turn: the second takes values of the first."""
     torch.manual_seed(1)
     c, x = {"head_dim": 4, "norm_eps": rwkv7.DEFAULTS["group_eps"] / 4}, torch.randn(1, 75, 12)
     names = {f"{part}.weight": f"{part}_proj.weight" for part in "rkv"} | {"out.weight": "o_proj.weight"}

@@ -41,6 +41,21 @@ def test_responses(api, port):
     assert "".join(deltas) == want
 
 
+def test_a_conversation(api):
+    """A stored response is followed, whole and as a stream, and by two responses."""
+    fields = {"model": TALK, "max_output_tokens": said.LENGTH, "extra_body": {"seed": said.SEED}}
+    first = api.responses.create(**fields, instructions="Be kind.", input="hello 春")
+    later = api.responses.create(**fields, input="more", previous_response_id=first.id)
+    assert later.previous_response_id == first.id and later.usage.input_tokens_details.cached_tokens > 0
+    with api.responses.stream(**fields, input="more", previous_response_id=first.id) as stream:
+        assert "".join(e.delta for e in stream if e.type == "response.output_text.delta") == later.output_text
+    assert api.responses.retrieve(later.id).output_text == later.output_text
+    assert [item.content[0].text for item in api.responses.input_items.list(later.id)] == ["more"]
+    api.responses.delete(later.id)
+    with pytest.raises(openai.NotFoundError):
+        api.responses.retrieve(later.id)
+
+
 def test_transcriptions(api, port):
     sound = sounds.wav(sounds.babble(2))
     want = sounds.transcribe_ok(port, sound)["text"]

@@ -228,7 +228,7 @@ static bool branches_equal_copies(device *dut, device *oracle)
     branch_case large = recurrence_case(200, 3, 2); /* more than a block has room for */
     if (!check(dut, &large, &r))
         return false;
-    for (int32_t taps = 0; taps <= 4; taps++) {
+    for (int32_t taps = 0; taps <= LX_CONV_MOST_TAPS; taps++) {
         branch_case c = kept_case(taps, 100);
         if (taps != 1 && !check(dut, &c, &r))
             return false;

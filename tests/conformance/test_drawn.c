@@ -1,6 +1,6 @@
 /*
- * Ids that stand for a deferred token of the row's own slot (lx_drawn_id): which token of a step is
- * kept, where, and the value of an id without such a token. Each row of the embedding table
+ * Ids that stand for a deferred token of the row's own slot (lx_drawn_id). Tested are the token of
+ * a step that is kept, its place, and an id without such a token. Each row of the embedding table
  * differs, so y shows which id was used.
  */
 #include <math.h>

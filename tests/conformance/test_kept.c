@@ -11,7 +11,7 @@
 #define BOUND 1e-6 /* of the sum of the absolute values of the terms: docs/numerics.md */
 #define COUNT(a) ((int)(sizeof(a) / sizeof(a)[0]))
 
-/* A convolution of 2 .. 4 taps, or with taps = 0 a shift. */
+/* A convolution of 2 .. 8 taps, or with taps = 0 a shift. */
 typedef struct kept_case {
     int32_t taps, mixes, d, width, first, n_seqs;
     const int32_t *length;
@@ -159,7 +159,7 @@ static bool check_case(device *dut, device *oracle, const kept_case *c, uint64_t
 
 static const int32_t sizes[] = {1, 7, 16, 64, 100, 193};
 static const int32_t lengths[] = {1, 3, 17, 1, 2, 40, 1, 5};
-static const int32_t taps_of[] = {0, 2, 3, 4};
+static const int32_t taps_of[] = {0, 2, 3, 4, 7, 8};
 
 static bool kept_inputs_match_oracle(device *dut, device *oracle)
 {
@@ -179,7 +179,8 @@ static bool kept_inputs_match_oracle(device *dut, device *oracle)
     return agrees(&as_exact, &exact, hash);
 }
 
-/* Sequence `which`, alone and in pieces, must give the bytes that it gave next to the others. */
+/* Sequence `which`, alone and in pieces, must give the bytes that it gave next to other sequences.
+ */
 static bool check_alone(device *d, const kept_case *c, int32_t which, int64_t row0, int32_t longest,
                         const float *y, const float *state)
 {
@@ -235,7 +236,7 @@ static bool kept_inputs_refuse_bad_arguments(device *dut, device *oracle)
         lx_error err = {0};
         uint64_t step = 0;
         CHECK_OK(dut->k->begin(dut->be, single_rows(1), NULL));
-        conv.taps += which == 0;
+        conv.taps = which == 0 ? LX_CONV_MOST_TAPS + 1 : 4;
         conv.offset += which == 1;
         conv.y = which == 2 ? x : y;
         shift.n_mixes = which == 3 ? LX_SHIFT_MOST_MIXES + 1 : 1;

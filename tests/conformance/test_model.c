@@ -1,6 +1,6 @@
 /*
  * A small random model run as a server runs one: sequences of different lengths, prompts in chunks
- * beside single decode steps, in random schedules and slots. Every logit, sample and final state
+ * next to single decode steps, in random schedules and slots. Every logit, sample and final state
  * must have the bytes of the sequence alone. On the cpu back end they must also equal those of
  * every other instruction set and number of threads, and those of a run next to another engine.
  *

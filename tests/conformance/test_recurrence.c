@@ -68,7 +68,7 @@ static int32_t length_of(const recur_case *c, int which)
 
 /* --- making cases --- */
 
-/* Lays the inputs out one after the other, with gaps; heads may share q and k. */
+/* Lays the inputs out in order, with gaps; heads may share q and k. */
 static void lay_out(rng *r, recur_case *c)
 {
     for (int i = 0; i < INPUTS; i++) {

@@ -39,7 +39,8 @@ static bool sample_one(device *d, const float *logits, int32_t n_ids, lx_samplin
 typedef struct sample_case {
     int32_t n_ids, rows;
     float *logits;
-    uint8_t *banned; /* [n_ids] of the mask */
+    uint8_t *banned;   /* [n_ids] of the mask */
+    uint32_t *allowed; /* [rows, (n_ids + 31) / 32] */
     lx_sampling *how;
 } sample_case;
 
@@ -86,6 +87,18 @@ static lx_sampling random_sampling(rng *r, int32_t n_ids, uint32_t step)
     return s;
 }
 
+/* Bits of ids that a grammar allows: few, most, all but none, in whole words and in single bits. */
+static uint32_t *random_allowed(rng *r, int32_t n_ids)
+{
+    int32_t n = (n_ids + 31) / 32;
+    uint32_t *allowed = take((size_t)n * sizeof *allowed), kind = random_below(r, 3);
+    for (int32_t i = 0; i < n; i++) {
+        uint32_t bits = random_below(r, UINT32_MAX), more = random_below(r, UINT32_MAX);
+        allowed[i] = kind == 0 ? bits & more : kind == 1 ? bits | more : 0U - (bits & 1);
+    }
+    return allowed;
+}
+
 static sample_case make_case(rng *r, int32_t n_ids, int32_t rows, float spread)
 {
     sample_case c = {.n_ids = n_ids, .rows = rows};
@@ -97,13 +110,17 @@ static sample_case make_case(rng *r, int32_t n_ids, int32_t rows, float spread)
     c.banned = take((size_t)n_ids);
     for (int32_t i = 0; i < n_ids; i++)
         c.banned[i] = random_below(r, 4) == 0;
+    size_t words = ((size_t)n_ids + 31) / 32;
+    c.allowed = take((size_t)rows * words * sizeof *c.allowed);
+    for (int32_t i = 0; i < rows; i++)
+        memcpy(c.allowed + (size_t)i * words, random_allowed(r, n_ids), words * sizeof *c.allowed);
     c.how = take((size_t)rows * sizeof *c.how);
     for (int32_t i = 0; i < rows; i++)
         c.how[i] = random_sampling(r, n_ids, (uint32_t)i);
     return c;
 }
 
-/* Every third row goes without the mask. */
+/* Every third row goes without the mask, and every second one has bits of allowed ids. */
 static bool run_case(device *d, const sample_case *c, lx_sample *out, lx_sample *top)
 {
     const lx_mask *mask = dev_mask(d, c->banned, c->n_ids);
@@ -111,6 +128,8 @@ static bool run_case(device *d, const sample_case *c, lx_sample *out, lx_sample 
     for (int32_t i = 0; i < c->rows; i++) {
         how[i] = c->how[i];
         how[i].mask = i % 3 == 0 ? NULL : mask;
+        how[i].allowed =
+            i % 2 == 0 ? NULL : c->allowed + (size_t)i * ((size_t)(c->n_ids + 31) / 32);
         how[i].top = top + (size_t)i * LX_MAX_TOP;
     }
     return sample_logits(d, c->logits, c->rows, c->n_ids, how, out);

@@ -26,7 +26,7 @@ def debian_packages():
     groups = re.search(r"scripts/deps ([a-z|]+) \.\.\.$", text, re.MULTILINE)[1].split("|")
     def named(group):
         for word in re.search(rf'^{group}="([^"]+)"$', text, re.MULTILINE)[1].split():
-            yield from named(word[1:]) if word.startswith("$") else [word.removesuffix(":arm64")]
+            yield from named(word[1:]) if word.startswith("$") else [word.split("|")[0].removesuffix(":arm64")]
 
     for group in groups:
         yield from named(group)

@@ -49,11 +49,12 @@ def test_the_units_exposure_is_small():
 def test_every_line_of_the_configuration_is_an_option(options):
     lines = re.findall(r"^(#?)([\w-]+) = (.+)$", CONFIGURATION, re.MULTILINE)
     assert {name for _, name, _ in lines} <= set(options)
-    assert {name for off, name, _ in lines if not off} == {"host", "port"}
+    assert {name for off, name, _ in lines if not off} == {"host", "port", "state-store"}
 
 
-def test_the_server_starts_with_it():
-    with Server("--config", DEBIAN / "linnet.conf", "--port", "0") as server:
+def test_the_server_starts_with_it(tmp_path):
+    assert "state-store = /var/lib/linnet/states.db" in CONFIGURATION and "StateDirectory=linnet\n" in UNIT
+    with Server("--config", DEBIAN / "linnet.conf", "--port", "0", "--state-store", tmp_path / "states.db") as server:
         assert client.call(server.port, "GET", "/readyz").status == 200
 
 

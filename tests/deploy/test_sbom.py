@@ -124,4 +124,6 @@ def test_licences_are_those_of_the_manual():
     listed = dict(re.findall(r'"([\w.-]+)": "([^"]+)"', source[source.index("LICENCES"):source.index("OURS")]))
     assert {name: text.lower() for name, text in rows.items()} == {name: text.lower() for name, text in listed.items()}
     run = re.search(r'^run="([^"]+)"', (ROOT / "scripts/deps").read_text(), re.MULTILINE)[1].split()
-    assert {*run, "libc6"} == set(listed)
+    assert {*(names.split("|")[0] for names in run), "libc6"} == set(listed)
+    newer = dict(re.findall(r'"([\w.-]+)": "([^"]+)"', source[source.index("DEBIAN_13"):source.index("MODEL =")]))
+    assert [names.split("|") for names in run if "|" in names] == [[old, new] for new, old in newer.items()]

@@ -1,6 +1,6 @@
 /*
  * Forms: the first line is the content type, the rest the body. The parts of an accepted form lie
- * in the body, one after the other, and a sound's fields are within their limits.
+ * in the body in order, and a sound's fields are within their limits.
  */
 #include <stdlib.h>
 #include <string.h>

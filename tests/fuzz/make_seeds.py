@@ -6,6 +6,7 @@ All of them are made here, from nothing; the same ones every time.
 
 import gzip
 import json
+import math
 import pathlib
 import random
 import struct
@@ -112,6 +113,112 @@ def safetensors() -> dict[str, bytes]:
         "short": tensors([("a", "F32", [3, 3], floats)]),
         "cut": tensors([("a", "F32", [2, 3], floats)])[:-5],
         "long-head": struct.pack("<Q", 1 << 60) + b"{}",
+    }
+
+
+def gguf(keys: list[tuple[bytes, int, bytes]], entries: list[tuple[bytes, list[int], int, bytes]], start: bytes = b"GGUF\3\0\0\0") -> bytes:
+    """keys: name, type and value as the file has them; entries: name, dimensions, type and values of each tensor."""
+    head, data = struct.pack("<QQ", len(entries), len(keys)), b""
+    for name, kind, value in keys:
+        head += struct.pack("<Q", len(name)) + name + struct.pack("<I", kind) + value
+    for name, shape, kind, values in entries:
+        head += struct.pack("<Q", len(name)) + name + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, kind, len(data))
+        data += values + bytes(-len(values) % 32)
+    return start + head + bytes(-len(start + head) % 32) + data
+
+
+def gguf_text(*texts: bytes) -> bytes:
+    return b"".join(struct.pack("<Q", len(text)) + text for text in texts)
+
+
+def gguf_keys(arch: str, numbers: dict[str, int | float], flags: dict[str, list[int]] | None = None) -> list[tuple[bytes, int, bytes]]:
+    keys = [(b"general.architecture", 8, gguf_text(arch.encode())), (b"tokenizer.ggml.eos_token_id", 4, struct.pack("<I", 3))]
+    keys += [(f"{arch}.{key}".encode(), 4 if isinstance(x, int) else 6, struct.pack("<I" if isinstance(x, int) else "<f", x))
+             for key, x in {"block_count": 2, "embedding_length": 32, "feed_forward_length": 32, **numbers}.items()]
+    return keys + [(f"{arch}.{key}".encode(), 9, struct.pack("<IQ", 7, len(x)) + bytes(x)) for key, x in (flags or {}).items()]
+
+
+def gguf_bpe() -> list[tuple[bytes, int, bytes]]:
+    tokens = [*(letter.encode() for letter in byte_letters()), b"ab"]
+    return [(b"tokenizer.ggml.model", 8, gguf_text(b"gpt2")), (b"tokenizer.ggml.pre", 8, gguf_text(b"gpt-2")),
+            (b"tokenizer.ggml.tokens", 9, struct.pack("<IQ", 8, len(tokens)) + gguf_text(*tokens)),
+            (b"tokenizer.ggml.merges", 9, struct.pack("<IQ", 8, 1) + gguf_text(b"a b"))]
+
+
+def gguf_world() -> list[tuple[bytes, int, bytes]]:
+    tokens = [b"<s>", *(f"\\x{byte:02x}".encode() for byte in range(256))]
+    return [(b"tokenizer.ggml.model", 8, gguf_text(b"rwkv")),
+            (b"tokenizer.ggml.tokens", 9, struct.pack("<IQ", 8, len(tokens)) + gguf_text(*tokens))]
+
+
+def gguf_tensors(shapes: dict[str, list[int]], layers: list[dict[str, list[int]]]) -> list[tuple[bytes, list[int], int, bytes]]:
+    """Rows of 32 numbers in Q8_0, other tensors in F32; all numbers are 0, or -1 where they must be below 0."""
+    named = {"token_embd.weight": [32, 257], **shapes} | {f"blk.{i}.{name}": shape for i, layer in enumerate(layers) for name, shape in layer.items()}
+    out = []
+    for name, shape in named.items():
+        n = math.prod(shape)
+        blocks = shape[0] == 32 and len(shape) > 1
+        out.append((name.encode(), shape, 8 if blocks else 0, bytes(n // 32 * 34) if blocks else struct.pack("<f", -1.0 if "ssm_a" in name else 0) * n))
+    return out
+
+
+def both(*names: str) -> dict[str, list[int]]:
+    """Weight and bias of norms."""
+    return {f"{name}.{part}": [32] for name in names for part in ("weight", "bias")}
+
+
+def gguf_models() -> dict[str, bytes]:
+    ff = {f"ffn_{part}.weight": [32, 32] for part in ("gate", "up", "down")}
+    softmax = {f"attn_{part}.weight": [32, 32] for part in ("q", "k", "v", "output")}
+    llama = {"attention.head_count": 2, "attention.layer_norm_rms_epsilon": 1e-5}
+    norms = {"attn_norm.weight": [32], "ffn_norm.weight": [32]}
+    ssm = {"conv_kernel": 4, "state_size": 8, "group_count": 2, "time_step_rank": 4, "inner_size": 32}
+    ssm = {f"ssm.{key}": x for key, x in ssm.items()}
+    linear = {"attn_norm.weight": [32], "post_attention_norm.weight": [32], "attn_qkv.weight": [32, 64], "ssm_conv1d.weight": [4, 64],
+              "attn_gate.weight": [32, 32], "ssm_beta.weight": [32, 4], "ssm_alpha.weight": [32, 4], "ssm_dt.bias": [4], "ssm_a": [4],
+              "ssm_norm.weight": [8], "ssm_out.weight": [32, 32], **ff}
+    full = {"attn_norm.weight": [32], "post_attention_norm.weight": [32], "attn_q.weight": [32, 64], "attn_k.weight": [32, 16],
+            "attn_v.weight": [32, 16], "attn_output.weight": [32, 32], "attn_q_norm.weight": [16], "attn_k_norm.weight": [16], **ff}
+    qwen = llama | ssm | {"attention.head_count_kv": 1, "attention.key_length": 16, "attention.value_length": 16}
+    mamba = {"attn_norm.weight": [32], "ssm_in.weight": [32, 100], "ssm_out.weight": [32, 32], "ssm_conv1d.weight": [4, 64],
+             "ssm_conv1d.bias": [64], "ssm_dt.bias": [4], "ssm_a": [1, 4], "ssm_d": [1, 4], "ssm_norm.weight": [16, 2]}
+    rwkv = {"wkv.head_size": 8, "attention.layer_norm_epsilon": 1e-5}
+    frame = both("token_embd_norm", "output_norm")
+    square = {f"time_mix_{part}.weight": [32, 32] for part in ("receptance", "key", "value", "output")}
+    six = both("attn_norm", "attn_norm_2", "time_mix_ln") | square | {
+        "time_mix_gate.weight": [32, 32], "time_mix_lerp_x.weight": [32], "time_mix_w1.weight": [32, 15], "time_mix_w2.weight": [3, 32, 5],
+        "time_mix_lerp_fused.weight": [32, 1, 1, 5], "time_mix_decay_w1.weight": [32, 4], "time_mix_decay_w2.weight": [4, 32],
+        "time_mix_decay.weight": [32], "time_mix_first.weight": [8, 4], "channel_mix_lerp_k.weight": [32], "channel_mix_lerp_r.weight": [32],
+        "channel_mix_key.weight": [32, 32], "channel_mix_value.weight": [32, 32], "channel_mix_receptance.weight": [32, 32]}
+    pairs = {f"time_mix_{pair}{n}.weight": [32, 4] if n == 1 else [4, 32] for pair in "wavg" for n in (1, 2)}
+    seven = both("attn_norm", "attn_norm_2", "time_mix_ln") | square | pairs | {f"time_mix_{part}.weight": [32] for part in (
+        "w0", "a0", "v0", "k_k", "k_a", "r_k")} | {"time_mix_lerp_fused.weight": [32, 1, 1, 6], "channel_mix_lerp_k.weight": [32, 1, 1],
+        "channel_mix_key.weight": [32, 32], "channel_mix_value.weight": [32, 32]}
+    ranks = {f"attention.{name}_lora_rank": 4 for name in ("decay", "iclr", "value_residual_mix", "gate")}
+    last = {"output_norm.weight": [32]}
+    return {
+        "llama": gguf(gguf_keys("llama", llama) + gguf_bpe(), gguf_tensors(last, [norms | softmax | ff] * 2)),
+        "qwen35": gguf(gguf_keys("qwen35", qwen, {"attention.recurrent_layers": [1, 0]}) + gguf_bpe(), gguf_tensors(last, [linear, full])),
+        "mamba2": gguf(gguf_keys("mamba2", ssm | {"attention.layer_norm_rms_epsilon": 1e-5}) + gguf_bpe(), gguf_tensors(last, [mamba] * 2)),
+        "rwkv6": gguf(gguf_keys("rwkv6", rwkv | {"block_count": 1, "time_mix_extra_dim": 3, "time_decay_extra_dim": 4}) + gguf_world(), gguf_tensors(frame, [six])),
+        "rwkv7": gguf(gguf_keys("rwkv7", rwkv | ranks) + gguf_world(), gguf_tensors(frame, [seven] * 2)),
+    }
+
+
+def gguf_files() -> dict[str, bytes]:
+    """Whole ones, and one for each kind of fault that readers of such files have had."""
+    models = gguf_models()
+    arch, one = [(b"general.architecture", 8, gguf_text(b"llama"))], [(b"a", [32], 0, bytes(128))]
+    kinds = [(f"k{kind}".encode(), kind, bytes(size)) for kind, size in enumerate((1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8))]
+    blocks = [(f"b{kind}".encode(), [256], kind, bytes(size)) for kind, size in (
+        (10, 84), (11, 110), (12, 144), (13, 176), (14, 210), (23, 136), (20, 144))]
+    return {
+        **models, "cut": models["llama"][:-200], "kinds": gguf(arch + kinds[:9], one), "blocks": gguf(arch, blocks), "big-endian": gguf(arch, one, b"GGUF\0\0\0\3"),
+        "wraps": gguf(arch, [(b"a", [1 << 32, 1 << 32], 0, b"")]), "five": gguf(arch, [(b"a", [32, 1, 1, 1, 1], 0, bytes(128))]),
+        "many": b"GGUF\3\0\0\0" + struct.pack("<QQ", 1 << 62, 1 << 62), "long-text": gguf([(b"general.name", 8, struct.pack("<Q", 1 << 60))], one),
+        "long-list": gguf([(b"a", 9, struct.pack("<IQ", 8, 1 << 60))], one), "alignment": gguf([(b"general.alignment", 4, struct.pack("<I", 1 << 30))], one),
+        "twice": gguf(arch + arch, one), "type": gguf(arch, [(b"a", [32], 0xFFFFFFFF, bytes(128))]),
+        "lists": gguf([(b"a", 9, struct.pack("<IQIQ", 9, 1, 9, 1))], one),
     }
 
 
@@ -306,11 +413,27 @@ def templates() -> dict[str, bytes]:
     return {str(i): case["template"].encode() for i, case in enumerate(cases)}
 
 
+def grammars() -> dict[str, bytes]:
+    """The first byte is the reader: JSON Schema, regular expression, GBNF, choices."""
+    schemas = [
+        b"", b"{}", b'{"type":"object","properties":{"a":{"type":"string","maxLength":9},"b":{"$ref":"#"}},"additionalProperties":true}',
+        b'{"$defs":{"n":{"anyOf":[{"type":"array","items":{"$ref":"#/$defs/n"}},{"const":1.5}]}},"$ref":"#/$defs/n"}',
+        b'{"type":"number","minimum":-3,"exclusiveMaximum":12}', b'{"type":["string","null"],"pattern":"^[^a\\"]{2}|x$"}',
+        b'{"type":"string","format":"date-time"}', b'{"enum":["a\nb",{"c":[]},null]}', b'{"not\n":1}', b'{"$ref":"#"}', b"[",
+    ]
+    regexes = [b"a(b|c)*d{2,3}?", b"[^\\w\xc3\xa9-\xc3\xbf]+$", b"(?P<n>\\D)\\.", b"(a", b"\\u12", b"(a*)*b{,4}"]
+    rules = [
+        b'root ::= "a" root "b" | [^x-z\\n]{2,} # end\n', b'root ::= (x\n| y)+\nx ::= "\\x41" y?\ny ::= .', b"root ::= root", b"root ::= a", b'root ::= "',
+    ]
+    lists = [b'["yes","no"]', b'["a\u0000", "\\""]', b"[]", b"{}"]
+    return {f"{kind}-{i}": bytes([kind]) + text for kind, texts in enumerate((schemas, regexes, rules, lists)) for i, text in enumerate(texts)}
+
+
 def main():
     out = pathlib.Path(sys.argv[1])
-    kinds = {"png": pngs, "config": configs, "safetensors": safetensors, "vocab": vocabularies,
+    kinds = {"png": pngs, "config": configs, "safetensors": safetensors, "gguf": gguf_files, "vocab": vocabularies,
              "tokenizer": tokenizers, "idx": idx_files, "multipart": forms, "json": bodies, "headers": heads,
-             "front": clients, "state": states, "sound": sounds, "jinja": templates}
+             "front": clients, "state": states, "sound": sounds, "jinja": templates, "grammar": grammars}
     for kind, make in kinds.items():
         folder = out / kind
         folder.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,9 @@ import folders
 import kind_cases
 import kinds
 
-KNOWN = {"mamba2": transformers.Mamba2ForCausalLM, "qwen3_5_text": transformers.Qwen3_5ForCausalLM}
+KNOWN = {"mamba2": transformers.Mamba2ForCausalLM, "qwen3_5_text": transformers.Qwen3_5ForCausalLM,
+         "lfm2": transformers.Lfm2ForCausalLM, "granitemoehybrid": transformers.GraniteMoeHybridForCausalLM,
+         "falcon_h1": transformers.FalconH1ForCausalLM}  # others have other names in files than in the library
 
 
 def compare(name, config, tensors, reading):
@@ -57,6 +59,7 @@ def compare_lightning():
 
 if __name__ == "__main__":
     # Of several groups transformers norms the row at once; fla's configs are not its own.
-    found = [case for case in kind_cases.cases() if case[1].get("model_type") in KNOWN and "norm_eps" not in case[1]]
+    found = [case for case in kind_cases.cases() if case[1].get("model_type") in KNOWN and (
+        "norm_eps" not in case[1] or case[1]["model_type"] == "lfm2")]
     results = [compare(*case) for case in found] + [compare_lightning()]
     sys.exit(0 if results and all(results) else 1)

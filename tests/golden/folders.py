@@ -301,6 +301,185 @@ def qwen_tensors(c):
     return out
 
 
+LFM2 = {"model_type": "lfm2", "architectures": ["Lfm2ForCausalLM"], "block_auto_adjust_ff_dim": True, "block_ff_dim": 30,
+        "block_ffn_dim_multiplier": 1.0, "block_multiple_of": 8, "bos_token_id": 1, "conv_L_cache": 3, "conv_bias": False,
+        "eos_token_id": 2, "hidden_size": 16, "initializer_range": 0.02, "intermediate_size": 30,
+        "layer_types": ["conv", "full_attention", "conv"], "max_position_embeddings": 2048, "norm_eps": 1e-5,
+        "num_attention_heads": 4, "num_hidden_layers": 3, "num_key_value_heads": 2, "pad_token_id": 0,
+        "rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"}, "tie_word_embeddings": True,
+        "transformers_version": "5.24.0", "use_cache": True, "vocab_size": 256}
+
+
+def lfm2_tensors(c):
+    d, hidden, size = c["hidden_size"], 24, c["hidden_size"] // c["num_attention_heads"]
+    out, shared = {"model.embed_tokens.weight": tensor([c["vocab_size"], d], 0, 0.5)}, c["num_key_value_heads"] * size
+    for i, kind in enumerate(c["layer_types"]):
+        p = f"model.layers.{i}."
+        out |= {f"{p}operator_norm.weight": norm(d), f"{p}ffn_norm.weight": norm(d)}
+        if kind == "conv":
+            out |= {f"{p}conv.in_proj.weight": tensor([3 * d, d]), f"{p}conv.out_proj.weight": tensor([d, d]),
+                    f"{p}conv.conv.weight": tensor([d, 1, c["conv_L_cache"]], 0.2, 0.5)}
+            if c["conv_bias"]:
+                out |= {f"{p}conv.{part}.bias": tensor([n], 0, 0.3) for part, n in (("in_proj", 3 * d), ("out_proj", d), ("conv", d))}
+        else:
+            out |= {f"{p}self_attn.q_proj.weight": tensor([d, d]), f"{p}self_attn.k_proj.weight": tensor([shared, d]),
+                    f"{p}self_attn.v_proj.weight": tensor([shared, d]), f"{p}self_attn.out_proj.weight": tensor([d, d]),
+                    f"{p}self_attn.q_layernorm.weight": norm(size), f"{p}self_attn.k_layernorm.weight": norm(size)}
+        out |= {f"{p}feed_forward.w1.weight": tensor([hidden, d]), f"{p}feed_forward.w3.weight": tensor([hidden, d]),
+                f"{p}feed_forward.w2.weight": tensor([d, hidden])}
+    out["model.embedding_norm.weight"] = norm(d)
+    if not c["tie_word_embeddings"]:
+        out["lm_head.weight"] = tensor([c["vocab_size"], d])
+    return out
+
+
+MAMBA = {"mamba_chunk_size": 256, "mamba_conv_bias": True, "mamba_d_conv": 4, "mamba_d_head": 8, "mamba_d_state": 10,
+         "mamba_expand": 2, "mamba_n_groups": 1, "mamba_n_heads": 4, "mamba_proj_bias": False}
+GRANITE = MAMBA | {
+    "model_type": "granitemoehybrid", "architectures": ["GraniteMoeHybridForCausalLM"], "attention_bias": False,
+    "attention_dropout": 0.0, "attention_multiplier": 0.3, "bos_token_id": 1, "embedding_multiplier": 12, "eos_token_id": 2,
+    "hidden_act": "silu", "hidden_size": 16, "init_method": "mup", "initializer_range": 0.1, "intermediate_size": 24,
+    "layer_types": ["mamba", "attention", "mamba"], "logits_scaling": 3, "max_position_embeddings": 2048,
+    "normalization_function": "rmsnorm", "num_attention_heads": 4, "num_experts_per_tok": 0, "num_hidden_layers": 3,
+    "num_key_value_heads": 2, "num_local_experts": 0, "output_router_logits": False, "pad_token_id": 0,
+    "position_embedding_type": "nope", "residual_multiplier": 0.22, "rms_norm_eps": 1e-5, "rope_scaling": None,
+    "rope_theta": 10000, "router_aux_loss_coef": 0.01, "shared_intermediate_size": 24, "tie_word_embeddings": True,
+    "transformers_version": "4.57.0", "use_cache": True, "vocab_size": 256}
+FALCON_H1 = MAMBA | {
+    "model_type": "falcon_h1", "architectures": ["FalconH1ForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
+    "attention_in_multiplier": 0.9, "attention_out_multiplier": 0.9375, "bos_token_id": 1, "embedding_multiplier": 5.5,
+    "eos_token_id": 2, "head_dim": 6, "hidden_act": "silu", "hidden_size": 16, "initializer_range": 0.02,
+    "intermediate_size": 24, "key_multiplier": 0.39, "lm_head_multiplier": 0.6, "mamba_d_ssm": 32, "mamba_n_groups": 2,
+    "mamba_norm_before_gate": False, "mamba_rms_norm": False, "mamba_use_mlp": True, "max_position_embeddings": 2048,
+    "mlp_bias": False, "mlp_expansion_factor": 8, "mlp_multipliers": [0.88, 0.58], "num_attention_heads": 4,
+    "num_hidden_layers": 2, "num_key_value_heads": 2, "num_logits_to_keep": 1, "pad_token_id": 0, "projectors_bias": False,
+    "rms_norm_eps": 1e-5, "rope_scaling": None, "rope_theta": 100000000000.0, "ssm_in_multiplier": 1.25,
+    "ssm_multipliers": [0.35, 0.25, 0.36, 0.5, 0.37], "ssm_out_multiplier": 0.8, "tie_word_embeddings": False,
+    "time_step_floor": 0.0001, "time_step_max": 0.1, "time_step_min": 0.001, "transformers_version": "4.57.0",
+    "use_cache": True, "vocab_size": 256}
+
+
+def mamba_part(c, p, inner, norm_too):
+    """The tensors of a Mamba-2 mixer of a hybrid."""
+    d, heads, channels = c["hidden_size"], c["mamba_n_heads"], inner + 2 * c["mamba_n_groups"] * c["mamba_d_state"]
+    out = {f"{p}in_proj.weight": tensor([inner + channels + heads, d]), f"{p}out_proj.weight": tensor([d, inner]),
+           f"{p}conv1d.weight": tensor([channels, 1, c["mamba_d_conv"]], 0.2, 0.5), f"{p}A_log": tensor([heads], 0, 1.5),
+           f"{p}D": tensor([heads], 0.5, 1), f"{p}dt_bias": tensor([heads], -1, 1.5)}
+    if c["mamba_proj_bias"]:
+        out |= {f"{p}in_proj.bias": tensor([inner + channels + heads], 0, 0.3), f"{p}out_proj.bias": tensor([d], 0, 0.3)}
+    if c["mamba_conv_bias"]:
+        out[f"{p}conv1d.bias"] = tensor([channels], 0, 0.3)
+    return out | ({f"{p}norm.weight": norm(inner)} if norm_too else {})
+
+
+def softmax_part(c, p, size):
+    d, queries, keys = c["hidden_size"], c["num_attention_heads"] * size, c["num_key_value_heads"] * size
+    return {f"{p}q_proj.weight": tensor([queries, d]), f"{p}k_proj.weight": tensor([keys, d]),
+            f"{p}v_proj.weight": tensor([keys, d]), f"{p}o_proj.weight": tensor([d, queries])}
+
+
+def granite_tensors(c):
+    d, hidden = c["hidden_size"], c["shared_intermediate_size"]
+    out = {"model.embed_tokens.weight": tensor([c["vocab_size"], d], 0, 0.5)}
+    for i, kind in enumerate(c["layer_types"]):
+        p = f"model.layers.{i}."
+        out |= {f"{p}input_layernorm.weight": norm(d), f"{p}post_attention_layernorm.weight": norm(d)}
+        out |= mamba_part(c, f"{p}mamba.", 2 * d, True) if kind in ("mamba", "linear_attention") else softmax_part(
+            c, f"{p}self_attn.", d // c["num_attention_heads"])
+        out |= {f"{p}shared_mlp.input_linear.weight": tensor([2 * hidden, d]), f"{p}shared_mlp.output_linear.weight": tensor([d, hidden])}
+    out["model.norm.weight"] = norm(d)
+    if not c["tie_word_embeddings"]:
+        out["lm_head.weight"] = tensor([c["vocab_size"], d])
+    return out
+
+
+def falcon_h1_tensors(c):
+    d, hidden = c["hidden_size"], c["intermediate_size"]
+    out = {"model.embed_tokens.weight": tensor([c["vocab_size"], d], 0, 0.5)}
+    for i in range(c["num_hidden_layers"]):
+        p = f"model.layers.{i}."
+        out |= {f"{p}input_layernorm.weight": norm(d), f"{p}pre_ff_layernorm.weight": norm(d)}
+        out |= mamba_part(c, f"{p}mamba.", c["mamba_d_ssm"], c["mamba_rms_norm"]) | softmax_part(c, f"{p}self_attn.", c["head_dim"])
+        out |= {f"{p}feed_forward.gate_proj.weight": tensor([hidden, d]), f"{p}feed_forward.up_proj.weight": tensor([hidden, d]),
+                f"{p}feed_forward.down_proj.weight": tensor([d, hidden])}
+    out["model.final_layernorm.weight"] = norm(d)
+    if not c["tie_word_embeddings"]:
+        out["lm_head.weight"] = tensor([c["vocab_size"], d])
+    return out
+
+
+OLMO_HYBRID = {
+    "model_type": "olmo_hybrid", "architectures": ["OlmoHybridForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
+    "bos_token_id": None, "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 16, "initializer_range": 0.02,
+    "intermediate_size": 24, "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+    "linear_a_log_max": 16.0, "linear_a_log_min": 0.0, "linear_allow_neg_eigval": True, "linear_conv_kernel_dim": 4,
+    "linear_dt_init_floor": 0.0001, "linear_dt_max": 0.1, "linear_dt_min": 0.001, "linear_key_head_dim": 6,
+    "linear_num_key_heads": 2, "linear_num_value_heads": 2, "linear_value_head_dim": 12, "max_position_embeddings": 2048,
+    "num_attention_heads": 4, "num_hidden_layers": 3, "num_key_value_heads": 2, "pad_token_id": 0, "rms_norm_eps": 1e-6,
+    "rope_parameters": {"rope_theta": None, "rope_type": "default"}, "tie_word_embeddings": False,
+    "transformers_version": "5.24.0", "use_cache": True, "vocab_size": 256}
+
+
+def olmo_hybrid_tensors(c):
+    d, hidden, heads = c["hidden_size"], c["intermediate_size"], c["linear_num_value_heads"]
+    sizes = {"q": c["linear_num_key_heads"] * c["linear_key_head_dim"], "v": heads * c["linear_value_head_dim"]}
+    sizes["k"], head = sizes["q"], d // c["num_attention_heads"]
+    out = {"model.embed_tokens.weight": tensor([c["vocab_size"], d], 0, 0.5)}
+    for i, kind in enumerate(c["layer_types"]):
+        p = f"model.layers.{i}."
+        if kind == "linear_attention":
+            out |= {f"{p}attention_layer_norm.weight": norm(d), f"{p}feedforward_layer_norm.weight": norm(d),
+                    f"{p}linear_attn.A_log": tensor([heads], 0, 1.5), f"{p}linear_attn.dt_bias": tensor([heads], -1, 1.5),
+                    f"{p}linear_attn.a_proj.weight": tensor([heads, d]), f"{p}linear_attn.b_proj.weight": tensor([heads, d]),
+                    f"{p}linear_attn.g_proj.weight": tensor([sizes["v"], d]), f"{p}linear_attn.o_proj.weight": tensor([d, sizes["v"]]),
+                    f"{p}linear_attn.o_norm.weight": norm(c["linear_value_head_dim"])}
+            for part, n in sizes.items():
+                out |= {f"{p}linear_attn.{part}_proj.weight": tensor([n, d]),
+                        f"{p}linear_attn.{part}_conv1d.weight": tensor([n, 1, c["linear_conv_kernel_dim"]], 0.2, 0.5)}
+        else:
+            out |= softmax_part(c, f"{p}self_attn.", head) | {
+                f"{p}post_attention_layernorm.weight": norm(d), f"{p}post_feedforward_layernorm.weight": norm(d),
+                f"{p}self_attn.q_norm.weight": norm(d), f"{p}self_attn.k_norm.weight": norm(c["num_key_value_heads"] * head)}
+        out |= {f"{p}mlp.gate_proj.weight": tensor([hidden, d]), f"{p}mlp.up_proj.weight": tensor([hidden, d]),
+                f"{p}mlp.down_proj.weight": tensor([d, hidden])}
+    out["model.norm.weight"] = norm(d)
+    if not c["tie_word_embeddings"]:
+        out["lm_head.weight"] = tensor([c["vocab_size"], d])
+    return out
+
+
+LFM3 = {"model_type": "lfm3", "architectures": ["Lfm3ForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
+        "bos_token_id": 1, "conv_L_cache": 7, "conv_bias": False, "eos_token_id": 2, "head_dim": 8, "hidden_size": 16,
+        "initializer_range": 0.02, "intermediate_size": 24, "layer_types": ["conv", "sliding_attention", "full_attention"],
+        "max_position_embeddings": 2048, "norm_eps": 1e-5, "num_attention_heads": 4, "num_hidden_layers": 3,
+        "num_key_value_heads": 2, "pad_token_id": 0, "rope_parameters": {
+            "full_attention": {"partial_rotary_factor": 0.5, "rope_theta": 1000000.0, "rope_type": "proportional"},
+            "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"}},
+        "sliding_window": 11, "tie_word_embeddings": False, "transformers_version": "5.24.0", "use_attention_gate": True,
+        "use_cache": True, "use_sandwich_norm": True, "vocab_size": 256}
+
+
+def lfm3_tensors(c):
+    d, hidden = c["hidden_size"], c["intermediate_size"]
+    out = {"model.embed_tokens.weight": tensor([c["vocab_size"], d], 0, 0.5)}
+    for i, kind in enumerate(c["layer_types"]):
+        p = f"model.layers.{i}."
+        out |= {f"{p}{part}norm.weight": norm(d) for part in ("operator_", "ffn_", "post_operator_", "post_ffn_")}
+        if kind == "conv":
+            out |= {f"{p}conv.in_proj.weight": tensor([3 * d, d]), f"{p}conv.out_proj.weight": tensor([d, d]),
+                    f"{p}conv.conv.weight": tensor([d, 1, c["conv_L_cache"]], 0.2, 0.5)}
+        else:
+            out |= softmax_part(c, f"{p}self_attn.", c["head_dim"]) | {
+                f"{p}self_attn.gate_proj.weight": tensor([c["num_attention_heads"], d]),
+                f"{p}self_attn.q_norm.weight": norm(c["head_dim"]), f"{p}self_attn.k_norm.weight": norm(c["head_dim"])}
+        out |= {f"{p}feed_forward.w1.weight": tensor([hidden, d]), f"{p}feed_forward.w3.weight": tensor([hidden, d]),
+                f"{p}feed_forward.w2.weight": tensor([d, hidden])}
+    out["model.embedding_norm.weight"] = norm(d)
+    if not c["tie_word_embeddings"]:
+        out["lm_head.weight"] = tensor([c["vocab_size"], d])
+    return out
+
+
 def in_bf16(tensors):
     """Except the tensors that trainers keep in f32."""
     return {name: t if name.endswith(("A_log", "dt_bias")) else t | {"dtype": "BF16"} for name, t in tensors.items()}

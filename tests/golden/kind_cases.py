@@ -9,6 +9,7 @@ import json
 import pathlib
 
 import folders
+import hybrids
 from kinds import delta, fla_model, gla, hgrn2, lightning, make_tensors, mamba2, qwen, retnet, rwkv6, rwkv7, uniform
 
 HERE = pathlib.Path(__file__).parent
@@ -108,19 +109,43 @@ def other_cases():
     yield "mamba2_extremes", folders.MAMBA2, steep, mamba2
 
 
+def hybrid_cases():
+    yield "lfm2", folders.LFM2, folders.lfm2_tensors(folders.LFM2), hybrids.lfm2
+    biases = folders.LFM2 | {"conv_bias": True, "conv_L_cache": 4, "tie_word_embeddings": False}
+    yield "lfm2_biases", biases, folders.in_bf16(folders.lfm2_tensors(biases)), hybrids.lfm2
+    yield "granite", folders.GRANITE, folders.granite_tensors(folders.GRANITE), hybrids.granite
+    biases = folders.GRANITE | {"mamba_proj_bias": True, "mamba_n_groups": 2, "tie_word_embeddings": False,
+                                "layer_types": ["full_attention", "linear_attention", "linear_attention"]}
+    yield "granite_biases", biases, folders.in_bf16(folders.granite_tensors(biases)), hybrids.granite
+    yield "falcon_h1", folders.FALCON_H1, folders.falcon_h1_tensors(folders.FALCON_H1), hybrids.falcon_h1
+    normed = folders.FALCON_H1 | {"mamba_rms_norm": True, "mamba_norm_before_gate": True, "tie_word_embeddings": True,
+                                  "mamba_conv_bias": False}
+    yield "falcon_h1_normed", normed, folders.in_bf16(folders.falcon_h1_tensors(normed)), hybrids.falcon_h1
+    # With norms around branches a small eps makes much of the rounding of outputs near zero.
+    around = folders.LFM3 | {"norm_eps": 1e-3}
+    yield "lfm3", around, folders.lfm3_tensors(around), hybrids.lfm3
+    olmo = folders.OLMO_HYBRID
+    yield "olmo_hybrid", olmo, folders.olmo_hybrid_tensors(olmo), hybrids.olmo_hybrid
+    rotated = olmo | {"rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"}, "tie_word_embeddings": True,
+                      "linear_num_value_heads": 4, "linear_allow_neg_eigval": False,
+                      "layer_types": ["full_attention", "linear_attention", "full_attention"]}
+    yield "olmo_hybrid_rotated", rotated, folders.in_bf16(folders.olmo_hybrid_tensors(rotated)), hybrids.olmo_hybrid
+
+
 def cases():
     """NAME, config, tensors, logits by the equations."""
     yield from delta_cases()
     yield from decaying_cases()
     yield from rwkv7_cases()
     yield from other_cases()
+    yield from hybrid_cases()
 
 
 # Changes to a case's config that must be refused, and the error of each.
 REFUSED = {
     "gated_deltanet": [
         ({"model_type": "gated_deltanet2"}, "model_type gated_deltanet2 is not supported; supported types"),
-        ({"conv_size": 5}, "conv_size must be a whole number from 2 to 4"),
+        ({"conv_size": 9}, "conv_size must be a whole number from 2 to 8"),
         ({"conv_bias": True}, "conv_bias must be false"),
         ({"num_v_heads": 3}, "num_v_heads must be a multiple of num_heads"),
         ({"expand_v": 1.3}, "expand_v does not give a whole number of columns"),
@@ -202,7 +227,7 @@ REFUSED = {
         ({"layer_types": ["linear_attention"]}, 'layer_types must say "linear_attention" or "full_attention" of every layer'),
         ({"layer_types": ["linear_attention", "full_attention", "sliding_attention"]}, "layer_types must say"),
         ({"linear_num_value_heads": 3}, "linear_num_value_heads must be a multiple of linear_num_key_heads"),
-        ({"linear_conv_kernel_dim": 5}, "linear_conv_kernel_dim must be a whole number from 2 to 4"),
+        ({"linear_conv_kernel_dim": 9}, "linear_conv_kernel_dim must be a whole number from 2 to 8"),
         ({"num_key_value_heads": 3}, "num_key_value_heads must divide num_attention_heads"),
         ({"attention_bias": True}, "attention_bias must be false"),
         ({"attn_output_gate": False}, "attn_output_gate must be true"),
@@ -221,6 +246,77 @@ REFUSED = {
         ({"text_config": {"model_type": "qwen3_5_moe_text"}}, 'text_config.model_type must be "qwen3_5_text"'),
         ({"eos_token_id": -3}, "eos_token_id must be a token"),
     ],
+    "lfm2": [
+        ({"layer_types": ["conv", "full_attention"]}, 'layer_types must say "conv" or "full_attention" of every layer'),
+        ({"layer_types": None}, "self_attn.q_proj.weight is missing"),
+        ({"layer_types": None, "full_attn_idxs": [3]}, "full_attn_idxs must be a list of layers, counted from 0"),
+        ({"conv_L_cache": 9}, "conv_L_cache must be a whole number from 2 to 8"),
+        ({"conv_bias": True}, "conv.in_proj.bias is missing"),
+        ({"num_key_value_heads": 3}, "num_key_value_heads must divide num_attention_heads"),
+        ({"num_heads": 8}, "num_heads must be equal to num_attention_heads"),
+        ({"conv_dim": 8}, "conv_dim must be equal to hidden_size"),
+        ({"block_use_swiglu": False}, "block_use_swiglu must be true"),
+        ({"block_ffn_dim_multiplier": 2.0}, "feed_forward.w1.weight has shape [24, 16], the config asks for [40, 16]"),
+        ({"rope_theta": 500.0}, "rope_parameters.rope_theta differs from rope_theta"),
+        ({"rope_parameters": {"rope_theta": 12345678901.0}}, "rope_theta has more than 9 digits before its zeros"),
+        ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "rope_parameters.partial_rotary_factor must be 1"),
+        ({"tie_embedding": False}, "lm_head.weight is missing"),
+        ({"num_experts": 8}, "num_experts is not a known key"),
+    ],
+    "granite": [
+        ({"num_local_experts": 4}, "num_local_experts must be 0: models with experts are not supported"),
+        ({"num_local_experts": None}, "num_local_experts must be 0: models with experts are not supported"),
+        ({"attention_bias": True}, "attention_bias must be false"),
+        ({"position_embedding_type": "alibi"}, 'position_embedding_type must be "rope", "nope" or null'),
+        ({"position_embedding_type": "rope", "rope_scaling": {"type": "linear"}}, "rope_scaling must be null"),
+        ({"normalization_function": "layernorm"}, 'normalization_function must be "rmsnorm"'),
+        ({"residual_multiplier": 0}, "residual_multiplier must be a number from 0.001 to 1000"),
+        ({"logits_scaling": -3}, "logits_scaling must be a number from 0.001 to 1000"),
+        ({"mamba_d_head": 9}, "mamba_n_heads times mamba_d_head must be the columns of the mixer"),
+        ({"mamba_d_head": "large"}, "mamba_d_head must be a whole number from 1"),
+        ({"mamba_n_groups": 3}, "mamba_n_groups must divide mamba_n_heads"),
+        ({"mamba_d_conv": 9}, "mamba_d_conv must be a whole number from 2 to 8"),
+        ({"time_step_limit": [0.0, 0.1]}, "time_step_limit must be [0, Infinity]"),
+        ({"layer_types": ["mamba", "sliding_attention", "mamba"]}, "layer_types must say"),
+        ({"shared_intermediate_size": 20}, "input_linear.weight has shape [48, 16], the config asks for [40, 16]"),
+    ],
+    "olmo_hybrid": [
+        ({"attention_bias": True}, "attention_bias must be false"),
+        ({"linear_num_value_heads": 3}, "linear_num_value_heads must be a multiple of linear_num_key_heads"),
+        ({"linear_conv_kernel_dim": 9}, "linear_conv_kernel_dim must be a whole number from 2 to 8"),
+        ({"linear_key_head_dim": 8}, "q_proj.weight has shape [12, 16], the config asks for [16, 16]"),
+        ({"num_key_value_heads": None}, "k_proj.weight has shape [8, 16], the config asks for [16, 16]"),
+        ({"rope_parameters": {"rope_type": "yarn"}}, 'rope_parameters.rope_type must be "default"'),
+        ({"layer_types": ["linear_attention", "linear_attention", "full_attention"]}, "attention_layer_norm.weight is missing"),
+        ({"mlp_bias": True}, "mlp_bias is not a known key"),
+    ],
+    "lfm3": [
+        ({"layer_types": ["conv"]}, 'layer_types must say "conv", "full_attention" or "sliding_attention" of every layer'),
+        ({"attention_bias": True}, "attention_bias must be false"),
+        ({"conv_L_cache": 9}, "conv_L_cache must be a whole number from 2 to 8"),
+        ({"use_attention_gate": False}, "self_attn.gate_proj.weight is not one that the config asks for"),
+        ({"use_sandwich_norm": False}, "norm.weight is not one that the config asks for"),
+        ({"rope_parameters": {"rope_theta": 100.0}}, "rope_parameters must have an object for every type of attention"),
+        ({"rope_parameters": {"full_attention": {"rope_type": "yarn"}, "sliding_attention": {}}},
+         'rope_parameters.full_attention.rope_type must be "default"'),
+        ({"rope_parameters": {"full_attention": {"partial_rotary_factor": 0.5}, "sliding_attention": {}}},
+         "rope_parameters.full_attention.partial_rotary_factor must be 1"),
+        ({"block_ff_dim": 24}, "block_ff_dim is not a known key"),
+    ],
+    "falcon_h1": [
+        ({"projectors_bias": True}, "projectors_bias must be false"),
+        ({"mamba_proj_bias": True}, "mamba_proj_bias must be false"),
+        ({"mlp_bias": True}, "mlp_bias must be false"),
+        ({"attention_bias": True}, "attention_bias must be false"),
+        ({"mamba_use_mlp": False}, "mamba_use_mlp must be true"),
+        ({"ssm_multipliers": [1, 1, 1, 1]}, "ssm_multipliers must be a list of 5 numbers"),
+        ({"mlp_multipliers": [0.5, -0.5]}, "mlp_multipliers must be a list of 2 numbers"),
+        ({"key_multiplier": 0}, "key_multiplier must be a number"),
+        ({"mamba_rms_norm": True}, "mamba.norm.weight is missing"),
+        ({"mamba_d_ssm": 24, "mamba_d_head": 6}, "in_proj.weight has shape [108, 16], the config asks for [92, 16]"),
+        ({"rope_theta": 0.5}, "rope_theta must be a number from 2"),
+        ({"time_step_limit": [0.1, 1.0]}, "time_step_limit must be [0, Infinity]"),
+    ],
     "mamba2": [
         ({"time_step_limit": [0.0, 0.1]}, "time_step_limit must be [0, Infinity]"),
         ({"time_step_limit": [0.001, 1e30]}, "time_step_limit must be [0, Infinity]"),
@@ -228,7 +324,7 @@ REFUSED = {
         ({"rms_norm": False}, "rms_norm must be true"),
         ({"num_heads": 5}, "num_heads times head_dim must be expand times hidden_size"),
         ({"n_groups": 3}, "n_groups must divide num_heads"),
-        ({"conv_kernel": 5}, "conv_kernel must be a whole number from 2 to 4"),
+        ({"conv_kernel": 9}, "conv_kernel must be a whole number from 2 to 8"),
         ({"hidden_act": "gelu"}, 'hidden_act must be "silu"'),
         ({"layer_types": ["mamba", "attention"]}, 'layer_types must be "mamba" or "linear_attention" for every layer'),
         ({"rmsnorm": True}, "rmsnorm is not a known key"),

@@ -190,8 +190,8 @@ def call(port, method, path, body=None, headers=None, timeout=PATIENCE, source=N
 
 
 def complete(port, **fields):
-    """POST /v1/completions, of the model under test unless `model` says otherwise. Pools, which test_pools.py tests, are off, so that
-    an answer is what a stream tells."""
+    """POST /v1/completions, of the model under test unless `model` says otherwise. Pools, which test_pools.py tests,
+    are off, so that an answer equals a stream."""
     return call(port, "POST", "/v1/completions", {"model": MODEL, "rank": False, **fields})
 
 

@@ -279,7 +279,7 @@ print(json.dumps([-logits[i - 1, ids[i]].item() for i in range(12, len(ids))]))
 """
 
 
-@pytest.mark.skipif(not all(map(importlib.util.find_spec, TRAINERS)), reason="there is no PyTorch, or what the recipes want beside it")
+@pytest.mark.skipif(not all(map(importlib.util.find_spec, TRAINERS)), reason="there is no PyTorch, or another package of the recipes")
 @pytest.mark.parametrize("recipe", ["copy_task.py", "text.py"])
 def test_it_is_trained_and_the_server_computes_what_was_trained(linnet, tree, tmp_path, recipe):
     flags = ["--set", f"mixer={KIND}", "--run", str(tmp_path / "run"), "--out", str(tmp_path / "own"), "--threads", "1",

@@ -41,7 +41,7 @@ def test_soak_tells_growth_from_noise(monkeypatch):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("case", ["kill", "redis-slow", "redis-full", "redis-restarted", "network-stalls",
+@pytest.mark.parametrize("case", ["kill", "file-killed", "file-full", "redis-slow", "redis-full", "redis-restarted", "network-stalls",
                                   "network-cut", "clock", "disk", "memory-limit", "out-of-memory"])
 def test_faults(case):
     result = campaign("faults.py", *FEW, case)
@@ -57,7 +57,7 @@ def test_out_of_memory_at_every_allocation(name):
     """The kinds of requests in which lack of memory once corrupted the heap (JSON), blamed the client, cut a
     stream without a word, or was answered with nothing."""
     if not (LINNET.parent / "campaign_allocations.so").exists():
-        pytest.skip("no campaign_allocations.so beside the program")
+        pytest.skip("no campaign_allocations.so next to the program")
     code = f"import sys; sys.path.insert(0, {str(CAMPAIGN)!r}); import common, walk; walk.check({name!r})"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]

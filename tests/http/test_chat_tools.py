@@ -272,7 +272,7 @@ def test_several_answers_and_their_log_probabilities(port, models):
 
 
 def test_marks_that_are_special_tokens(port, models):
-    """They have no text, and end the thoughts all the same."""
+    """They have no text and still end the thoughts."""
     tokenizer = models[1].from_file(str(models[0] / "special/tokenizer.json"))
     end = tokenizer.token_to_id("</think>")
     fields = {"model": "special", "chat_template_kwargs": {"open": True}, "allowed_token_ids": sorted([end, *draws(tokenizer, "a", "b")]),

@@ -125,7 +125,7 @@ def test_what_cannot_be_completed(model, tmp_path):
     holes = bytes(255 * (i % 2) for i in range(PIXELS))
     files = {
         "wide.png": (png.write(WIDTH + 1, 3, bytes(3 * (WIDTH + 1))), f"{WIDTH}x{HEIGHT}"),
-        "whole.png": (png.write(WIDTH, HEIGHT, VALUES), "keep"),
+        "whole.png": (png.write(WIDTH, HEIGHT, VALUES), "kept pixels are not known"),
         "holes.png": (
             png.write(WIDTH, HEIGHT, png.with_alpha(VALUES, holes), png.GREY_ALPHA),
             "first pixels",

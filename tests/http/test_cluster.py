@@ -1,5 +1,5 @@
-"""Two servers behind deploy/haproxy.cfg with one Redis: 200 conversations whose turns land on either server while one
-of them is killed. No acknowledged turn is lost."""
+"""Two servers with deploy/haproxy.cfg before them and one Redis: 200 conversations whose turns land on either server
+while one of them is killed. No acknowledged turn is lost."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""The judge itself: it must accept proper couplets and name the faults of the others."""
+"""The judge itself: it must accept proper couplets and name the faults of wrong couplets."""
 
 import pytest
 

@@ -62,7 +62,7 @@ def refused(reply, param):
 
 # --- every route warns
 
-NAMED = "regex"  # of SGLang; no route here reads it
+NAMED = "lora"  # of llama.cpp; no route here reads it
 
 
 def bodies(port):
@@ -101,7 +101,7 @@ def test_image_routes_warn(image_port):
 
 @pytest.mark.parametrize("field, value", [
     ("max_output_tokens", 2), ("echo", True), ("best_of", 2), ("suffix", "a"), ("instructions", "a"), ("input", "a"), ("prompt", "a"),
-    ("format", "json"), ("skip_special_tokens", False), ("regex", "a"), ("ebnf", "a"), ("top_n_sigma", 1.5), ("t_max_predict_ms", 5),
+    ("format", "json"), ("skip_special_tokens", False), ("top_n_sigma", 1.5), ("t_max_predict_ms", 5),
     ("lora", [1]), ("do_sample", False), ("num_beams", 4), ("no_repeat_ngram_size", 2), ("max_length", 9), ("options", {"a": 1}),
     ("num_predict", 4), ("add_special_tokens", True), ("stop_token_ids", [1]), ("n_predict", 3)])
 def test_a_chat_warns_of_fields_of_others(port, field, value):
@@ -167,7 +167,7 @@ def test_a_reload_reads_no_field(port):
 def test_the_same_response_format_is_refused_on_every_route(port):
     for path, body in bodies(port).items():
         if path in ("/v1/completions", CHAT, "/v1/responses"):
-            refused(call(port, "POST", path, body | {"response_format": {"type": "json_object"}}), "response_format")
+            refused(call(port, "POST", path, body | {"response_format": {"type": "xml"}}), "response_format")
 
 
 # --- fields of the other kind of model

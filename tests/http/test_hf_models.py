@@ -31,6 +31,11 @@ KINDS = {
     "mamba2": (folders.MAMBA2, folders.mamba2_tensors),
     "qwen": (folders.QWEN, folders.qwen_tensors),
     "whole_qwen": (folders.WHOLE_QWEN, folders.qwen_tensors),
+    "lfm2": (folders.LFM2, folders.lfm2_tensors),
+    "granite": (folders.GRANITE, folders.granite_tensors),
+    "falcon_h1": (folders.FALCON_H1, folders.falcon_h1_tensors),
+    "lfm3": (folders.LFM3, folders.lfm3_tensors),
+    "olmo_hybrid": (folders.OLMO_HYBRID, folders.olmo_hybrid_tensors),
 }
 PROMPT = "Once upon a time, 春江花月"
 FIELDS = {"prompt": PROMPT, "seed": 6, "ignore_eos": True}
@@ -92,8 +97,10 @@ def test_states_go_on(models, server, kind):
 
 def softmax_layers(config):
     types = config.get("text_config", config).get("layer_types", [])
+    if config["model_type"] == "falcon_h1":
+        return range(config["num_hidden_layers"])
     listed = (config.get("attn") or {}).get("layers", [])
-    return listed + [layer for layer, kind in enumerate(types) if kind == "full_attention"]
+    return listed + [layer for layer, kind in enumerate(types) if kind.endswith("attention") and kind[0] != "l"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -114,7 +121,7 @@ def test_states_are_inspected(server, kind):
                 assert field["norm"] == pytest.approx(math.sqrt(sum(x * x for x in numbers)), rel=1e-6)
                 assert struct.pack(f"<{len(numbers)}f", *numbers) in blob
                 names.add(field["name"])
-    assert "S" in names
+    assert {"lfm2": {"conv"}, "lfm3": {"conv"}, "falcon_h1": set()}.get(kind, {"S"}) <= names
     beyond = call(server.port, "GET", f"/v1/states/{state}/inspect?layer=0&head={look['n_heads']}")
     assert (beyond.status, beyond.json()["error"]["param"]) == (400, "head")
 
@@ -235,7 +242,7 @@ def test_all_that_is_not_supported_is_named(tmp_path):
     config, tensors = KINDS["gated_deltanet"]
     hf_model.write(tmp_path / "model", config, tensors)
     path = tmp_path / "model" / "config.json"
-    other = {"attnres_block_size": 4, "conv_size": 7, "beams": 3, "quantization_config": {}}
+    other = {"attnres_block_size": 4, "conv_size": 9, "beams": 3, "quantization_config": {}}
     path.write_text(json.dumps(json.loads(path.read_text()) | other))
     said = run("inspect", tmp_path / "model")
     lines = said.stderr.splitlines()
@@ -275,6 +282,13 @@ TWICE = "rope_parameters.partial_rotary_factor differs from partial_rotary_facto
     ("qwen", None, {"output_gate_type": "sigmoid"}, 'output_gate_type must be "swish"'),
     ("whole_qwen", None, {"language_model_only": True, "eos_token_id": 3, "unsloth_fixed": True, "model_name": "a"}, None),
     ("whole_qwen", None, {"eos_token_id": "a"}, "eos_token_id must be a token"),
+    ("lfm2", None, {"block_dim": 16, "conv_dim": 16, "conv_dim_out": 16, "num_heads": 4, "block_use_swiglu": True, "use_pos_enc": True,
+                    "block_norm_eps": 1e-5, "rope_theta": 1000000.0, "full_attn_idxs": [1]}, None),
+    ("lfm2", None, {"layer_types": None, "full_attn_idxs": [1], "rope_parameters": None, "rope_theta": 1000000.0}, None),
+    ("granite", None, {"position_embedding_type": None, "rope_theta": 77, "mamba_d_head": "auto", "time_step_limit": None}, None),
+    ("granite", None, {"layer_types": ["linear_attention", "full_attention", "linear_attention"]}, None),
+    ("granite", None, {"num_local_experts": 32}, "num_local_experts must be 0: models with experts are not supported"),
+    ("falcon_h1", None, {"rope_theta": None, "rope_parameters": {"rope_theta": 1e11, "rope_type": "default"}}, None),
     ("whole_qwen", "text_config", {"output_gate_type": "silu", "rope_scaling": None}, None)])
 def test_keys_of_newer_programs(models, server, tmp_path, kind, at, change, fault):
     """Served with the same result, or refused by name."""

@@ -102,7 +102,7 @@ def test_prompts_share_as_many_as_fit(model, whole):
 
 def test_where_none_fits_the_log_says_so(model, whole):
     with Server(*FLAGS, "--prefix-cache-mb", "32", model_dir=model) as server:
-        warning = f"one has {STATE_BYTES} bytes, and all may have {32 << 20} (--prefix-cache-mb)"
+        warning = f"a state has {STATE_BYTES} bytes, and the cache may have {32 << 20} (--prefix-cache-mb)"
         assert server.log.count(warning) == 1, server.log
         answers = [complete_ok(server.port, prompt=PROMPT, **FIELDS) for _ in range(2)]
         assert [text(answer) for answer in answers] == [whole, whole]

@@ -17,7 +17,7 @@ LINE = "海上明月"
 REQUIRED = {"libmicrohttpd", "libjansson", "libpng16", "libz", "libpcre2-8"}  # libz: libpng's own
 SYSTEM = {"libc", "libm", "ld-linux-x86-64", "ld-linux-aarch64"}
 LIBRARIES = {"LINNET_SPEECH": {"libsndfile", "libvorbis", "libogg", "libsamplerate", "libkissfft-float"},
-             "LINNET_LINK_PICTURES": {"libfreetype"}, "LINNET_REDIS": {"libhiredis"}, "LINNET_TLS": {"libgnutls"},
+             "LINNET_LINK_PICTURES": {"libfreetype"}, "LINNET_REDIS": {"libhiredis"}, "LINNET_SQLITE": {"libsqlite3"}, "LINNET_TLS": {"libgnutls"},
              "LINNET_LINE_EDITOR": {"libedit"}, "LINNET_UNICODE": {"libunistring"}}
 
 
@@ -107,6 +107,14 @@ def test_no_pictures_of_links(without, tmp_path):
 def test_no_redis(without):
     line = refused("serve", "--port", "0", "--state-store", "redis://:secret@127.0.0.1:1", status=2)
     assert f"this linnet was built without Redis ({without})" in line and "secret" not in line
+
+
+@option("LINNET_SQLITE")
+def test_no_file_of_states(without, tmp_path):
+    words = f"this linnet was built without SQLite ({without})"
+    assert words in refused("serve", "--port", "0", "--state-store", tmp_path / "states.db", status=2)
+    assert refused("states", "list", tmp_path / "states.db", status=1) == f"linnet states: {words}"
+    assert not (tmp_path / "states.db").exists()
 
 
 @option("LINNET_TLS")

@@ -1,4 +1,4 @@
-"""Reloads that come at once, or before requests on older weights have ended: at most two versions of a model are in
+"""Reloads that come at once, or before requests on older weights have ended. At most two versions of a model are in
 memory, and in the end memory use is back at its start."""
 
 import threading

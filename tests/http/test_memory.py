@@ -385,6 +385,6 @@ def test_livez_answers_while_the_largest_bodies_are_read():
             answered += 1
         assert {reply.result() for reply in asked} <= {400, 404}
         each = (server.cpu_seconds() - before) / len(asked)
-        print(f"{answered} answers of /livez beside 80 bodies of {each * 1000:.1f} ms of the processor each")
+        print(f"{answered} answers of /livez next to 80 bodies of {each * 1000:.1f} ms of the processor each")
         assert answered > 0 and each < 0.05
         wait_given_back(server, BODIES)

@@ -1,4 +1,5 @@
-"""What a folder says of itself: to people at the start and by inspect, and generation_config.json to requests."""
+"""Facts about a folder, which the start and `linnet inspect` print, and generation_config.json, which sets sampling of
+requests."""
 
 import json
 
@@ -60,7 +61,8 @@ def test_the_start_says_what_it_found(folder):
         log = server.log
     for model, facts in FACTS.items():
         for name, words in facts.items():
-            assert [line for line in log.splitlines() if f"model {model}: {name} " in line and words in line], (model, name)
+            lines = [line for line in log.splitlines() if f"model {model}: family " in line]
+            assert len(lines) == 1 and f"{name} " in lines[0] and words in lines[0], (model, name)
 
 
 def said(port, path="/v1/chat/completions", **fields):

@@ -72,7 +72,7 @@ def server_of(line, place):
     return started
 
 
-@pytest.mark.skipif(not all(map(importlib.util.find_spec, TRAINERS.values())), reason="there is no PyTorch, or what the recipes want beside it")
+@pytest.mark.skipif(not all(map(importlib.util.find_spec, TRAINERS.values())), reason="there is no PyTorch, or another package of the recipes")
 def test_the_commands_do_what_the_page_says(place):
     _, *lines, serve, paint, write = commands(PAGE)
     for line in lines:

@@ -1,4 +1,4 @@
-"""Owners of states: a key sees, counts and fills its own only, in memory and in Redis. Acts on the whole server need a
+"""Owners of states: a key sees, counts and fills its own only, in memory, in a file and in Redis. Acts on the whole server need a
 key with that right."""
 
 import base64
@@ -9,6 +9,7 @@ import pytest
 import client
 from cluster import Redis
 from server import Server, run, wait_until
+from states import without_sqlite
 from test_states import MODEL, LINE, OCTETS
 from test_keys import bearer
 
@@ -21,20 +22,23 @@ def write_keys(folder, text=KEYS):
     return path
 
 
-@pytest.fixture(scope="module", params=["memory", "redis"])
-def store(request):
-    """Flags of the store; all servers of the module with Redis share one."""
+@pytest.fixture(scope="module", params=["memory", "file", "redis"])
+def store(request, tmp_path_factory):
+    """A function that makes a server's flags of the store; all servers of the module with Redis share one."""
     if request.param == "memory":
-        yield []
+        yield lambda: []
+    elif request.param == "file":
+        without_sqlite()
+        yield lambda: ["--state-store", tmp_path_factory.mktemp("store") / "states.db"]
     else:
         with Redis() as redis:
-            yield ["--state-store", redis.url]
+            yield lambda: ["--state-store", redis.url]
 
 
 @pytest.fixture(scope="module")
 def server(store, tmp_path_factory):
     keys = write_keys(tmp_path_factory.mktemp("keys"))
-    with Server("--api-key-file", keys, "--public", "/health,/readyz,/metrics", *store) as running:
+    with Server("--api-key-file", keys, "--public", "/health,/readyz,/metrics", *store()) as running:
         yield running
 
 
@@ -87,6 +91,18 @@ def test_another_key_finds_nothing(server):
     clear(server, "ka", state, made, *(fork["id"] for fork in forks))
 
 
+def test_a_list_has_the_keys_own(server):
+    mine, other = state_of(begun(server, "ka")), state_of(begun(server, "kb"))
+    reply = ask(server, "ka", "GET", "/v1/states")
+    if reply.status == 501:  # Redis knows no owners
+        assert "cannot be listed" in reply.error["message"]
+    else:
+        assert [kept["id"] for kept in reply.json()["data"]] == [mine]
+        assert [kept["id"] for kept in ask(server, "kb", "GET", "/v1/states").json()["data"]] == [other]
+    clear(server, "ka", mine)
+    clear(server, "kb", other)
+
+
 def test_the_same_name_is_another_state(server):
     state = state_of(begun(server, "ka"))
     blob = blob_of(server, "ka", state)
@@ -132,7 +148,7 @@ def test_no_key_fills_the_memory_of_others(tmp_path):
 
 def test_flags_limit_every_key(store, tmp_path):
     keys = write_keys(tmp_path, "dave kd\nerin ke max-states=2\n")
-    flags = ["--api-key-file", keys, "--key-states", "1", "--public", "/readyz", *store]
+    flags = ["--api-key-file", keys, "--key-states", "1", "--public", "/readyz", *store()]
     with Server(*flags) as server:
         def kept(key):
             return begun(server, key).json()["states"][0]["id"] is not None

@@ -180,6 +180,51 @@ def test_poems_are_suspended_at_a_shutdown_and_rhyme_on(tmp_path):
     assert any(reason == "parked" for _, reason, _ in answers)
 
 
+TUNE = "词《如梦令》"
+LENGTHS = [6, 6, 5, 6, 2, 2, 6]
+
+
+@pytest.mark.parametrize("rhyme", [True, "modern"])
+def test_a_tune_is_kept_from_every_place(port, rhyme):
+    fields = {"model": "shipped", "prompt": TUNE, "form": "如梦令", "rhyme": rhyme, "seed": 4}
+    whole = [c["text"] for c in complete_ok(port, **fields, n=2)["choices"]]
+    for text in whole:
+        lines = re.findall("[^，。]+", text)
+        assert [len(line) for line in lines] == LENGTHS and lines[4] == lines[5]
+        assert "".join(re.findall("[，。]", text)) == "。。，。。。。"
+    streamed = join_stream(stream_ok(port, **fields))[0][0]
+    for tokens in range(1, 40, 5):
+        begun = complete_ok(port, **fields, rank=False, max_tokens=tokens, return_state=True)
+        rest = complete_ok(port, model="shipped", state=begun["states"][0]["id"])
+        assert only(begun)["text"] + only(rest)["text"] == streamed
+
+
+def test_a_pattern_is_kept(port):
+    """A poem whose beginning is the prompt is refused where the beginning breaks the pattern, so a poem that keeps its
+    pattern is taken as a prompt. The tones themselves are a unit test's."""
+    for form, pattern, other in (("5x4", "level", "oblique"), ("7x8", "oblique", "level")):
+        fields = {"model": "shipped", "form": form, "rhyme": "modern", "seed": 2}
+        texts = [c["text"] for c in complete_ok(port, **fields, prompt=PROMPT, pattern=pattern, n=4)["choices"]]
+        assert len(set(texts)) == 4
+        for text in texts:
+            assert complete_ok(port, **fields, prompt=PROMPT + text[:-1], pattern=pattern)["choices"][0]["text"] == text[-1]
+            assert complete(port, **fields, prompt=PROMPT + text, pattern=other).error["param"] == "prompt"
+        assert len({text[0] for text in texts}) > 1
+
+
+def test_fields_of_forms_are_refused(port):
+    for fields, param, words in (({"pattern": "level"}, "pattern", "needs a form"), ({"pattern": "flat", "form": "5x4"}, "pattern", "level or oblique"),
+                                 ({"pattern": "level", "form": "如梦令"}, "pattern", "tune"), ({"acrostic": "春夏秋冬", "form": "如梦令"}, "acrostic", "tune"),
+                                 ({"rhyme": 1, "form": "5x4"}, "rhyme", "true, false"), ({"rhyme": "old", "form": "5x4"}, "rhyme", "modern"),
+                                 ({"form": "5x4", "pattern": "oblique", "prompt": PROMPT + "春江"}, "prompt", "pattern at its character 2")):
+        for path in ("/v1/completions", "/v1/states"):
+            reply = call(port, "POST", path, {"model": "shipped", "prompt": PROMPT} | fields)
+            assert reply.status == 400 and reply.error["param"] == param and words in reply.error["message"], reply.text
+    for field, value in (("pattern", "level"), ("rhyme", "modern"), ("form", "如梦令")):
+        reply = complete(port, model="plain", prompt=PROMPT, **{field: value})
+        assert reply.status == 400 and reply.error["param"] == field and "models of poems" in reply.error["message"]
+
+
 def test_what_cannot_rhyme_is_refused(port):
     for model, fields, param in (("plain", {"form": "5x4"}, "form"), ("plain", {}, "rhyme"), ("poem", {}, "rhyme"),
                                  ("poem", {"form": "5x4", "prompt": PROMPT + "春江花月夜，春江花月《"}, "prompt")):

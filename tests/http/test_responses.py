@@ -57,7 +57,7 @@ def test_a_text_is_answered(api, port):
     assert answer.usage.output_tokens == len(UPPER)
     assert answer.usage.total_tokens == same["usage"]["total_tokens"]
     assert answer.temperature == 0.8 and answer.top_p == 1 and answer.instructions is None
-    assert answer.output[0].content[0].logprobs == [] and not answer.store
+    assert answer.output[0].content[0].logprobs == [] and answer.store
 
 
 def test_messages_are_a_chat(api, port):
@@ -176,7 +176,7 @@ WRONG = [
     ("stream_options", {"stream_options": {}}),
     ("stream_options", {"stream": True, "stream_options": {"include_obfuscation": True}}),
     *((name, {name: value}) for name, value in [
-        ("previous_response_id", "resp_1"), ("conversation", "conv_1"), ("background", True), ("prompt", {"id": "a"}),
+        ("conversation", "conv_1"), ("background", True), ("prompt", {"id": "a"}),
         ("max_tokens", 5), ("max_completion_tokens", 5), ("logprobs", True), ("n", 2), ("messages", []),
         ("return_state", True), ("state", "state-1"), ("suspend", True)]),
 ]
@@ -208,8 +208,8 @@ def test_errors_have_the_clients_types(api):
     with pytest.raises(openai.NotFoundError):
         api.responses.create(model="no-such-model", input=UPPER)
     with pytest.raises(openai.BadRequestError) as caught:
-        api.responses.create(model=MODEL, input=UPPER, previous_response_id="resp_1")
-    assert caught.value.param == "previous_response_id"
+        api.responses.create(model=MODEL, input=UPPER, truncation="auto")
+    assert caught.value.param == "truncation"
     with pytest.raises(openai.NotFoundError):
         api.responses.retrieve("resp_1")
 

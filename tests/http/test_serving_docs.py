@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy
 import pytest
 
+import gguf_file
 import hf_model
 from client import complete_ok
 from hf_model import folders
@@ -83,6 +84,8 @@ def place(tmp_path_factory):
     path = tmp_path_factory.mktemp("mine")
     hf_model.write(path / "my-model", folders.GATED | {"attn": folders.ATTN}, folders.delta_tensors)
     write_bin(path / "my-rwkv.bin", rwkv_tensors())
+    hf_model.write(path / "qwen", folders.QWEN, folders.qwen_tensors)
+    gguf_file.write(path / "my-file.gguf", path / "qwen", "Q8_0")
     (path / "weights").symlink_to(ROOT / "weights")
     return path
 

@@ -1,6 +1,6 @@
 """A thousand clients streaming at once, some of whom leave, some of whom hardly read.
 
-The memory bound, above what the process holds when it is ready and idle:
+The memory bound, above the memory of the ready, idle process:
 
     slots x state        the model's state of each slot (touched on first use)
     clients x 48 KiB     connection memory of the HTTP library (28 KiB), exchange, job, plan, and
@@ -266,7 +266,7 @@ def test_slow_readers_slow_nobody():
             server.wait_idle()
             beside = min(timed() for _ in range(3))
             used = min(cpu_in_rounds(server, slow) for _ in range(3))  # a real cost shows in each round
-        assert beside < 5 * usual + 5, f"{usual:.2f} s alone, {beside:.2f} s beside slow readers"
+        assert beside < 5 * usual + 5, f"{usual:.2f} s alone, {beside:.2f} s next to slow readers"
         assert used < 0.2, "slow readers keep the server busy"
         for received in slow.received:
             assert len(received) == slow.rounds and b"HTTP/1.1 200".startswith(received[:12])

@@ -136,9 +136,10 @@ def test_options_have_limits(sounds):
 
 
 def test_models_do_what_their_task_is(sounds):
-    assert "couplet is of task couplet and hears nothing" in failure(2, "transcribe", "--model", MODEL_DIR, sounds[0])
+    assert "model couplet has the task couplet and does not transcribe sounds" in failure(2, "transcribe", "--model",
+    MODEL_DIR, sounds[0])
     for command in (("generate", "ab"), ("bench",), ("chat",)):
-        assert "linear is of task speech" in failure(2, command[0], "--model", MODEL, *command[1:])
+        assert "model linear has the task speech" in failure(2, command[0], "--model", MODEL, *command[1:])
 
 
 # --- eval

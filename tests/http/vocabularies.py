@@ -57,11 +57,11 @@ def train(tokenizer, size, alphabet=(), added=True):
 
 
 def byte_level(pattern=None, prefix=False, normalizer=None, ignore_merges=False, template=False, added=True, size=1500,
-               before=()):
-    """GPT-2's own splitting, or ByteLevel after a Split by `pattern` and the stages of `before`."""
+               before=(), after=()):
+    """GPT-2's own splitting, or ByteLevel after a Split by `pattern` and the stages of `before`; then those of `after`."""
     tokenizer = Tokenizer(models.BPE(ignore_merges=ignore_merges))
     end = pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=pattern is None)
-    stages = [*before, *([pre_tokenizers.Split(Regex(pattern), "isolated")] if pattern else []), end]
+    stages = [*before, *([pre_tokenizers.Split(Regex(pattern), "isolated")] if pattern else []), end, *after]
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(stages) if len(stages) > 1 else end
     if normalizer is not None:
         tokenizer.normalizer = normalizer
@@ -129,6 +129,10 @@ def stages():
     yield "punctuation-contiguous", [pre_tokenizers.Digits(True), pre_tokenizers.Punctuation("contiguous")]
 
 
+# As Falcon's: the steps after ByteLevel see letters for bytes.
+AFTER = [pre_tokenizers.Digits(False), pre_tokenizers.Split(Regex("[0-9][0-9][0-9]"), "isolated")]
+WORDS = r"\b\w{1,4}\b|\B[\w.]+|\w|\W\b|\s+|[^\s\w]+"
+
 MAKERS = {
     "gpt2": lambda: byte_level(),
     "gpt2-prefix": lambda: byte_level(prefix=True),
@@ -136,6 +140,10 @@ MAKERS = {
     "llama3": lambda: byte_level(LLAMA3, ignore_merges=True, template=True),
     "qwen2": lambda: byte_level(QWEN2, normalizer=normalizers.NFC()),
     "kimi": lambda: byte_level(KIMI),
+    "falcon": lambda: byte_level(before=[pre_tokenizers.Punctuation("contiguous")], after=AFTER),
+    "falcon-whole": lambda: byte_level(LLAMA3, prefix=True, ignore_merges=True, after=[
+        pre_tokenizers.Punctuation("isolated"), pre_tokenizers.WhitespaceSplit()]),
+    "words": lambda: byte_level(WORDS),
     "nfkc": lambda: byte_level(QWEN2, normalizer=normalizers.NFKC()),
     "nfd": lambda: byte_level(normalizer=normalizers.Sequence([normalizers.NFD(), normalizers.Replace("a", "bb")])),
     "nfkd": lambda: byte_level(normalizer=normalizers.NFKD()),

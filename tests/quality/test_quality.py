@@ -13,7 +13,7 @@ import measure
 from server import Server
 
 DATA = os.environ.get("LINNET_DATA")
-# Least and most of all 200 lines; tests/quality/README.md says what the scores mean.
+# Least and most of all 200 lines; tests/quality/README.md explains the scores.
 LIMITS = {"likely": (-1.35, 0), "tone": (0.97, 1), "distinct": (0.99, 1), "openings": (4.4, 5), "stock": (0, 0.1)}
 
 
@@ -29,6 +29,21 @@ def test_lines_are_of_all_kinds():
     kinds = [kind for kind, _ in measure.read_lines()]
     assert len(kinds) == len({line for _, line in measure.read_lines()}) == 200
     assert all(kinds.count(kind) >= 20 for kind in set(kinds)) and len(set(kinds)) == 7
+
+
+def test_rank_correlations_are_those_of_grades(tmp_path):
+    assert measure.spearman([1, 2, 3, 4], [10, 20, 30, 40]) == pytest.approx(1)
+    assert measure.spearman([1, 2, 3, 4], [4, 3, 2, 1]) == pytest.approx(-1)
+    assert measure.spearman([1, 1, 1], [1, 2, 3]) == 0
+    assert measure.ranks([5, 7, 5]) == [1.5, 3, 1.5]
+    table = measure.read_tones()
+    assert measure.tones_of("春风，月a", table) == "平平，仄a"
+    (tmp_path / "grades.tsv").write_text("春风\t秋月\t3\n春风\t花开\t1\tremark\n", encoding="utf-8")
+    rows = measure.read_grades(tmp_path / "grades.tsv")
+    assert measure.correlations(rows, {"moon": lambda upper, lower: "月" in lower}) == {"moon": 1.0}
+    (tmp_path / "wrong.tsv").write_text("春风\t秋月\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match="wrong.tsv:1"):
+        measure.read_grades(tmp_path / "wrong.tsv")
 
 
 @pytest.mark.parametrize("name", LIMITS)

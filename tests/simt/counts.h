@@ -17,9 +17,9 @@ typedef struct simt_counts {
 /* Exported by the library of the tests, found by dlsym. */
 typedef void (*simt_count_fn)(simt_counts *out);
 typedef long (*simt_fail_at_fn)(long n, int error); /* see fake/runtime.c */
-/* Functions that the fake runtime calls: in the next capture once it has begun, in the next wait
-   for an event, and in every thread that asks for its turn or searches algorithms. NULL for none.
-   See fake/cublaslt.c. */
+/* Functions that the fake runtime calls: in the next capture, in the next wait for an event, and in
+   every thread that waits for its turn or searches algorithms. NULL for none. See fake/cublaslt.c.
+ */
 typedef void (*simt_listen_fn)(void (*in_capture)(void), void (*in_wait)(void), void (*asks)(void));
 
 #endif

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Deletes each barrier, bound, mask, wait and event of the CUDA back end in turn, or lets a loop take one step more,
-and counts the mutants that tests without a GPU catch.
+"""Deletes each barrier, bound, mask, wait and event of the CUDA back end in turn, or lets a loop take one step more.
+Counts the mutants that tests without a GPU catch.
 
     tests/simt/mutate.py                       every place that has no result yet, then the table
     tests/simt/mutate.py --only PATH --limit 5 --seed 1   five places of the files whose path holds PATH, drawn
     tests/simt/mutate.py --again               every such place, and the survivors
-    tests/simt/mutate.py --table               the table of what has run so far
+    tests/simt/mutate.py --table               the table of the results so far
     tests/simt/mutate.py --list                the places
-    tests/simt/mutate.py --least 95 --out FOLDER   fails where less than 95 % of those that ran and can differ are caught; with
-                                               a new folder, for a result is not tried again because a test has changed
+    tests/simt/mutate.py --least 95 --out FOLDER   fails if tests catch less than 95 % of the tried
+                                               places that can differ; needs a new folder, because old results are kept
 
 Works in a copy of the tree under --out (build-mutants), built once. Every place is in it with a switch, `lx_deleted(N)
 ? without : with`, that LINNET_DELETED sets for a run. First each test runs without a deletion. It must pass, and shows
@@ -274,7 +274,7 @@ class Build:
 
 
 def table(results, all_places, reasons):
-    """Prints it; returns the percentage of caught places among those that ran and can differ."""
+    """Prints it; returns the percentage of caught places among the tried places that can differ."""
     kinds = collections.defaultdict(collections.Counter)
     by = collections.Counter()
     for p in all_places:

@@ -1,4 +1,4 @@
-/* See race.h. Blocks run one after the other, so the checker remembers little. */
+/* See race.h. Blocks run in turn, so the checker remembers little. */
 #include "tests/simt/race.h"
 #include "tests/simt/fake/place.h"
 

@@ -3,11 +3,11 @@
  * execution. The device code is compiled with -fsanitize=thread, whose calls race.cpp answers
  * itself; the sanitizer's own library is not linked.
  *
- * Within a block __syncthreads orders all threads and __syncwarp those that it names; shuffles and
- * atomics order nothing. Launches are ordered, the blocks of a launch are not. These errors end the
- * test: two unordered accesses to the same bytes, if one is a write and one is not atomic; a read
- * of shared memory that the block has not written; and a touch of memory that is not shared, the
- * thread's or the device's, other than a read of the library's constants.
+ * Within a block __syncthreads orders all threads and __syncwarp the threads that it names;
+ * shuffles and atomics order nothing. Launches are ordered, the blocks of a launch are not. Three
+ * errors end the test. Two unordered accesses to the same bytes, if one is a write and one is not
+ * atomic. A read of shared memory that the block has not written. An access to memory that is not
+ * shared, the thread's or the device's, other than a read of the library's constants.
  */
 #ifndef LINNET_TESTS_SIMT_RACE_H
 #define LINNET_TESTS_SIMT_RACE_H

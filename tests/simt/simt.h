@@ -5,10 +5,10 @@
  *
  * A block's threads are fibers of one host thread, and blocks and launches run one after another. A
  * fiber runs until it meets a barrier or a shuffle, which continues when every named thread has
- * arrived. Undefined behaviour of a GPU is an error here that ends the test: a barrier that some
- * threads never reach, and a shuffle whose lanes meet it in different places or have left. Shared
- * memory is poisoned for every block and has its exact size, so the address sanitizer reports every
- * access after its end.
+ * arrived. Undefined behaviour of a GPU ends the test here: a barrier that some threads never
+ * reach, and a shuffle whose lanes are in different places or have left. Shared memory is poisoned
+ * for every block and has its exact size, so the address sanitizer reports every access after its
+ * end.
  *
  * LINNET_SIMT_SEED says in which order threads run, so that a missing barrier shows:
  *

@@ -1,7 +1,7 @@
 /*
- * The bf16 products of the cuda back end, tested without a GPU: which algorithm of the matrix
- * library is pinned, that memory grows and is freed after the steps that use it, and that inputs of
- * products only are stored rounded, in half the bytes.
+ * The bf16 products of the cuda back end, tested without a GPU. One algorithm of the matrix library
+ * is pinned. Memory grows and is freed after the steps that use it. Inputs of products only are
+ * stored rounded, in half the bytes.
  *
  *   cuda_products LIBRARY    the library's own path, to reach its switches
  */

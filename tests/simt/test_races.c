@@ -1,7 +1,6 @@
 /*
  * Faults that the checker of tests/simt/race.h and the runtime of tests/simt/fake must report, each
- * in a process of its own, which the report ends; and the same programs without the fault, which
- * must pass.
+ * in a process of its own, which the report ends. The same programs without the fault must pass.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * Shared by tests that ask engines of many kinds for equal bytes: the back end, the tiny models of
- * lines and of pictures, requests of engine_requests.h to either, the answer of each alone, and the
+ * Shared by tests that compare bytes of engines of many kinds. It has the back end, tiny models of
+ * lines and of pictures, requests of engine_requests.h, the answer of each request alone, and the
  * ways to disturb them. One process has one subject.
  */
 #ifndef LINNET_TESTS_SUPPORT_ENGINE_SUBJECT_H

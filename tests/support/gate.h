@@ -1,7 +1,7 @@
 /*
  * A brake for the engine: wraps a back end so that a test decides when a step may begin and when a
- * state may move, counts them, and can make one fail. One gate in a process, for all back ends it
- * opens.
+ * state may move. It counts both, and can make one fail. One gate in a process, for all back ends
+ * it opens.
  */
 #ifndef LINNET_TESTS_SUPPORT_GATE_H
 #define LINNET_TESTS_SUPPORT_GATE_H

@@ -1,7 +1,7 @@
 /*
- * A small model with random weights, of any variant that a config can ask for, and the results of
- * the equations of model/transformer.h, worked out in double with attention in its quadratic form.
- * Its files are written into the scratch folder (scratch.h).
+ * A small model with random weights, of any variant of a config, and the results of the equations
+ * of model/transformer.h. They are computed in double, with attention in its quadratic form. Its
+ * files are written into the scratch folder (scratch.h).
  */
 #ifndef LINNET_TESTS_SUPPORT_NAIVE_MODEL_H
 #define LINNET_TESTS_SUPPORT_NAIVE_MODEL_H

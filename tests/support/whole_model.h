@@ -25,7 +25,7 @@ double whole_dot(const double *a, const double *b, int32_t n);
 /* Adds the feed-forward net of a layer to x. */
 void whole_add_mlp(const lx_model *m, int32_t layer, rows x);
 
-/* Compares the logits of a model with this text as `attention` in config.json, on the reference and
+/* Compares logits of a model, with this text as `attention` in config.json, on the reference and
    on the cpu back end, with those of `add`, which adds all branches of its layers to x. */
 void whole_check(const char *attention, int32_t n_layers, void (*add)(const lx_model *m, rows x));
 

@@ -138,12 +138,15 @@ def float64_logits(args, ids):
     if not place.exists():
         sys.exit("check: --against float64 wants a clone of the repository: its equations are in tests/golden/kinds.py")
     sys.path.insert(0, str(place))
+    import hybrids
     import kinds
 
     readings = {"gated_deltanet": kinds.fla_model(kinds.delta), "delta_net": kinds.fla_model(kinds.delta),
                 "kda": kinds.fla_model(kinds.delta), "gla": kinds.fla_model(kinds.gla), "retnet": kinds.fla_model(kinds.retnet),
                 "hgrn2": kinds.fla_model(kinds.hgrn2), "rwkv6": kinds.rwkv6, "rwkv7": kinds.rwkv7, "mamba2": kinds.mamba2,
-                "qwen3_5_text": kinds.qwen, "qwen3_5": kinds.qwen}
+                "qwen3_5_text": kinds.qwen, "qwen3_5": kinds.qwen, "lfm2": hybrids.lfm2, "granitemoehybrid": hybrids.granite,
+                "falcon_h1": hybrids.falcon_h1, "olmo_hybrid": hybrids.olmo_hybrid,
+                "lfm3": hybrids.lfm3}
     config = read_config(args.folder)
     if config.get("model_type") not in readings:
         sys.exit(f"check: there is no reading of {config.get('model_type')} in tests/golden/kinds.py")

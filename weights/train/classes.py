@@ -4,9 +4,9 @@
     python3 weights/train/classes.py MODEL OUT --drop
     python3 weights/train/classes.py MODEL OUT --scale 2
 
---drop: without them, as it is when it is asked for none; the row that the class's table has for "none" is added to every
-row of another table, of which each value has one as well. --scale S: the rows of the classes are moved S times as far away
-from that of "none", so that they say the same with more force.
+--drop: without classes, as for a request without one. The table's row for "none" is added to every row of another table
+that every value uses, too. --scale S: the rows of the classes are moved S times as far away from the row of "none", for
+a stronger effect.
 """
 
 import argparse

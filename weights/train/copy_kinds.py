@@ -4,8 +4,8 @@
     python3 weights/train/copy_kinds.py --runs RUNS_DIR [--out weights/copy] [--figure FILE.png] [--only KIND ...]
 
 One recipe for all, copy_task.py, with keys that let a token see as far as a copy needs; those of TOO_LITTLE do not,
-or not always, and are not exported. A kind that is complete in RUNS_DIR is not trained again. One table is of the learning curves, the
-other, with --out, is what `linnet eval` (--linnet) says of the exported models.
+or not always, and are not exported. A kind that is complete in RUNS_DIR is not trained again. One table has the
+learning curves. With --out a second table has the output of `linnet eval` (--linnet) for the exported models.
 """
 
 import argparse

@@ -50,8 +50,8 @@ def load_exported(folder: pathlib.Path, model: torch.nn.Module):
             if saved is None and name.startswith("embed."):
                 parameter.zero_()
             elif saved is None or saved.shape != parameter.shape:
-                raise SystemExit(f"--init {folder}: it has no {name} of shape {list(parameter.shape)}")
+                raise SystemExit(f"{folder}: its weights have no {name} of shape {list(parameter.shape)}")
             else:
                 parameter.copy_(saved)
     if tensors:
-        raise SystemExit(f"--init {folder}: this model has no {', '.join(tensors)}")
+        raise SystemExit(f"{folder}: its weights have {', '.join(tensors)}, which this model has not")

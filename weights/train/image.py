@@ -4,8 +4,9 @@
     python3 weights/train/image.py --data FOLDER_OR_IDX --run RUN_DIR --out FOLDER --minutes 5
 
 The data is a folder of pictures of one size, which may lie in a folder for each class, or an idx file, with --labels if
-there are classes. A part of the images is held out. A fifth of the others are shown without their class, so that the
-model also paints when none is requested; the figure on held-out images is that without a class. With --guide MODEL, itself
+there are classes. A part of the images is held out. A fifth of the training images are shown without their class, so
+that the model also paints when no class is requested. The figure on held-out images is without a class. With --guide
+MODEL, itself
 a model of these classes, they are taught by guidance.py. How a run is resumed and how the learning rate goes: trainer.py.
 """
 

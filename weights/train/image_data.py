@@ -141,8 +141,8 @@ def stream_sizes(names: list[str], shape: tuple[int, int, int], classes: int, le
 
 
 def make_inputs(images: torch.Tensor, classes: torch.Tensor, names: list[str], levels: int = LEVELS) -> tuple[torch.Tensor, torch.Tensor]:
-    """Levels, uint8 [B, height, width, channels], and [B] -> input ids [B, values, streams] and targets [B, values], made on
-    the device of the images: ids take a hundred times as many bytes as the images do."""
+    """Levels, uint8 [B, height, width, channels], and [B] -> input ids [B, values, streams] and targets [B, values],
+    made on the images' device, because ids take a hundred times their bytes."""
     x, device = images.long(), images.device
     b, height, width, channels = x.shape
     flat = x.reshape(b, -1)

@@ -6,8 +6,8 @@
     python3 weights/train/prepare.py couplet FOLDER OUT --badwords FILE  wb14123/couplet-dataset: train/ and test/ with in.txt, out.txt
     python3 weights/train/prepare.py poem FOLDER OUT                     a clone of chinese-poetry/chinese-poetry; wants opencc
 
-Contents are compared with sums that were taken of them, however they are packed, and nothing is written of a source that
-differs; --any takes it all the same. Of the couplets this holds for the test set: the training set's lines are counted. The
+The command compares checksums of the contents, however they are packed, and writes nothing from a source that differs;
+--any accepts it. Of the couplets this holds for the test set: the training set's lines are counted. The
 poems' source goes on growing; they are counted. OUT is a recipe's --data; of cifar10 it is OUT/train-images.idx, with
 --labels OUT/train-labels.idx for image.py.
 """

@@ -1,7 +1,7 @@
 """Spoken digits: recordings, streams of several of them, and the rows that a model sees (model/mel.h of the server).
 
-A recording is DIGIT_SPEAKER_INDEX.wav, 16 bits, mono, as the Free Spoken Digit Dataset has them. The features of a stream
-are log energies of mel bands, of which each band has mean 0 and deviation 1 over the stream; a row is every `stride`-th
+A recording is DIGIT_SPEAKER_INDEX.wav, 16 bits, mono, as the Free Spoken Digit Dataset has them. The features of a
+stream are log energies of mel bands. Each band has mean 0 and deviation 1 over the stream. A row is every `stride`-th
 frame with its neighbours.
 """
 
@@ -16,7 +16,7 @@ from unfit import Unfit
 QUIET = 1e-6       # energy that is added before the logarithm
 STEADY = 0.01      # deviation that is added before a band is divided by its own
 TEST_INDEXES = 5   # recordings 0 .. 4 of a digit and speaker are the data set's test set
-HELD_OUT = 3       # and so many behind them are looked at while a model learns
+HELD_OUT = 3       # and the next ones are looked at while a model learns
 
 
 def make_config(rate: int) -> dict:

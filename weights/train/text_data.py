@@ -6,8 +6,8 @@ are read as
 
     END l i n e END l i n e END ...
 
-so that a model sees END first, predicts END last, and knows nothing of the line before: rows begin at an END, and
-tokenizer.json has the server put it before every prompt. A document longer than a row is cut into several.
+so that a model sees END first, predicts END last, and knows nothing of the line before. Rows begin at an END, and by
+tokenizer.json the server puts it before every prompt. A document longer than a row is cut into several.
 """
 
 import collections

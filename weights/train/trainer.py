@@ -12,11 +12,11 @@ A recipe is an object with
   export(folder)           only where the model is written other than by export.py
 
 The run is resumable: RUN_DIR keeps the newest checkpoint, and the same command goes on from it. Ctrl-C and SIGTERM end the
-run after the step that it is at, with a checkpoint; the second signal ends the process at once. The
-learning rate is constant after the warm-up and falls linearly to zero over the last part of
---tokens, so a run may be resumed with another --tokens before that fall begins. With --minutes the
-process ends after that time with its figures and weights written, however many tokens it has seen, and the rate follows the
-clock from the end of the first step, which may have compiled the model. With --ema the
+run after the step that it is at, with a checkpoint; the second signal ends the process at once. The learning rate is
+constant after the warm-up and falls linearly to zero over the last part of --tokens. So a run may be resumed with
+another --tokens before the fall begins. With --minutes the process ends after
+that time with its figures and weights written, after any number of tokens. The rate then follows the clock from the end
+of the first step, which may have compiled the model. With --ema the
 figures and the export are those of an exponential moving average of the weights. The learning curve
 is drawn to RUN_DIR/curve.png at every validation.
 """

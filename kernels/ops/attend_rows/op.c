@@ -133,7 +133,7 @@ static const char *wrong_distances(const lx_attend_rows_args *a)
         const lx_rows_pattern *p = &a->patterns[i];
         if (p->kind != LX_PATTERN_WINDOW || p->dilation != 1 || p->sinks != 0 || p->window < 1 ||
             p->window > d->n)
-            return "distances go with windows of so many rows";
+            return "distances need windows of as many rows";
     }
     return NULL;
 }
@@ -146,7 +146,7 @@ static const char *wrong(const void *args)
     if (fault != NULL)
         return fault;
     if (a->key_heads < 0 || a->n_heads % lx_attend_rows_key_heads(a) != 0)
-        return "the heads of keys do not divide those of queries";
+        return "the number of key heads does not divide the number of query heads";
     if (a->weighting != LX_WEIGHT_SOFTMAX && a->weighting != LX_WEIGHT_RELU2)
         return "unknown weighting";
     if (a->weighting == LX_WEIGHT_RELU2 && !(isfinite(a->divisor) && a->divisor > 0))

@@ -6,10 +6,10 @@
  * Without hashes S(i) has all tokens (Vaswani et al. 2017).
  *
  * With hashes (Kitaev et al. 2020, "Reformer") q_i = qk_i and k_j = qk_j / sqrt(|qk_j|^2 + 1e-12).
- * Each round r sorts the tokens by bucket_r (see attend_lsh), and within a bucket by position, and
- * cuts that order into chunks of `chunk` tokens; the last chunk may be shorter. From each round
- * S(i) has the tokens other than i in the chunk of i and in its two neighbours. A token that
- * several rounds add counts once per round. A token that is alone in its sequence gets y_i = v_i.
+ * Each round r sorts the tokens by bucket_r (see attend_lsh), then by position, and cuts this order
+ * into chunks of `chunk` tokens; the last chunk may be shorter. From each round S(i) has the tokens
+ * other than i in the chunk of i and in its two neighbours. A token that several rounds add counts
+ * once per round. A token that is alone in its sequence gets y_i = v_i.
  *
  * Errors other than wrong sizes: a sequence of more than LX_WHOLE_MOST_TOKENS. The cuda back end
  * lacks this operation.

@@ -4,8 +4,8 @@
  * of weights as many inputs of sixteen outputs. Their product is added to a tile of sums. Weights
  * keep the packed order of lanes: sixteen words of inputs of a panel are a tile.
  *
- * Four tiles of sums are computed at a time: two tiles of rows by the two panels of a group, or
- * with at most sixteen rows one tile of rows by the panels of two groups. A row's sums do not
+ * Four tiles of sums are computed at a time: two tiles of rows by the two panels of a group. With
+ * at most sixteen rows it is one tile of rows by the panels of two groups. A row's sums do not
  * depend on other rows:
  *
  *   bf16  an output starts with its bias and takes 32 inputs at a time: the sum of their even

@@ -100,8 +100,8 @@ static lx_status run_round(lx_cuda *c, const lx_linear_args *a)
 /*
  * Rounds the inputs unless they are rounded, multiplies, and does the rest. The product adds bias
  * and residual itself depending on the matrix alone, since the order of sums decides about the
- * bits. It writes into y if y, and an added residual, have room for all covered rows and columns,
- * no residual in y is lost, and y is not to hold rounded values.
+ * bits. It writes into y under three conditions. y and an added residual have room for all covered
+ * rows and columns, no residual in y is lost, and y does not hold rounded values.
  */
 static lx_status run_rounded(lx_cuda *c, const lx_cuda_op *op)
 {

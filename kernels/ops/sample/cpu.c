@@ -4,8 +4,8 @@
  *
  * Weights are exp((logit - largest) / temperature) in f32. Sums of blocks of LX_CPU_BLOCK are f32,
  * sums of blocks double. Without cuts the draw walks block sums, then one block. With cuts only a
- * few ids are sorted: weight and number of the ids above a level are cheap to find, so halving
- * finds the level of a cut or of a draw, and only the ids at that level are put in order.
+ * few ids are sorted. Weight and number of the ids above a level are cheap to find, so halving
+ * finds the level of a cut or of a draw. Only the ids at that level are put in order.
  */
 #include <math.h>
 #include <string.h>
@@ -299,6 +299,23 @@ static void apply_biases(row *r)
     }
 }
 
+/* Four ids at a time, as the compiler adds four floats at once. The row has room for whole words.
+ */
+static void keep_allowed(row *r)
+{
+    enum { AT_ONCE = 4 };
+    float bias[1 << AT_ONCE][AT_ONCE];
+    for (int32_t i = 0; i < 1 << AT_ONCE; i++) {
+        for (int32_t k = 0; k < AT_ONCE; k++)
+            bias[i][k] = (i >> k & 1) != 0 ? 0.0f : -INFINITY;
+    }
+    for (int32_t from = 0; from < r->n; from += AT_ONCE) {
+        const float *add = bias[r->s->allowed[from / 32] >> (from % 32) & ((1 << AT_ONCE) - 1)];
+        for (int32_t k = 0; k < AT_ONCE; k++)
+            r->logits[from + k] += add[k];
+    }
+}
+
 static int32_t choose(row *r, const float *logits)
 {
     const lx_sampling *s = r->s;
@@ -306,6 +323,8 @@ static int32_t choose(row *r, const float *logits)
         return s->forced;
     r->isa->sample->add(r->logits, logits, s->mask != NULL ? s->mask->bias : NULL, r->n);
     apply_biases(r);
+    if (s->allowed != NULL)
+        keep_allowed(r);
     for (int32_t i = 0; i < s->n_banned; i++)
         r->logits[s->banned[i]] = -INFINITY;
     if (!r->isa->sample->range(r->logits, r->n, &r->least, &r->greatest))

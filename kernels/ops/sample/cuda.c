@@ -1,20 +1,31 @@
-/* Sampling: the inputs are rows, then banned ids and biases; top ids are among the results. */
+/* Sampling: the inputs are rows, then banned ids, bits of allowed ids, and biases; top ids are
+   among the results. */
 #include <string.h>
 
 #include "kernels/cuda/cuda.h"
 
 #define MAX_LISTED (1 << 28) /* banned ids, biases or top ids of all rows of an operation */
 
+/* Of the bits of a row's allowed ids. */
+static size_t words_of(const lx_cuda_op *op)
+{
+    return ((size_t)op->args.sample.n_ids + 31) / 32;
+}
+
 /* Room for the lists of all rows, row by row; their sums are below 2^63. */
 static lx_status take_room(lx_cuda *c, lx_cuda_op *op, const lx_cuda_lists *n)
 {
+    size_t words = n->allowed * words_of(op);
+    if (words > MAX_LISTED)
+        return lx_fail(&c->error, LX_ERR_TOO_LARGE, NULL,
+                       "sample: %zu words of allowed ids in a step", words);
     if (n->banned > MAX_LISTED)
         return lx_fail(&c->error, LX_ERR_TOO_LARGE, NULL, "sample: %zu banned ids in a step",
                        n->banned);
     if (n->biases > MAX_LISTED)
         return lx_fail(&c->error, LX_ERR_TOO_LARGE, NULL, "sample: %zu biases in a step",
                        n->biases);
-    lx_status st = lx_cuda_put(c, NULL, 0, n->banned * sizeof(int32_t), &op->more);
+    lx_status st = lx_cuda_put(c, NULL, 0, (n->banned + words) * sizeof(int32_t), &op->more);
     if (st == LX_OK)
         st = lx_cuda_put(c, NULL, 0, n->biases * sizeof(lx_bias), &op->biases);
     if (st == LX_OK)
@@ -39,6 +50,11 @@ static void put_lists(lx_cuda *c, const lx_cuda_op *op, const lx_sampling *rows)
         if (to[i].n_biases > 0)
             memcpy(biases + n_biases, rows[i].biases, (size_t)to[i].n_biases * sizeof *biases);
         n_banned += to[i].n_banned;
+        if (rows[i].allowed != NULL) {
+            to[i].allowed_at = (int64_t)(op->more / sizeof *banned) + n_banned;
+            memcpy(banned + n_banned, rows[i].allowed, words_of(op) * sizeof *banned);
+            n_banned += (int64_t)words_of(op);
+        }
         n_biases += to[i].n_biases;
         n_top += to[i].n_top;
     }
@@ -51,7 +67,7 @@ static lx_status record(lx_cuda *c, lx_cuda_op *op)
     lx_status st = lx_cuda_put_rows(c, op, &n);
     if (st == LX_OK)
         st = take_room(c, op, &n);
-    if (st == LX_OK && (n.masks || n.banned > 0 || n.biases > 0 || n.top > 0))
+    if (st == LX_OK && (n.masks || n.allowed > 0 || n.banned > 0 || n.biases > 0 || n.top > 0))
         put_lists(c, op, a->rows);
     if (st == LX_OK)
         st = lx_cuda_note_draw(c, op, n.top > 0);

@@ -102,13 +102,15 @@ LX_DEVICE int32_t draw_in_order(const row &r, double wanted)
 
 /* --- one row --- */
 
-/* Marks the ids that mask and list ban; the bits are this block's alone. */
+/* Marks the ids that mask and lists ban; the bits are this block's alone. */
 LX_DEVICE void ban(const lx_cuda_sample &a, const lx_cuda_row &s, uint32_t *bits)
 {
     for (int32_t w = (int32_t)threadIdx.x; w < (a.n_ids + 31) / 32; w += (int32_t)blockDim.x) {
         uint32_t word = 0u;
         for (int32_t i = 0; s.mask != NULL && i < 32 && 32 * w + i < a.n_ids; i++)
             word |= (uint32_t)(s.mask[32 * w + i] != 0.0f) << i;
+        if (s.allowed_at >= 0)
+            word |= ~(uint32_t)a.banned[s.allowed_at + w];
         bits[w] = word;
     }
     __syncthreads();
@@ -197,7 +199,8 @@ LX_DEVICE lx_sample sample_row(const lx_cuda_sample &a, const lx_cuda_row &s, sh
     lx_sample out = {-1, LX_NAN};
     float largest = scan(r);
     if (largest < LX_INFINITY) {
-        if (r.s.forced < 0 && (r.s.mask != NULL || r.s.n_banned > 0 || wants_typical(r))) {
+        bool listed = r.s.mask != NULL || r.s.allowed_at >= 0 || r.s.n_banned > 0;
+        if (r.s.forced < 0 && (listed || wants_typical(r))) {
             uint32_t *bits = a.bits + i * ((a.n_ids + 31) / 32);
             ban(a, r.s, bits);
             r.bits = bits;

@@ -1,7 +1,7 @@
 typedef struct lx_cuda_sample {
     const float *logits;
     const lx_cuda_row *rows;
-    const int32_t *banned; /* of all rows; a row's places count from here */
+    const int32_t *banned; /* and bits of allowed ids; a row's places count from here */
     const char *biases;    /* lx_bias of all rows; places count bytes from here */
     lx_sample *top;        /* of all rows; places count from here */
     uint32_t *bits;        /* scratch [n_rows, (n_ids + 31) / 32] */

@@ -1,6 +1,6 @@
 /*
- * Drawing with top_k or top_p: halving finds the place in the order by logit at which a number or a
- * sum is reached; the ids there are taken one by one.
+ * Drawing with top_k or top_p: halving finds the place in the order by logit that reaches a number
+ * or a sum. The ids there are taken one by one.
  */
 #ifndef LINNET_OPS_SAMPLE_CUTS_INTERNAL_CUH
 #define LINNET_OPS_SAMPLE_CUTS_INTERNAL_CUH

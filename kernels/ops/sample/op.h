@@ -14,8 +14,8 @@ typedef struct lx_bias {
 #define LX_MAX_TOP 20 /* ids that may be reported in addition to the sampled id */
 
 /*
- * How one output row is sampled. Of the ids allowed (not in `mask`, not in `banned`), with b the
- * logits after `biases` (in f32) and l = b / temperature:
+ * How one output row is sampled. Of the ids allowed (in `allowed`, not in `mask`, not in `banned`),
+ * with b the logits after `biases` (in f32) and l = b / temperature:
  *   forced >= 0        that id, whatever the other fields say (scoring)
  *   temperature == 0   the largest b, the lowest id among equals
  *   otherwise          sort by l descending, equals by id, and keep
@@ -42,6 +42,9 @@ typedef struct lx_sampling {
     int32_t top_k;       /* >= 0 */
     int32_t forced;      /* -1 for none */
     const lx_mask *mask; /* NULL for none */
+    /* [(n_ids + 31) / 32], host, bit i % 32 of word i / 32 set: id i is allowed; borrowed until
+       sync(). NULL: all are */
+    const uint32_t *allowed;
     int32_t n_banned;
     const int32_t *banned; /* [n_banned], host, any order, may repeat; borrowed until sync() */
     int32_t n_biases;

@@ -14,7 +14,8 @@
 
 LX_DEVICE bool is_plain(const lx_cuda_row &s)
 {
-    bool lists = s.mask != NULL || s.n_banned > 0 || s.n_biases > 0 || s.n_top > 0;
+    bool lists =
+        s.mask != NULL || s.allowed_at >= 0 || s.n_banned > 0 || s.n_biases > 0 || s.n_top > 0;
     bool cuts = s.top_k > 0 || s.top_p < 1.0f || s.min_p > 0.0f ||
                 (s.typical_p > 0.0f && s.typical_p < 1.0f);
     return !lists && (s.forced >= 0 || s.temperature == 0.0f || !cuts);

@@ -63,6 +63,8 @@ static bool is_banned(const lx_sampling *s, int32_t id)
         if (s->banned[i] == id)
             return true;
     }
+    if (s->allowed != NULL && (s->allowed[id / 32] >> (id % 32) & 1) == 0)
+        return true;
     return s->mask != NULL && s->mask->bias[id] != 0;
 }
 

@@ -29,7 +29,9 @@ static void short_conv(const lx_cpu_short_conv *a)
             conv_channels(a, i, n, 4);
         else if (a->taps == 3)
             conv_channels(a, i, n, 3);
-        else
+        else if (a->taps == 2)
             conv_channels(a, i, n, 2);
+        else
+            conv_channels(a, i, n, a->taps);
     }
 }

@@ -51,6 +51,14 @@ template <int TAPS> LX_KERNEL(THREADS) short_conv(const lx_cuda_short_conv a)
 extern "C" cudaError_t lx_cuda_launch_short_conv(const lx_cuda_short_conv *a, cudaStream_t stream)
 {
     int blocks = blocks_for((int64_t)a->n_seqs * a->d);
+    if (a->taps == 8)
+        return LX_LAUNCH(short_conv<8>, blocks, THREADS, 0, stream, *a);
+    if (a->taps == 7)
+        return LX_LAUNCH(short_conv<7>, blocks, THREADS, 0, stream, *a);
+    if (a->taps == 6)
+        return LX_LAUNCH(short_conv<6>, blocks, THREADS, 0, stream, *a);
+    if (a->taps == 5)
+        return LX_LAUNCH(short_conv<5>, blocks, THREADS, 0, stream, *a);
     if (a->taps == 4)
         return LX_LAUNCH(short_conv<4>, blocks, THREADS, 0, stream, *a);
     if (a->taps == 3)

@@ -5,7 +5,7 @@
  * so that the newest input meets the last weight. Inputs before the first token are zeros. The
  * state is the last taps - 1 inputs, [taps - 1, d] from `offset` on, the oldest first.
  */
-#define LX_CONV_MOST_TAPS 4
+#define LX_CONV_MOST_TAPS 8
 
 typedef struct lx_short_conv_args {
     lx_array *y;             /* [T, d], not the array of x */

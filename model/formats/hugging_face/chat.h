@@ -18,9 +18,9 @@ typedef struct lx_hf_chat {
 
 void lx_hf_chat_fini(lx_hf_chat *chat);
 
-/* The folder's chat_template.jinja, or where there is none chat_template of its
-   tokenizer_config.json: a text, or a list of which those called default and tool_use are taken;
-   and the names of the first and last token. LX_ERR_FORMAT, LX_ERR_IO, LX_ERR_NO_MEMORY. */
+/* The folder's chat_template.jinja, or without it chat_template of its tokenizer_config.json: a
+ * text, or a list with the templates default and tool_use. Also the names of the first and last
+ * token. LX_ERR_FORMAT, LX_ERR_IO, LX_ERR_NO_MEMORY. */
 lx_status lx_hf_read_chat(const char *folder, lx_hf_chat *out, lx_error *err) LX_MUST_USE;
 
 /* What generation_config.json says of answers. */

@@ -140,7 +140,7 @@ static void read_config(lx_hf_reader *r, lx_config *out)
     const char *family = NULL;
     const lx_hf_kind *kind = type != NULL ? find_kind(type, &family) : NULL;
     if (kind == NULL) {
-        refuse_type(r, type != NULL ? type : "what is no text");
+        refuse_type(r, type != NULL ? type : "a value that is no text");
         return;
     }
     kind->read(r, out);

@@ -31,26 +31,6 @@ static const struct lx_tensor_names names = {.layers = "backbone.layers.",
                                              .final_norm = "backbone.norm_f",
                                              .tables = {{.names = layer_names}}};
 
-/* A number, or how Python's libraries write that there is no bound. */
-static bool is_infinite(const json_t *value)
-{
-    const json_t *tagged = json_object_get(value, "__float__");
-    const char *text = json_string_value(tagged != NULL ? tagged : value);
-    return (text != NULL && strcmp(text, "Infinity") == 0) || json_number_value(value) >= 1e30;
-}
-
-/* Steps are 0 or more by themselves, so a range from there on without an end changes nothing. */
-static void only_unbounded(lx_hf_reader *r, const char *key)
-{
-    const json_t *range = r->st == LX_OK ? json_object_get(r->root, key) : NULL;
-    const json_t *from = json_array_get(range, 0);
-    if (range != NULL && !json_is_null(range) &&
-        (json_array_size(range) != 2 || !json_is_number(from) || json_number_value(from) > 0 ||
-         !is_infinite(json_array_get(range, 1))))
-        lx_hf_wrong(r, key, "must be [0, Infinity]: nothing else is supported");
-    lx_hf_ignore(r, key);
-}
-
 /* Every layer of the newest transformers has a type, whose name depends on the version. */
 static void only_mamba_layers(lx_hf_reader *r)
 {
@@ -112,7 +92,7 @@ static void read_config(lx_hf_reader *r, lx_config *c)
     c->names = &names;
     c->tied_head = lx_hf_flag(r, "tie_word_embeddings", false);
     lx_hf_only_word(r, "hidden_act", "silu");
-    only_unbounded(r, fla ? "dt_limit" : "time_step_limit");
+    lx_hf_only_unbounded(r, fla ? "dt_limit" : "time_step_limit");
     only_mamba_layers(r);
     lx_mixer_config m = read_sizes(r, c, fla);
     read_norm(r, c, &m, fla);
@@ -125,6 +105,45 @@ static void read_config(lx_hf_reader *r, lx_config *c)
                     "rescale_prenorm_residual residual_in_fp32 time_step_floor time_step_max "
                     "time_step_min time_step_rank");
     lx_hf_read_text(r, c, fla ? 32000 : 32768, LX_MAX_CONTEXT);
+}
+
+/* The size of heads; "auto" and null leave it open. */
+static int32_t read_head_size(lx_hf_reader *r, int32_t fallback)
+{
+    const char *text =
+        r->st == LX_OK ? json_string_value(json_object_get(r->root, "mamba_d_head")) : NULL;
+    if (text != NULL && strcmp(text, "auto") == 0)
+        lx_hf_ignore(r, "mamba_d_head");
+    return lx_hf_int(r, "mamba_d_head", 1, LX_MAX_HEAD_SIZE, fallback);
+}
+
+lx_mixer_config lx_hf_read_mamba(lx_hf_reader *r, const lx_config *c, int64_t inner, float eps)
+{
+    lx_mixer_config m = lx_hf_mixer(c, "mamba2");
+    m.n_heads = lx_hf_int(r, "mamba_n_heads", 1, LX_MAX_HEADS, 128);
+    int64_t size = inner / m.n_heads;
+    m.d_value = read_head_size(r, size >= 1 && size <= LX_MAX_HEAD_SIZE ? (int32_t)size : 1);
+    m.d_key = lx_hf_int(r, "mamba_d_state", 1, LX_MAX_HEAD_SIZE, 256);
+    if ((int64_t)m.n_heads * m.d_value != inner)
+        lx_hf_wrong(r, "mamba_n_heads", "times mamba_d_head must be the columns of the mixer");
+    int32_t groups = lx_hf_int(r, "mamba_n_groups", 1, LX_MAX_HEADS, 1);
+    if (m.n_heads % groups != 0)
+        lx_hf_wrong(r, "mamba_n_groups", "must divide mamba_n_heads");
+    if (inner + 2 * (int64_t)groups * m.d_key > LX_MAX_D_FF)
+        lx_hf_wrong(r, "mamba_n_heads", "gives more than 262144 columns");
+    lx_mixer_value(&m, "groups")->i = groups;
+    lx_mixer_value(&m, "conv")->i = lx_hf_int(r, "mamba_d_conv", 2, LX_CONV_MOST_TAPS, 4);
+    bool conv = lx_hf_flag(r, "mamba_conv_bias", true);
+    bool products = lx_hf_flag(r, "mamba_proj_bias", false);
+    lx_mixer_set_word(&m, "bias",
+                      conv       ? (products ? "both" : "conv")
+                      : products ? "products"
+                                 : "none");
+    lx_mixer_value(&m, "eps")->f = eps;
+    lx_mixer_value(&m, "feed_forward")->i = true;
+    lx_hf_only_unbounded(r, "time_step_limit");
+    lx_hf_ignore(r, "mamba_chunk_size");
+    return m;
 }
 
 const lx_hf_kind lx_hf_mamba2 = {.model_types = {"mamba2"}, .read = read_config};

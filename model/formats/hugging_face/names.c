@@ -30,7 +30,9 @@ static void name_of_frame(const lx_config *c, const char *own, char out[LX_HF_NA
     const lx_tensor_name frame[] = {{"embed.token", n->embed},
                                     {"input_norm", n->input_norm},
                                     {"final_norm", n->final_norm},
-                                    {"head", c->tied_head ? n->embed : "lm_head"},
+                                    {"head", c->tied_head      ? n->embed
+                                             : n->head != NULL ? n->head
+                                                               : "lm_head"},
                                     {NULL, NULL}};
     if (!translate(frame, own, out, LX_HF_NAME))
         (void)snprintf(out, LX_HF_NAME, "%s", own);
@@ -70,7 +72,7 @@ void lx_hf_tensor_name(const lx_config *c, const char *own, char out[LX_HF_NAME]
 
 const char *lx_hf_stored_head(const lx_config *c)
 {
-    return c->names != NULL ? "lm_head.weight" : NULL;
+    return c->names != NULL && c->names->head == NULL ? "lm_head.weight" : NULL;
 }
 
 bool lx_hf_is_unused(const lx_config *c, const char *theirs)

@@ -18,6 +18,7 @@ enum { LX_LAYER_TABLES = 3 };
 struct lx_tensor_names {
     const char *layers; /* "model.layers." */
     const char *embed, *input_norm, *final_norm;
+    const char *head; /* NULL: "lm_head" */
     /* For the rest of a name after "layers.I.": the first row that fits, of the tables in turn. A
        table is for layers of one mixer, or with NULL for all layers. */
     struct {

@@ -56,40 +56,6 @@ static const char *const unused[] = {"mtp.", "model.visual.", NULL};
 /* Of text alone, and of text with pictures. */
 static const struct lx_tensor_names names[2] = {NAMES("model"), NAMES("model.language_model")};
 
-/* The columns of a head that turn, and the base: keys of an object, in older files keys of the
- * root. */
-static void read_rotation(lx_hf_reader *r, lx_mixer_config *m)
-{
-    json_t *own = r->st == LX_OK ? json_object_get(r->root, "rope_parameters") : NULL;
-    lx_hf_reader inner = *r;
-    double share = 0.25;
-    if (json_is_object(own)) { /* where rope_parameters do not say it, the config may */
-        share = lx_hf_number(r, "partial_rotary_factor", 1e-3, 1, 0);
-        inner = *r;
-        inner.root = own;
-        inner.prefix = "rope_parameters.";
-    }
-    if (own != NULL && !json_is_object(own) && !json_is_null(own))
-        lx_hf_wrong(&inner, "rope_parameters", "must be an object or null");
-    double part = lx_hf_number(&inner, "partial_rotary_factor", 1e-3, 1, share > 0 ? share : 0.25);
-    if (json_is_object(own) && share > 0 && share != part)
-        lx_hf_wrong(&inner, "partial_rotary_factor", "differs from partial_rotary_factor");
-    lx_mixer_value(m, "base")->i = lx_hf_base(&inner, "rope_theta", 10000);
-    lx_mixer_value(m, "rotated")->i = (int32_t)(m->d_key * part);
-    if (lx_mixer_value(m, "rotated")->i % 2 != 0 || lx_mixer_value(m, "rotated")->i < 2)
-        lx_hf_wrong(&inner, "partial_rotary_factor", "times head_dim must be 2, 4, ..");
-    if (json_is_object(own)) {
-        lx_hf_only_word(&inner, "rope_type", "default");
-        /* Text is at the same place of all three axes. */
-        lx_hf_ignore(&inner, "mrope_section mrope_interleaved");
-        lx_hf_refuse_rest(&inner);
-    } else {
-        lx_hf_only_null(&inner, "rope_scaling");
-    }
-    r->st = inner.st;
-    lx_hf_ignore(r, "rope_parameters");
-}
-
 static void read_softmax(lx_hf_reader *r, lx_config *c, lx_mixer_config *m)
 {
     m->n_heads = lx_hf_int(r, "num_attention_heads", 1, LX_MAX_HEADS, 16);
@@ -107,7 +73,7 @@ static void read_softmax(lx_hf_reader *r, lx_config *c, lx_mixer_config *m)
     lx_mixer_value(m, "eps")->f = c->norm_eps;
     lx_hf_only_flag(r, "attn_output_gate", true);
     lx_hf_only_word(r, "output_gate_type", "swish"); /* of the linear layers */
-    read_rotation(r, m);
+    lx_hf_read_rotation(r, m, 10000, 0.25);
 }
 
 static void read_linear(lx_hf_reader *r, const lx_config *c, lx_mixer_config *m)
@@ -131,23 +97,12 @@ static void read_linear(lx_hf_reader *r, const lx_config *c, lx_mixer_config *m)
 static void place_layers(lx_hf_reader *r, lx_config *c, const lx_mixer_config *linear,
                          const lx_mixer_config *softmax)
 {
-    json_t *types = r->st == LX_OK ? json_object_get(r->root, "layer_types") : NULL;
-    lx_hf_set_mixer(c, linear);
-    bool listed = types != NULL && !json_is_null(types);
+    const lx_hf_layer_type types[] = {{{"linear_attention"}, linear},
+                                      {{"full_attention"}, softmax}};
     int32_t every = lx_hf_int(r, "full_attention_interval", 1, MAX_EVERY, 4);
-    bool ok = !listed || json_array_size(types) == (size_t)c->n_layers;
-    for (int32_t i = 0; ok && i < c->n_layers; i++) {
-        const char *type = json_string_value(json_array_get(types, (size_t)i));
-        bool full =
-            listed ? type != NULL && strcmp(type, "full_attention") == 0 : (i + 1) % every == 0;
-        ok = !listed || full || (type != NULL && strcmp(type, "linear_attention") == 0);
-        c->mixers[i] = full ? *softmax : *linear;
-    }
-    if (!ok)
-        lx_hf_wrong(r, "layer_types",
-                    "must say \"linear_attention\" or \"full_attention\" of every layer");
-    c->n_mixers = c->n_layers;
-    lx_hf_ignore(r, "layer_types");
+    bool listed = lx_hf_place_layers(r, c, types, 2);
+    for (int32_t i = every - 1; i < c->n_layers && !listed; i += every)
+        c->mixers[i] = *softmax;
 }
 
 static void read_model(lx_hf_reader *r, lx_config *c, bool whole, bool tied)

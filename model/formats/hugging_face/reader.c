@@ -107,6 +107,26 @@ void lx_hf_only_null(lx_hf_reader *r, const char *key)
     take(r, key);
 }
 
+/* A number, or how Python's libraries write that there is no bound. */
+static bool is_infinite(const json_t *value)
+{
+    const json_t *tagged = json_object_get(value, "__float__");
+    const char *text = json_string_value(tagged != NULL ? tagged : value);
+    return (text != NULL && strcmp(text, "Infinity") == 0) || json_number_value(value) >= 1e30;
+}
+
+/* Steps are 0 or more by themselves, so a range from there on without an end changes nothing. */
+void lx_hf_only_unbounded(lx_hf_reader *r, const char *key)
+{
+    const json_t *range = r->st == LX_OK ? json_object_get(r->root, key) : NULL;
+    const json_t *from = json_array_get(range, 0);
+    if (range != NULL && !json_is_null(range) &&
+        (json_array_size(range) != 2 || !json_is_number(from) || json_number_value(from) > 0 ||
+         !is_infinite(json_array_get(range, 1))))
+        lx_hf_wrong(r, key, "must be [0, Infinity]: nothing else is supported");
+    lx_hf_ignore(r, key);
+}
+
 void lx_hf_refuse_rest(lx_hf_reader *r)
 {
     const char *key;

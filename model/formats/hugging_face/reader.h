@@ -42,6 +42,8 @@ double lx_hf_number(lx_hf_reader *r, const char *key, double min, double max, do
 void lx_hf_only_flag(lx_hf_reader *r, const char *key, bool value);
 void lx_hf_only_word(lx_hf_reader *r, const char *key, const char *value);
 void lx_hf_only_null(lx_hf_reader *r, const char *key);
+/* A range [0, Infinity] of time steps. */
+void lx_hf_only_unbounded(lx_hf_reader *r, const char *key);
 /* Keys that cannot change a result, with a space between each two. */
 void lx_hf_ignore(lx_hf_reader *r, const char *keys);
 /* Keys that any config may have. */
@@ -54,7 +56,7 @@ void lx_hf_refuse_rest(lx_hf_reader *r);
 /* Keys of all texts: task, inputs, head and tokenizer; vocab_size and context where the file does
    not say them. */
 void lx_hf_read_text(lx_hf_reader *r, lx_config *c, int32_t vocab_size, int32_t context);
-/* Adds the tokens of eos_token_id, one or a list, to those that end an answer. */
+/* Adds the tokens of eos_token_id, one or a list, to the tokens that end an answer. */
 void lx_hf_read_ends(lx_hf_reader *r, const lx_config *config, lx_text_config *c);
 /* A mixer of this kind with the model's sizes; heads and parameters are the caller's. */
 lx_mixer_config lx_hf_mixer(const lx_config *c, const char *kind);
@@ -70,8 +72,27 @@ void lx_hf_expand(lx_hf_reader *r, const lx_config *c, lx_mixer_config *m, doubl
                   double expand_v);
 /* The parameter `conv`, from use_short_conv and conv_size. */
 void lx_hf_conv(lx_hf_reader *r, lx_mixer_config *m, bool fallback);
-/* The base of a rotation. */
-int32_t lx_hf_base(lx_hf_reader *r, const char *key, double fallback);
+/* The parameters `base` and `zeros` of grouped_query: the base of its rotation. */
+void lx_hf_read_base(lx_hf_reader *r, lx_mixer_config *m, const char *key, double fallback);
+/* The rotation of grouped_query in hybrids of transformers: keys of the object rope_parameters, in
+   older files keys of the root. base and share are the defaults of rope_theta and of
+   partial_rotary_factor. With a share of 1 all columns of a head must turn. */
+void lx_hf_read_rotation(lx_hf_reader *r, lx_mixer_config *m, double base, double share);
+/* grouped_query of hybrids of transformers: num_attention_heads, head_dim, num_key_value_heads and
+   their defaults (key_heads 0: as many as heads). */
+void lx_hf_read_heads(lx_hf_reader *r, const lx_config *c, lx_mixer_config *m, int32_t n_heads,
+                      int32_t key_heads);
+/* mamba2 of hybrids of transformers, with a feed-forward net: the keys that begin with mamba_, and
+   time_step_limit. inner: columns of the mixer. */
+lx_mixer_config lx_hf_read_mamba(lx_hf_reader *r, const lx_config *c, int64_t inner, float eps);
+/* A type of layers: the words for it in layer_types, and its mixer. */
+typedef struct lx_hf_layer_type {
+    const char *words[2]; /* NULL: none */
+    const lx_mixer_config *mixer;
+} lx_hf_layer_type;
+/* Places the mixers of n types as layer_types says. Without the key all layers have the first
+   mixer, and the result is false. */
+bool lx_hf_place_layers(lx_hf_reader *r, lx_config *c, const lx_hf_layer_type *types, size_t n);
 
 /* fla's blocks: names, norms, sizes and a gated feed-forward net; n_layers and hidden_ratio where
    the file does not say them. */

@@ -67,9 +67,9 @@ const lx_hf_kind lx_hf_rwkv6 = {.model_types = {"rwkv6"}, .read = read_rwkv6};
  *     attn_norm, ffn_norm      norm1, norm2        C_lora.lora.0, 2   attn.C1, C2, C: w, a, v, g
  *     g_norm                   attn.norm, whose eps is head_dim times norm_eps
  *
- * A key of ours is `time_state`: tensors attn.time_state, what weights/convert/rwkv.py makes of
- * tuned states. fla's fused path divides by sqrt(sum of squares + 1e-12) where its other one and
- * RWKV-LM have the larger of the length and 1e-12; this is the latter.
+ * A key of ours is `time_state`: tensors attn.time_state, which weights/convert/rwkv.py makes of
+ * tuned states. As in RWKV-LM, a vector is divided by the larger of its length and 1e-12. (A fused
+ * path of fla divides by sqrt(sum of squares + 1e-12).)
  */
 
 static const lx_tensor_name rwkv7_names[] = {

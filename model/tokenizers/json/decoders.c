@@ -6,6 +6,7 @@
 
 #include "common/hex.h"
 #include "model/tokenizers/json/parts.h"
+#include "model/tokenizers/letters.h"
 #include "model/utf8.h"
 
 /* The decoder's changes of a token, in this order. */

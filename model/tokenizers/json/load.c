@@ -27,7 +27,7 @@ static void check_id(lx_json_reader *r, const lx_json_part *p, const lx_hugging_
     size_t known;
     int32_t in_model = lx_texts_find(&h->names, text, n);
     if (in_model >= 0 && in_model != id)
-        lx_json_wrong(r, p, "id", "is not the one that model.vocab gives the token");
+        lx_json_wrong(r, p, "id", "is not the id of this token in model.vocab");
     else if (in_model < 0 && lx_texts_get(&h->names, id, &known) != NULL)
         lx_json_wrong(r, p, "id", "is that of another token of model.vocab");
     else if (lx_texts_get(&h->added_names, id, &known) != NULL)
@@ -258,14 +258,23 @@ lx_status lx_hugging_face_load(const char *path, lx_tokenizer **out, lx_error *e
 {
     lx_error own = {.status = LX_OK};
     lx_json_reader r = {.label = lx_file_label(path), .err = err != NULL ? err : &own};
+    json_t *root = parse(&r, path);
+    lx_status st = r.st == LX_OK ? lx_tokenizer_from_json(root, r.label, out, err) : r.st;
+    json_decref(root);
+    return st;
+}
+
+lx_status lx_tokenizer_from_json(json_t *object, const char *label, lx_tokenizer **out,
+                                 lx_error *err)
+{
+    lx_error own = {.status = LX_OK};
+    lx_json_reader r = {.label = label, .err = err != NULL ? err : &own};
+    lx_json_part root = {.object = object};
     lx_hugging_face *h = calloc(1, sizeof *h);
     if (h == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory for a tokenizer", r.label);
     h->base.family = &lx_fallback_family;
-    lx_json_part root = {.object = parse(&r, path)};
-    if (r.st == LX_OK)
-        read_parts(&r, &root, h);
-    json_decref(root.object);
+    read_parts(&r, &root, h);
     if (r.st != LX_OK) {
         lx_tokenizer_free(&h->base);
         return r.st;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "model/tokenizers/json/parts.h"
+#include "model/tokenizers/letters.h"
 #include "model/utf8.h"
 
 #define MODEL_FIELDS                                                                               \

@@ -1,6 +1,6 @@
 /*
  * The fields `normalizer` and `pre_tokenizer` (see parts.h). Digits and Punctuation are
- * expressions; ByteLevel, which turns pieces into bytes, must come last.
+ * expressions. Steps after ByteLevel see the letters that it writes for bytes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -204,20 +204,25 @@ static void whitespace_split(lx_json_reader *r, const lx_json_part *p, lx_split_
     set_regex(r, p, s, "\\s", 2, false);
 }
 
-/* One stage; says whether it was ByteLevel. */
-static bool read_stage(lx_json_reader *r, const lx_json_part *p, lx_splitter *out)
+/* One stage; *of_bytes says whether ByteLevel was there. */
+static void read_stage(lx_json_reader *r, const lx_json_part *p, lx_splitter *out, bool *of_bytes)
 {
     static void (*const readers[])(lx_json_reader *, const lx_json_part *, lx_split_stage *) = {
-        split, byte_level, metaspace, digits, punctuation, whitespace, whitespace_split};
+        split, digits, punctuation, whitespace, whitespace_split, byte_level, metaspace};
+    enum { BYTE_LEVEL = 5 };
     int which = lx_json_word(r, p, "type",
-                             "Split|ByteLevel|Metaspace|Digits|Punctuation|Whitespace|"
-                             "WhitespaceSplit");
+                             "Split|Digits|Punctuation|Whitespace|WhitespaceSplit|ByteLevel|"
+                             "Metaspace");
+    if (*of_bytes && which >= BYTE_LEVEL)
+        lx_json_refuse(r, p, NULL, "ByteLevel or Metaspace after ByteLevel");
     if (r->st != LX_OK)
-        return false;
+        return;
     lx_split_stage *s = &out->stages[out->n_stages++];
-    *s = (lx_split_stage){.behavior = LX_SPLIT_ISOLATED};
+    *s = (lx_split_stage){.behavior = LX_SPLIT_ISOLATED,
+                          .writes_letters = *of_bytes && !out->gives_letters};
+    out->gives_letters = *of_bytes;
+    *of_bytes = *of_bytes || which == BYTE_LEVEL;
     readers[which](r, p, s);
-    return readers[which] == byte_level;
 }
 
 bool lx_json_pre_tokenizer(lx_json_reader *r, const lx_json_part *root, lx_hugging_face *h)
@@ -227,15 +232,16 @@ bool lx_json_pre_tokenizer(lx_json_reader *r, const lx_json_part *root, lx_huggi
     bool of_bytes = false;
     if (r->st != LX_OK || p.object == NULL)
         return false;
-    if (type == NULL || strcmp(type, "Sequence") != 0)
-        return read_stage(r, &p, &h->splitter);
+    if (type == NULL || strcmp(type, "Sequence") != 0) {
+        read_stage(r, &p, &h->splitter, &of_bytes);
+        return of_bytes;
+    }
     lx_json_keys(r, &p, "type|pretokenizers");
     size_t n = lx_json_count(r, &p, "pretokenizers", LX_SPLIT_MAX_STAGES);
     for (size_t i = 0; i < n && r->st == LX_OK; i++) {
         lx_json_part entry = lx_json_entry(r, &p, "pretokenizers", i);
-        if (of_bytes)
-            lx_json_refuse(r, &entry, NULL, "a step behind ByteLevel");
-        of_bytes = read_stage(r, &entry, &h->splitter);
+        if (r->st == LX_OK)
+            read_stage(r, &entry, &h->splitter, &of_bytes);
     }
     return of_bytes;
 }

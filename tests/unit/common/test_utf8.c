@@ -1,7 +1,7 @@
 /*
- * UTF-8 in both directions: every code point comes back, every other sequence of bytes is refused,
- * and no byte after the end is read (the text fills its allocation, so that a sanitizer reports
- * it).
+ * UTF-8 in both directions: every code point comes back, and every other sequence of bytes is
+ * refused. No byte after the end is read: the text fills its allocation, so that a sanitizer
+ * reports such a read.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -58,8 +58,8 @@ static void test_of_any_bits(void **state)
     }
 }
 
-/* A product of half a unit in c's last place, less an amount too small for a sum in double: that
-   sum is a midpoint, and the exact one lies next to it. */
+/* A product of half a unit in c's last place, less an amount too small for a sum in double. That
+ * sum is a midpoint, and the exact sum lies next to it. */
 static void beside_a_midpoint(float *a, float *b, float *c)
 {
     int e;

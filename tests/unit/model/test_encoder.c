@@ -275,18 +275,18 @@ static void makers_check_what_they_get(void **state)
     scratch_expect(lx_encoder_new(s.model, s.be, MOST, MOST + 1, &e, &err), &err, LX_ERR_INVALID,
                    "65 inputs");
     scratch_expect(lx_transformer_new(s.model, s.be, 8, 8, &t, &err), &err, LX_ERR_INVALID,
-                   "is of task speech");
+                   "has the task speech");
     assert_string_equal(err.param, "model");
     scratch_expect(
         lx_plan_new(s.model, &(lx_task_request){.text = "a", .text_bytes = 1}, &plan, &err), &err,
-        LX_ERR_INVALID, "is of task speech");
+        LX_ERR_INVALID, "has the task speech");
     assert_string_equal(err.param, "model");
     char *dir = tiny_model_make("lines", &tiny_model_default);
     lx_model *other = NULL;
     assert_non_null(dir);
     must(lx_model_load(dir, &other, &err), &err);
     scratch_expect(lx_encoder_new(other, s.be, MOST, 1, &e, &err), &err, LX_ERR_INVALID,
-                   "lines is of task couplet and hears nothing");
+                   "model lines has the task couplet and does not transcribe sounds");
     lx_model_free(other);
     tiny_model_remove(dir);
     lx_encoder_free(NULL);

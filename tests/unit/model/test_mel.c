@@ -1,6 +1,6 @@
 /*
- * Features of sound: those that numpy computes in float64 (tests/golden/generate_speech.py), their
- * sizes and times, and refused settings.
+ * Features of sound: the values that numpy computes in float64 (tests/golden/generate_speech.py),
+ * their sizes and times, and refused settings.
  */
 #include <math.h>
 #include <setjmp.h>

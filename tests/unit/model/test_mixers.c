@@ -1,9 +1,9 @@
 /*
- * Checks every mixer of the registry by the cases of tests/mixers/NAME.json: the laws of kernels.h
- * through a whole model, on every back end of this machine, and the set of tokens that a token
- * reads, found by changing one token after the other. A mixer without a file fails. A case has the
- * keys of its kind in "attention", or those of a feed-forward net in "feed_forward" next to a whole
- * "attention"; "input_norm" is as in config.json, and "rms_norm" selects RMSNorm. Branches are
+ * Checks every mixer of the registry by the cases of tests/mixers/NAME.json. It checks the laws of
+ * kernels.h through a whole model, on every back end of this machine, and the set of tokens that a
+ * token reads, by changing each token in turn. A mixer without a file fails. A case has the keys of
+ * its kind in "attention", or the keys of a feed-forward net in "feed_forward" next to a whole
+ * "attention". "input_norm" is as in config.json, and "rms_norm" selects RMSNorm. Branches are
  * wired as with "norm": "pre", those of the first case also in the other ways. A file with
  * "forward": false has no cases, because its kind is bidirectional and test_encoder.c has its laws.
  *
@@ -150,8 +150,8 @@ static void copies_go_on_alike(subject *s, const results want)
     free(saved);
 }
 
-/* Of the rows from `at` on, one is its own and the others are in a branch. Both continue in turns.
-   A state that cannot branch gives an error and stays unchanged. */
+/* Of the rows from `at` on, one is its own and all further rows are in a branch. Both continue in
+   turns. A state that cannot branch gives an error and stays unchanged. */
 static void branches_go_on_alike(subject *s, const results want)
 {
     static results got;
@@ -216,7 +216,7 @@ static void check_laws(const char *kind, const json_t *c, int each)
         must_open(&s, kind, c, 2, &backends[backend]);
         bool grows = json_is_true(json_object_get(c, "grows"));
         if ((s.model->state.page_floats > 0) != grows)
-            fail_msg("%s: a state of %lld floats a page", s.label,
+            fail_msg("%s: a state of %lld floats per page", s.label,
                      (long long)s.model->state.page_floats);
         run_whole(&s, 0, s.ids[0], ROWS, want);
         if (backend == 0)

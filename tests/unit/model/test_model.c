@@ -401,7 +401,7 @@ static void a_stride_lies_within_a_sequence(void **state)
     folder = before;
 }
 
-/* The rows of the hashes of all rounds, one round after the other, for every number of a key. */
+/* The rows of the hashes of all rounds, round by round, for every number of a key. */
 static void hashes_have_the_shape_that_rounds_and_buckets_say(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * From a sound file to text: the result equals that of the parts one after the other, times lie
+ * From a sound file to text: the result equals the results of its steps called in order, times lie
  * within the sound, and a sound of the wrong length is refused.
  */
 #include <math.h>
@@ -146,8 +146,7 @@ static void sounds_have_limits(void **state)
     expect_refused(make_file(longest + 1), "the sound is longer than");
     must(lx_transcribe(listener, encoder, file, make_file(200), "file", 0, &t, &err), &err);
     lx_transcription_fini(&t);
-    expect_refused(make_file(199),
-                   "the sound is shorter than 0.025 s, the least that linear hears");
+    expect_refused(make_file(199), "the sound is shorter than 0.025 s, the least for model linear");
     expect_refused(make_file(1000) - 1, "cut");
     expect_refused(3, "this is no WAV, FLAC or Ogg file");
 }
@@ -180,7 +179,7 @@ static void other_models_hear_nothing(void **state)
     assert_non_null(dir);
     must(lx_model_load(dir, &other, &err), &err);
     scratch_expect(lx_listener_new(other, &l, &err), &err, LX_ERR_INVALID,
-                   "lines is of task couplet and hears nothing");
+                   "model lines has the task couplet and does not transcribe sounds");
     assert_string_equal(err.param, "model");
     lx_model_free(other);
     tiny_model_remove(dir);

@@ -1,6 +1,6 @@
 /*
- * The forward pass compared with the equations of transformer.h, worked out here in double with
- * attention in its quadratic form, for models of every variant that a config can ask for. A step
+ * The forward pass compared with the equations of transformer.h, for models of every variant of a
+ * config. The equations are computed here in double, with attention in its quadratic form. A step
  * also refuses wrong arguments, and a refused step leaves every state unchanged.
  */
 #include <math.h>

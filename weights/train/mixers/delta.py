@@ -3,8 +3,8 @@
     R = alpha S        S' = R + beta k (v - R^T k)^T        y = S'^T q / sqrt(K)
 
 It is computed chunk by chunk (Yang et al. 2024, "Parallelizing Linear Transformers with the Delta Rule"): inside a chunk
-the corrections of all tokens are the solution of a triangular system, between chunks the state goes on. `steps` is the
-same one token after the other, the oracle.
+the corrections of all tokens are the solution of a triangular system, between chunks the state goes on. `steps`
+computes it token by token, as the oracle.
 """
 
 import torch

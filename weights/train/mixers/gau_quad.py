@@ -27,7 +27,7 @@ class Mixer(nn.Module):
         nn.init.zeros_(self.out.weight)
 
     def weights(self, logits: torch.Tensor) -> torch.Tensor:
-        """[B, T, T] -> the same; zero where token i does not see token j."""
+        """[B, T, T] -> [B, T, T], zero where token i does not see token j."""
         if self.own["div_place"] == "inside":
             return F.relu(logits / self.own["length"]).square().tril()
         t = logits.shape[-1]

@@ -6,7 +6,7 @@ in every round:
 and y_i = v_i where no bucket holds a token before i. The seen tokens do not depend on tokens after i, unlike with
 sorted chunks, so steps give the result of the whole sequence. Hashes are drawn once and stay.
 
-With "direction": "both", of a model that is given its whole input at once, each round sorts the tokens by bucket and place,
+With "direction": "both" the model has its whole input at once. Each round sorts the tokens by bucket and place,
 and cuts that order into chunks of `cap`. A token then sees the other tokens of its chunk and the tokens of both neighbouring chunks.
 """
 

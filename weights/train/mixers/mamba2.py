@@ -3,8 +3,8 @@
     z, u, d = W_in x        v, B, C = silu(conv(u) + b)        t = softplus(d + dt_bias)
     S = exp(-exp(A_log) t) S + B (t v)^T        y = S^T C + D v        W_out (rms_norm(y silu(z)) gamma)
 
-It is computed chunk by chunk: quadratic inside a chunk, through the state between chunks. `steps` is the same one token after
-the other, the oracle.
+It is computed chunk by chunk: quadratic inside a chunk, through the state between chunks. `steps` computes it token by
+token, as the oracle.
 """
 
 import math

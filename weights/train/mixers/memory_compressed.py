@@ -1,5 +1,5 @@
-"""Memory-compressed attention (Liu et al. 2018): of every `factor` tokens there is one key and one value, by a
-convolution of each head's own, and a token attends to a first row and to the blocks that have ended:
+"""Memory-compressed attention (Liu et al. 2018): of every `factor` tokens a convolution of each head makes one key and
+one value. A token attends to a first row and to the blocks that have ended:
 
     K_c = sum over t of k_(c factor + t) W_t + b;   i sees the first row and blocks 0 .. n - 1,
     n = i / factor, with "inclusive" (i + 1) / factor

@@ -2,14 +2,14 @@
 
     S = diag(w) S - b (S^T e)^T + k v^T        y = S^T r
 
-reads the removed values before the state decays. It is computed chunk by chunk: with W_t the product of the decays of a chunk up
-to token t, the values taken from the state, u_t = S_{t-1}^T e_t, are the solution of a triangular system,
+reads the removed values before the state decays. It is computed chunk by chunk. W_t is the product of the decays of a
+chunk up to token t. The values taken from the state, u_t = S_{t-1}^T e_t, are the solution of a triangular system,
 
     (I + tril(E B^T, -1)) U = E S_0 + tril(E K^T, -1) V        E_t = W_{t-1} e_t,  B_t = b_t / W_t,  K_t = k_t / W_t
     Y = R S_0 + tril(R K^T) V - tril(R B^T) U                  R_t = W_t r_t
 
 and between chunks the state goes on. A decay is at least exp(-e^-0.5), so that in a chunk of 64 no quotient is above 1e17.
-`steps` is the same one token after the other, the oracle.
+`steps` computes it token by token, as the oracle.
 """
 
 import math

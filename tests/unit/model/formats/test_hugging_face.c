@@ -332,7 +332,7 @@ static const char *next_tensor(const char *at, trained_tensor *t)
     return t->data + t->n * sizeof(float);
 }
 
-/* One tensor holds the six mixes, one after the other. */
+/* One tensor holds the six mixes in order. */
 static void add_mixes(tensor_file *w, const char *prefix, const float *values)
 {
     char name[160];

@@ -110,7 +110,8 @@ static const struct {
     {"\"weight_map\"", "\"weights\"", "weight_map must be an object"},
     {"{\"a\": \"one.safetensors\", \"b\": \"two.safetensors\", \"c\": \"one.safetensors\"}", "{}",
      "weight_map must be an object with 1 to"},
-    {"\"a\": \"one.safetensors\"", "\"a\": 1", "tensor a: \"what is no text\" is not the name"},
+    {"\"a\": \"one.safetensors\"", "\"a\": 1",
+     "tensor a: \"a value that is no text\" is not the name"},
     {"\"b\": \"two.safetensors\"", "\"b\": \"model.safetensors.index.json\"",
      "tensor b: \"model.safetensors.index.json\" is not the name of a .safetensors file"},
     {"\"b\": \"two.safetensors\"", "\"b\": \"../two.safetensors\"", "is not the name"},
@@ -123,7 +124,7 @@ static const struct {
     {"\"c\": \"one.safetensors\"", "\"d\": \"one.safetensors\"",
      "tensor d: \"one.safetensors\" has no such tensor"},
     {", \"c\": \"one.safetensors\"", "",
-     "tensor c: \"one.safetensors\" has it, weight_map has not"},
+     "tensor c: \"one.safetensors\" has it, but weight_map does not list it"},
     {"\"c\": \"one.safetensors\"", "\"c\": \"both.safetensors\"",
      "tensor c: \"one.safetensors\" has it, too"},
 };

@@ -53,6 +53,8 @@ static void test_words(void **state)
     /* A word of the line before it costs nothing. */
     assert_true(judge("生死路", "死生门") > judge("生前路", "死生门") + 1);
     assert_true(judge("瑞雪兆丰年好", "春风到福满门") < judge("瑞雪兆丰年好", "春风到杏花村"));
+    assert_true(judge("生意兴隆通四海", "财源茂盛惠三农") <
+                judge("生意兴隆通四海", "财源茂盛达三江"));
 }
 
 static void test_poems(void **state)

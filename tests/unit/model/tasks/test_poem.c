@@ -13,22 +13,39 @@
 
 #include <cmocka.h>
 
-#include "model/rhymes.h"
 #include "model/tasks/poem.h"
+#include "model/tasks/poem_forms.h"
+#include "model/tasks/poem_words.h"
 #include "model/tasks/text.h"
+#include "model/utf8.h"
 #include "tests/support/scratch.h"
 
-enum { N_WORDS = 20, CHARACTER = 3, CONTEXT = 90, MAX_IDS = 64 };
+enum { N_WORDS = 20, CHARACTER = 3, CONTEXT = 140, MAX_IDS = 64, MAX_MASKS = 64, MAX_LINES = 8 };
 
 static const char vocabulary[] = "<end>\n<unk>\na\n，\n。\n《\n》\n？\n春\n夏\n秋\n冬\n江\n月\n"
-                                 "花\n山\n水\n人\n天\n地\n風\n雪\n唐\n宋\n日\n夜\n思\n行\n";
+                                 "花\n山\n水\n人\n天\n地\n風\n雪\n唐\n宋\n日\n夜\n思\n行\n"
+                                 /* level and oblique words of two modern rhymes */
+                                 "年\n前\n边\n烟\n间\n船\n关\n弦\n起\n里\n意\n气\n计\n际\n细\n"
+                                 "峰\n峯\n";
 enum { N_GROUPS = 2 };
 static const char *const groups[N_GROUPS] = {"春人天日夜", "江山水地行"};
 static lx_model model = {.name = "poems",
                          .task = &lx_poem_task,
                          .config = {.task = "poem", .n_inputs = 1, .inputs = {{"token", 0}}}};
-static lx_rhymes *rhymes;
-static uint8_t masks[N_GROUPS + 3][MAX_IDS];
+static lx_poem_words *words;
+static uint8_t masks[MAX_MASKS][MAX_IDS];
+
+/* The words of the model with this table of rhymes; no bytes: without a table. */
+static lx_poem_words *words_with(const char *table, size_t bytes)
+{
+    lx_rhymes *rhymes = NULL;
+    lx_poem_words *made = NULL;
+    if (bytes > 0)
+        assert_int_equal(lx_rhymes_read(table, bytes, "rhymes.txt", model.tokenizer, &rhymes, NULL),
+                         LX_OK);
+    assert_int_equal(lx_poem_words_new(&model, rhymes, &made, NULL), LX_OK);
+    return made;
+}
 
 static int make_model(void **state)
 {
@@ -40,15 +57,12 @@ static int make_model(void **state)
     if (st != LX_OK || lx_tokenizer_new_characters(model.vocab, &model.tokenizer, NULL) != LX_OK)
         return -1;
     static const char table[] = "春人天日夜\n江山水地行\n";
-    if (lx_rhymes_read(table, sizeof table - 1, "rhymes.txt", model.tokenizer, &rhymes, NULL) !=
-        LX_OK)
-        return -1;
-    model.task_data = rhymes;
+    model.task_data = words = words_with(table, sizeof table - 1);
     int32_t n = lx_tokenizer_size(model.tokenizer);
     model.config.head_size = model.config.n_values = model.config.inputs[0].size = n;
     if (n > MAX_IDS || lx_poem_task.check_model(&model, NULL) != LX_OK)
         return -1;
-    assert_int_equal(lx_task_masks(&model), sizeof masks / sizeof *masks);
+    assert_true(lx_task_masks(&model) <= MAX_MASKS);
     for (int32_t i = 0; i < lx_task_masks(&model); i++)
         lx_poem_task.fill_mask(&model, i, masks[i]);
     return 0;
@@ -58,20 +72,20 @@ static int free_model(void **state)
 {
     lx_tokenizer_free(model.tokenizer);
     lx_vocab_free(model.vocab);
-    lx_rhymes_free(rhymes);
+    lx_poem_words_free(words);
     return scratch_teardown(state);
 }
 
 /* Until the next call. */
-static lx_poem_request asked;
+static lx_task_fields asked;
 
 static lx_task_request asks(const char *prompt, const char *form, const char *acrostic)
 {
-    asked = (lx_poem_request){.form = form,
-                              .acrostic = acrostic,
-                              .acrostic_bytes = acrostic != NULL ? strlen(acrostic) : 0};
-    return (lx_task_request){
-        .text = prompt, .text_bytes = strlen(prompt), .own_of = &lx_poem_task, .own = &asked};
+    asked = (lx_task_fields){0};
+    asked.at[LX_ASKED_form].text = form;
+    asked.at[LX_ASKED_acrostic] =
+        (lx_task_value){acrostic, acrostic != NULL ? strlen(acrostic) : 0};
+    return (lx_task_request){.text = prompt, .text_bytes = strlen(prompt), .fields = &asked};
 }
 
 static lx_plan *plan_of(const lx_task_request *request)
@@ -126,7 +140,8 @@ static void judge(const char *poem, size_t bytes, int32_t chars, int32_t lines,
         for (int32_t k = 0; k < chars; k++) {
             char one[CHARACTER + 1] = {0};
             memcpy(one, at + (size_t)k * CHARACTER, CHARACTER);
-            assert_non_null(strstr("春夏秋冬江月花山水人天地風雪唐宋日夜思行", one));
+            assert_non_null(strstr(
+                "春夏秋冬江月花山水人天地風雪唐宋日夜思行年前边烟间船关弦起里意气计际细峰", one));
         }
     }
 }
@@ -164,7 +179,7 @@ static void every_poem_keeps_its_form(void **state)
 /* The group in which the even lines' last characters are, each once. */
 static int judge_rhymes(const char *poem, int32_t chars, int32_t lines)
 {
-    char ends[LX_POEM_MAX_LINES / 2][CHARACTER + 1] = {{0}};
+    char ends[MAX_LINES / 2][CHARACTER + 1] = {{0}};
     for (int32_t i = 0; i < lines / 2; i++) {
         int32_t at = 2 * (i + 1) * (chars + 1) - 2;
         memcpy(ends[i], poem + (size_t)at * CHARACTER, CHARACTER);
@@ -197,7 +212,7 @@ static void even_lines_rhyme(void **state)
         bool seen[N_GROUPS] = {false};
         for (int k = 0; k < 200; k++) {
             lx_task_request request = asks(cases[i].prompt, cases[i].form, NULL);
-            asked.rhyme = true;
+            asked.at[LX_ASKED_rhyme].text = "true";
             lx_plan *plan = plan_of(&request);
             assert_false(plan->runs_ahead);
             lx_buffer text;
@@ -212,6 +227,89 @@ static void even_lines_rhyme(void **state)
         assert_int_equal(seen[0], cases[i].group != 1);
         assert_int_equal(seen[1], cases[i].group != 0);
     }
+}
+
+/* Character i of a text, each of which has three bytes. */
+static uint32_t character_at(const char *text, int32_t i)
+{
+    size_t at = (size_t)i * CHARACTER;
+    return (uint32_t)lx_utf8_next(text, at + CHARACTER, &at);
+}
+
+/* Whether the poem has the lines of the form, its tones and modern rhymes, and repeats a line. */
+static void judge_form(const char *poem, size_t bytes, const lx_poem_form *form)
+{
+    uint32_t ends[LX_POEM_MAX_LINES];
+    const lx_rhymes *modern = lx_poem_words_table(words, LX_RHYME_MODERN);
+    int32_t groups_of[LX_POEM_MAX_LINES + 1];
+    memset(groups_of, -1, sizeof groups_of);
+    assert_int_equal(bytes, (size_t)form->n_places * CHARACTER);
+    for (int32_t i = 0; i < form->n_lines; i++) {
+        const lx_poem_line *line = &form->lines[i];
+        int32_t end = line->begin + line->chars;
+        assert_int_equal(character_at(poem, end), line->stops ? U'。' : U'，');
+        for (int32_t at = line->begin; at < end; at++) {
+            assert_true(lx_poem_tone_fits(character_at(poem, at), lx_poem_tone_at(form, at)));
+            assert_int_not_equal(character_at(poem, at), U'峯');
+            if (line->repeats)
+                assert_int_equal(character_at(poem, at), character_at(poem, at - line->chars - 1));
+        }
+        ends[i] = character_at(poem, end - 1);
+        if (line->rhyme == 0 || line->repeats)
+            continue;
+        int32_t token = lx_poem_token_of(&model, poem + (size_t)(end - 1) * CHARACTER, CHARACTER);
+        int32_t group = lx_rhymes_group(modern, token), *common = &groups_of[line->rhyme];
+        *common = *common < 0 ? group : *common;
+        assert_int_equal(group, *common);
+        assert_true(lx_poem_tone_fits(ends[i], line->rhyme_tone));
+        for (int32_t k = 0; k < i; k++)
+            assert_true(ends[k] != ends[i] || form->lines[k].rhyme != line->rhyme);
+    }
+}
+
+static void patterns_tunes_and_modern_rhymes_are_kept(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *form, *pattern, *prompt;
+    } cases[] = {
+        {"5x4", "level", "唐《日》"},     {"5x8", "oblique", "唐《日》"},
+        {"7x4", "oblique", "唐《日》"},   {"7x8", "level", "唐《日》"},
+        {"如梦令", NULL, "词《日》"},     {"水调歌头", NULL, "词《日》"},
+        {"菩萨蛮", NULL, "》春江花月夜"}, {"如梦令", NULL, "》山水人天地起。春江花月夜里。"},
+    };
+    uint32_t random = 5;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lx_poem_form form;
+        assert_true(lx_poem_form_make(lx_poem_form_find(cases[i].form),
+                                      cases[i].pattern == NULL                 ? LX_PATTERN_NONE
+                                      : strcmp(cases[i].pattern, "level") == 0 ? LX_PATTERN_LEVEL
+                                                                               : LX_PATTERN_OBLIQUE,
+                                      &form));
+        for (int k = 0; k < 50; k++) {
+            lx_task_request request = asks(cases[i].prompt, cases[i].form, NULL);
+            asked.at[LX_ASKED_pattern].text = cases[i].pattern;
+            asked.at[LX_ASKED_rhyme].text = "modern";
+            lx_plan *plan = plan_of(&request);
+            lx_buffer text;
+            lx_buffer_init(&text, 1 << 12);
+            lx_buffer_puts(&text, strstr(cases[i].prompt, "》") + CHARACTER);
+            write_poem(plan, &random, &text);
+            judge_form(text.data, text.length, &form);
+            lx_buffer_fini(&text);
+            lx_plan_free(plan);
+        }
+    }
+}
+
+static void old_forms_of_characters_are_not_written(void **state)
+{
+    (void)state;
+    static const char usual[] = "峰", old[] = "峯";
+    int32_t id = lx_poem_token_of(&model, old, CHARACTER);
+    for (int32_t mask = 0; mask < lx_task_masks(&model); mask++)
+        assert_true(masks[mask][id]);
+    assert_false(masks[LX_MASK_TEXT][lx_poem_token_of(&model, usual, CHARACTER)]);
 }
 
 static void what_the_prompt_has_counts(void **state)
@@ -273,9 +371,9 @@ static void what_cannot_be_kept_is_refused(void **state)
     expect_refused(asks("春江花月夜，春江花月夜。春江花月夜，春江花月夜。春", "5x4", NULL),
                    "prompt", "longer");
     lx_buffer title;
-    lx_buffer_init(&title, 256);
+    lx_buffer_init(&title, 512);
     lx_buffer_puts(&title, "《");
-    for (int i = 0; i < 38; i++)
+    for (int i = 0; i < 90; i++)
         lx_buffer_puts(&title, "日");
     lx_buffer_puts(&title, "》");
     expect_refused(asks(title.data, "7x8", NULL), "prompt", "no room");
@@ -289,7 +387,7 @@ static void what_cannot_be_kept_is_refused(void **state)
         {"》春江花月唐，花雪月風春。春江花月唐，花雪月風春", "5x4", "prompt", "23"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         lx_task_request request = asks(wrong[i].prompt, wrong[i].form, NULL);
-        asked.rhyme = true;
+        asked.at[LX_ASKED_rhyme].text = "true";
         expect_refused(request, wrong[i].field, wrong[i].part);
     }
     lx_task_request empty = asks(prompt, "5x4", "");
@@ -301,6 +399,32 @@ static void what_cannot_be_kept_is_refused(void **state)
     lx_task_request endless = asks(prompt, "5x4", NULL);
     endless.ignore_end = true;
     expect_refused(endless, "ignore_eos", "form");
+}
+
+static void fields_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *form, *pattern, *acrostic, *rhyme, *prompt, *field, *part;
+    } refused[] = {
+        {NULL, "level", NULL, NULL, "唐《日》", "pattern", "needs a form"},
+        {"5x4", "flat", NULL, NULL, "唐《日》", "pattern", "level or oblique"},
+        {"如梦令", "level", NULL, NULL, "唐《日》", "pattern", "如梦令 is a tune"},
+        {"如梦令", NULL, "春夏秋冬江月花", NULL, "唐《日》", "acrostic", "如梦令 is a tune"},
+        {"5x4", NULL, NULL, "old", "唐《日》", "rhyme", "modern"},
+        {"7x4", "level", NULL, "true", "唐《日》", "rhyme", "too few words that rhyme"},
+        {"5x4", "oblique", NULL, NULL, "》春江", "prompt", "pattern at its character 2"},
+        {"如梦令", NULL, NULL, "modern", "》春江花月夜天", "prompt", "tone of the rhyme"},
+        {"如梦令", NULL, NULL, NULL,
+         "》春江花月夜雪。春江花月夜里。春江花月夜，春江花月夜雪。春江。江", "prompt",
+         "form at its character 31"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        lx_task_request request = asks(refused[i].prompt, refused[i].form, refused[i].acrostic);
+        asked.at[LX_ASKED_pattern].text = refused[i].pattern;
+        asked.at[LX_ASKED_rhyme].text = refused[i].rhyme;
+        expect_refused(request, refused[i].field, refused[i].part);
+    }
 }
 
 static void without_a_form_it_is_text(void **state)
@@ -327,7 +451,7 @@ static void a_plan_is_restated(void **state)
                              *acrostics[] = {NULL, NULL, "春夏秋冬"};
     for (int i = 0; i < 3; i++) {
         lx_task_request request = asks("唐《日》", forms[i], acrostics[i]);
-        asked.rhyme = i == 2;
+        asked.at[LX_ASKED_rhyme].text = i == 2 ? "true" : NULL;
         lx_plan *plan = plan_of(&request);
         lx_buffer bytes;
         lx_buffer_init(&bytes, 1 << 10);
@@ -346,7 +470,7 @@ static void a_plan_is_restated(void **state)
             assert_int_equal(a.mask_idx, b.mask_idx);
         }
         lx_error err = {0};
-        int32_t wrong[12] = {i == 1 ? 4 : 0, i == 1 ? 0 : 33};
+        int32_t wrong[12] = {i == 1 ? 200 : 0, i == 1 ? 0 : 33};
         if (i > 0) {
             assert_int_equal(lx_plan_again(&model, wrong, sizeof wrong, true, false, &none, &err),
                              LX_ERR_INVALID);
@@ -367,28 +491,27 @@ static void a_model_must_have_what_poems_need(void **state)
     assert_int_equal(lx_poem_task.check_model(&model, &err), LX_ERR_FORMAT);
     assert_string_equal(err.param, "end");
     lx_text_own(&model.config)->n_ends = 1;
-    lx_rhymes *short_table = NULL;
     static const char few[] = "春人天日夜\n\n江山水龍";
-    assert_int_equal(lx_rhymes_read(few, sizeof few - 1, "", model.tokenizer, &short_table, NULL),
-                     LX_OK);
+    lx_poem_words *short_table = words_with(few, sizeof few - 1), *none = words_with(NULL, 0);
     model.task_data = short_table;
     assert_int_equal(lx_poem_task.check_model(&model, &err), LX_ERR_FORMAT);
     assert_non_null(strstr(err.text, "group 2: the vocabulary has 3 of its characters"));
-    lx_rhymes_free(short_table);
-    model.task_data = NULL;
+    lx_poem_words_free(short_table);
+    model.task_data = none;
     assert_int_equal(lx_poem_task.check_model(&model, &err), LX_OK);
     lx_task_request rhyming = asks("春", "5x4", NULL);
-    asked.rhyme = true;
+    asked.at[LX_ASKED_rhyme].text = "true";
     expect_refused(rhyming, "rhyme", "no table of rhymes");
-    model.task_data = rhymes;
-    lx_tokenizer *words = model.tokenizer;
+    lx_poem_words_free(none);
+    model.task_data = words;
+    lx_tokenizer *characters = model.tokenizer;
     assert_int_equal(lx_tokenizer_new_bytes(&model.tokenizer, NULL), LX_OK);
     int32_t n = model.config.head_size;
     model.config.head_size = model.config.inputs[0].size = 256;
     assert_int_equal(lx_poem_task.check_model(&model, &err), LX_ERR_FORMAT);
     assert_string_equal(err.param, "tokenizer");
     lx_tokenizer_free(model.tokenizer);
-    model.tokenizer = words;
+    model.tokenizer = characters;
     model.config.head_size = model.config.inputs[0].size = n;
     lx_task_request request = asks("春", "5x4", NULL);
     model.task = &lx_text_task;
@@ -401,8 +524,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_poem_keeps_its_form),
         cmocka_unit_test(even_lines_rhyme),
+        cmocka_unit_test(patterns_tunes_and_modern_rhymes_are_kept),
+        cmocka_unit_test(old_forms_of_characters_are_not_written),
         cmocka_unit_test(what_the_prompt_has_counts),
         cmocka_unit_test(what_cannot_be_kept_is_refused),
+        cmocka_unit_test(fields_that_do_not_fit_are_refused),
         cmocka_unit_test(without_a_form_it_is_text),
         cmocka_unit_test(a_plan_is_restated),
         cmocka_unit_test(a_model_must_have_what_poems_need),

@@ -1,6 +1,6 @@
 /*
- * Thoughts and answer come apart as the whole text says, however the text is cut into tokens, and
- * what is held back is bounded.
+ * Thoughts and answer are separated as in the whole text, however the text is cut into tokens, and
+ * the text held back is bounded.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,9 @@
 /*
- * A sequence gives the same bytes (tokens, log-probabilities, logits, final state) alone on one
- * thread and in batches of 1, 2, 3, 17, 64 and 257 on one and two, on every instruction set that
- * the machine has. In a batch every slot is always taken: sequences come and go in any order, so
- * that prompts in chunks of any length run next to single steps, and the slots' order changes from
- * step to step. Some sequences are long enough for work that a back end does once in several
- * tokens.
+ * A sequence gives equal bytes (tokens, log-probabilities, logits, final state) alone on one
+ * thread, and in batches of 1 to 257 on one and two threads, on every instruction set of the
+ * machine. In a batch every slot is always taken. Sequences come and go in any order, so that
+ * prompts in chunks of any length run next to single steps. The order of slots changes from step to
+ * step. Some sequences are long enough for work that a back end does once in several tokens.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /*
- * One request gives equal bytes (tokens and log-probabilities) alone, and among 64 others of other
- * lengths and numbers of samples with cancellations, with any number of slots, rows per step,
- * prompt chunks and threads. Sample i of n is equal for every n.
+ * One request gives equal bytes (tokens and log-probabilities) alone, and among 64 requests of
+ * other lengths and numbers of samples with cancellations. The numbers of slots, rows per step,
+ * prompt chunks and threads vary. Sample i of n is equal for every n.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +44,7 @@ static rig_request request(int32_t i)
 
 static uint64_t alone[N_REQUESTS];
 
-/* One after the other, prompts in one piece, in slots that other requests used before. */
+/* In turn, prompts in one piece, in slots that other requests used before. */
 static void compute_alone(void)
 {
     rig r = rig_start((rig_options){.n_slots = 8, .max_tokens = 80, .prompt_chunk = 64});

@@ -1,5 +1,5 @@
 /*
- * The engine when samples, steps and the device fail: the jobs that end, and those that continue.
+ * The engine when samples, steps and the device fail: some jobs end, and all other jobs continue.
  * And its figures: counters, and the processor time of an idle engine.
  */
 #include <setjmp.h>

@@ -99,7 +99,7 @@ static void requests_of_a_client_share_alike(void **state)
     near(w.turns[2], 4000);
 }
 
-/* The unused share of a client goes to the others by their weights, without credit for later. */
+/* The unused share of a client goes to other clients by their weights, without credit for later. */
 static void who_wants_less_gives_the_rest(void **state)
 {
     (void)state;

@@ -116,7 +116,7 @@ static lx_hearing *submit(lx_transcriber *t, int i)
     return h;
 }
 
-/* The first sound is in a pass that waits at the gate; the others are read, and wait. */
+/* The first sound is in a pass that waits at the gate; the next sounds are read, and wait. */
 static void hold(lx_transcriber *t, lx_hearing **sounds, int n)
 {
     atomic_store(&open_gate, false);

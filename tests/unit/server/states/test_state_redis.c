@@ -1,6 +1,6 @@
 /*
- * The state store in Redis with a real redis-server: another store gets the states that one store
- * put, states expire, an outage fails every call at once and ends by itself, and no call is lost or
+ * The state store in Redis with a real redis-server. One store gets the states that another store
+ * put, and states expire. An outage fails every call at once and ends by itself. No call is lost or
  * answered twice.
  */
 #include <setjmp.h>

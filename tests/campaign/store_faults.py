@@ -1,6 +1,7 @@
-"""States in Redis while things go wrong: no turn that was acknowledged may be lost, and no answer be another."""
+"""States in Redis and in a file while things go wrong: no turn that was acknowledged may be lost, and no answer be another."""
 
 import random
+import resource
 import signal
 import tempfile
 import threading
@@ -12,7 +13,7 @@ from client import call, complete
 from cluster import Redis
 from common import Row, Server
 from conversations import Conversation, TurnFailed, text_of, whole
-from server import wait_until
+from server import run, wait_until
 
 TOKENS, PATIENCE = 1, 300.0  # a turn's tokens; seconds until a conversation must have got on
 STORE = ("--slots", "16", "--state-store-timeout", "1")
@@ -157,6 +158,53 @@ def set_to(**values):
         for name, value in values.items():
             setattr(proxy, name, value)
     return change
+
+
+def file_killed(options):
+    """One server with a file; it is killed at random moments and started anew with the file."""
+    rng, kills = random.Random(options.seed), 0
+    with tempfile.TemporaryDirectory(prefix="linnet-campaign-") as folder:
+        path = f"{folder}/states.db"
+        flags = *STORE, "--state-store", path
+        servers = [Server(*flags).start()]
+        try:
+            talkers = Talkers(lambda: [server.port for server in servers], options.turns, options.seed)
+            while talkers.running():
+                time.sleep(rng.uniform(0.1, options.between))
+                servers[0].signal(signal.SIGKILL)
+                servers[0].process.wait()
+                servers[0] = Server(*flags).start()
+                kills += 1
+            talkers.wait()
+        finally:
+            for server in servers:
+                server.kill()
+        sound = run("states", "vacuum", path).stdout
+    row = talkers.row("kill -9 of a server with a file of states", f"{kills} kills")
+    row.held = row.held and kills > 0 and sound.startswith("the file is sound")
+    return row
+
+
+def file_full(options):
+    """The file reaches a limit of its size under load, again and again: a disk that is full for a while."""
+    rng, spells, refused = random.Random(options.seed), 0, 0
+    with tempfile.TemporaryDirectory(prefix="linnet-campaign-") as folder:
+        path = f"{folder}/states.db"
+        with Server(*STORE, "--state-store", path) as server:
+            talkers = Talkers(lambda: [server.port], options.turns // 10, options.seed)
+            while talkers.running():
+                resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+                time.sleep(rng.uniform(0.05, options.between / 4))
+                refused += server.metric("linnet_state_store_up") == 0
+                resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+                time.sleep(rng.uniform(0.05, options.between / 4))
+                spells += 1
+            talkers.wait()
+            server.check_unharmed()
+        sound = run("states", "vacuum", path).stdout
+    row = talkers.row("a file of states that cannot grow, at times", f"{spells} spells, {refused} of them noticed")
+    row.held = row.held and sound.startswith("the file is sound")
+    return row
 
 
 def redis_slow(options):

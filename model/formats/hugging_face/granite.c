@@ -1,0 +1,117 @@
+/*
+ * Granite-4.0-H as transformers writes it (its GraniteMoeHybridConfig) without experts: the mixer
+ * mamba2 and, in layers that layer_types names, grouped_query; gated_mlp after both; RMSNorm. Their
+ * own names for the parts:
+ *
+ *     input_layernorm, post_attention_layernorm        norm1, norm2
+ *     mamba.{in_proj,out_proj,conv1d,...}              attn.in, attn.out, attn.conv, ...
+ *     self_attn.{q,k,v,o}_proj                         attn.q, attn.k, attn.v, attn.out
+ *     shared_mlp.{input_linear,output_linear}          ff.gate_up, ff.down
+ *
+ * residual_multiplier m scales every branch: x += m A(norm(x)). The residual stream of the engine
+ * is x / m, so its branches need no factor. An RMSNorm of x / m with eps / m^2 is that of x with
+ * eps, and the embeddings are divided by m.
+ */
+#include <string.h>
+
+#include "model/formats/hugging_face/reader.h"
+
+static const lx_tensor_name block_names[] = {
+    {"norm1", "input_layernorm"},
+    {"norm2", "post_attention_layernorm"},
+    {"ff.gate_up", "shared_mlp.input_linear"},
+    {"ff.down", "shared_mlp.output_linear"},
+    {NULL, NULL},
+};
+static const lx_tensor_name mamba_names[] = {
+    {"attn.in", "mamba.in_proj"},
+    {"attn.out", "mamba.out_proj"},
+    {"attn.conv", "mamba.conv1d"},
+    {"attn", "mamba"},
+    {NULL, NULL},
+};
+static const lx_tensor_name softmax_names[] = {
+    {"attn.q", "self_attn.q_proj"},
+    {"attn.k", "self_attn.k_proj"},
+    {"attn.v", "self_attn.v_proj"},
+    {"attn.out", "self_attn.o_proj"},
+    {NULL, NULL},
+};
+
+static const struct lx_tensor_names names = {
+    .layers = "model.layers.",
+    .embed = "model.embed_tokens",
+    .final_norm = "model.norm",
+    .tables = {{NULL, block_names}, {"mamba2", mamba_names}, {"grouped_query", softmax_names}}};
+
+/* Only "rope" turns queries and keys. */
+static void read_positions(lx_hf_reader *r, lx_mixer_config *m)
+{
+    const char *key = "position_embedding_type";
+    const json_t *value = r->st == LX_OK ? json_object_get(r->root, key) : NULL;
+    const char *text = json_string_value(value);
+    bool rope = text != NULL && strcmp(text, "rope") == 0;
+    if (value != NULL && !json_is_null(value) && !rope &&
+        (text == NULL || strcmp(text, "nope") != 0))
+        lx_hf_wrong(r, key, "must be \"rope\", \"nope\" or null");
+    lx_hf_ignore(r, key);
+    if (rope)
+        lx_hf_read_rotation(r, m, 10000, 1);
+    else
+        lx_hf_ignore(r, "rope_parameters rope_theta rope_scaling partial_rotary_factor");
+}
+
+static void read_scales(lx_hf_reader *r, lx_config *c, lx_mixer_config *softmax)
+{
+    double residual = lx_hf_number(r, "residual_multiplier", 1e-3, 1e3, 1);
+    double embedding = lx_hf_number(r, "embedding_multiplier", 1e-3, 1e3, 1);
+    double logits = lx_hf_number(r, "logits_scaling", 1e-3, 1e3, 1);
+    double scores = lx_hf_number(r, "attention_multiplier", 1e-6, 1e6, 1);
+    double eps = (double)c->norm_eps / residual / residual;
+    if (eps < 1e-30)
+        lx_hf_wrong(r, "residual_multiplier", "is too large for rms_norm_eps");
+    c->norm_eps = (float)eps;
+    c->embedding_scale = (float)(embedding / residual);
+    c->head_scale = (float)(1 / logits);
+    lx_mixer_value(softmax, "scale")->f = (float)scores;
+}
+
+static void read_layers(lx_hf_reader *r, lx_config *c)
+{
+    int64_t inner = (int64_t)c->d_model * lx_hf_int(r, "mamba_expand", 1, 64, 2);
+    lx_mixer_config mamba = lx_hf_read_mamba(r, c, inner, c->norm_eps);
+    lx_mixer_config softmax = lx_hf_mixer(c, "grouped_query");
+    lx_mixer_set_word(&mamba, "norm", "gate_first");
+    lx_hf_read_heads(r, c, &softmax, 32, 0);
+    lx_hf_only_flag(r, "attention_bias", false);
+    read_positions(r, &softmax);
+    read_scales(r, c, &softmax);
+    const lx_hf_layer_type types[] = {{{"linear_attention", "mamba"}, &mamba},
+                                      {{"full_attention", "attention"}, &softmax}};
+    (void)lx_hf_place_layers(r, c, types, 2);
+}
+
+static void read_config(lx_hf_reader *r, lx_config *c)
+{
+    c->wiring = LX_WIRING_PRE;
+    c->rms_norm = true;
+    c->names = &names;
+    c->tied_head = lx_hf_flag(r, "tie_word_embeddings", false);
+    lx_hf_only_word(r, "hidden_act", "silu");
+    lx_hf_only_word(r, "normalization_function", "rmsnorm");
+    if (lx_hf_int(r, "num_local_experts", 0, INT32_MAX, 8) != 0)
+        lx_hf_wrong(r, "num_local_experts", "must be 0: models with experts are not supported");
+    c->norm_eps = (float)lx_hf_number(r, "rms_norm_eps", 1e-30, 1, 1e-6);
+    c->d_model = lx_hf_int(r, "hidden_size", 1, LX_MAX_WIDTH, 4096);
+    c->n_layers = lx_hf_int(r, "num_hidden_layers", 1, LX_MAX_LAYERS, 32);
+    c->d_ff = lx_hf_int(r, "shared_intermediate_size", 1, LX_MAX_D_FF, 1024);
+    c->feed_forward = lx_hf_mixer(c, "gated_mlp");
+    lx_mixer_value(&c->feed_forward, "joined")->i = true;
+    read_layers(r, c);
+    /* Of training and of experts. */
+    lx_hf_ignore(r, "attention_dropout init_method intermediate_size num_experts_per_tok "
+                    "output_router_logits router_aux_loss_coef");
+    lx_hf_read_text(r, c, 32000, 2048);
+}
+
+const lx_hf_kind lx_hf_granite = {.model_types = {"granitemoehybrid"}, .read = read_config};

@@ -1,0 +1,42 @@
+/* Parts of JSON texts as trees, which schemas put together. */
+#ifndef LINNET_MODEL_GRAMMAR_JSON_PARTS_H
+#define LINNET_MODEL_GRAMMAR_JSON_PARTS_H
+
+#include "model/grammar/ast.h"
+
+/* Rules that are made when they are first called; 0: not made yet. */
+typedef struct lx_json_rules {
+    int32_t space, string, number, value, object, array;
+} lx_json_rules;
+
+/* White space where JSON allows it: none, one blank, or a line end and an indent. */
+int32_t lx_json_space(lx_ast *a, lx_json_rules *r);
+int32_t lx_json_string(lx_ast *a, lx_json_rules *r);
+int32_t lx_json_number(lx_ast *a, lx_json_rules *r);
+int32_t lx_json_any_value(lx_ast *a, lx_json_rules *r);
+int32_t lx_json_any_object(lx_ast *a, lx_json_rules *r);
+int32_t lx_json_any_array(lx_ast *a, lx_json_rules *r);
+
+/* A character of the set inside a string, with an escape where JSON needs one (lx_spell_set). */
+int32_t lx_json_spell(lx_ast *a, const lx_charset *s);
+/* least to most characters in quotes; most < 0: without a bound. */
+int32_t lx_json_string_of(lx_ast *a, int32_t least, int32_t most);
+int32_t lx_json_quoted(lx_ast *a, int32_t inside);
+/* open, least to most items with commas between them, close; most < 0: without a bound. */
+int32_t lx_json_items(lx_ast *a, lx_json_rules *r, int32_t item, int32_t least, int32_t most);
+/* A comma, white space and the tree. */
+int32_t lx_json_next(lx_ast *a, lx_json_rules *r, int32_t tree);
+
+/* The range of a number. A bound that is not set is as far away as numbers of 15 digits reach. */
+typedef struct lx_json_bounds {
+    int64_t low, high;
+    bool has_low, has_high, above_low, below_high; /* above, below: the bound itself is left out */
+} lx_json_bounds;
+
+enum { LX_JSON_MOST_DIGITS = 15 };
+
+/* Whole numbers, or numbers with a fraction, within the bounds, whose digits are at most 10^14. */
+int32_t lx_json_whole(lx_ast *a, const lx_json_bounds *b);
+int32_t lx_json_real(lx_ast *a, const lx_json_bounds *b);
+
+#endif

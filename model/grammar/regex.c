@@ -1,0 +1,350 @@
+/* Regular expressions (see readers.h). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/grammar/readers.h"
+#include "model/utf8.h"
+
+typedef struct reader {
+    lx_ast *a;
+    const char *text;
+    size_t n, at;
+    int32_t nested;
+    lx_spell_set spell;
+    bool search;
+} reader;
+
+static int32_t fail(reader *r, const char *what)
+{
+    return lx_ast_fail(r->a, "regular expression, byte %zu: %s", r->at + 1, what);
+}
+
+static bool goes_on(const reader *r)
+{
+    return r->a->status == LX_OK && r->at < r->n;
+}
+
+static char peek(const reader *r, size_t ahead)
+{
+    return r->at + ahead < r->n ? r->text[r->at + ahead] : '\0';
+}
+
+static bool take(reader *r, char c)
+{
+    bool there = goes_on(r) && r->text[r->at] == c;
+    r->at += there;
+    return there;
+}
+
+int32_t lx_spell_plain(lx_ast *a, const lx_charset *s)
+{
+    return lx_ast_set(a, s->at, s->n);
+}
+
+/* --- sets --- */
+
+/* Characters that a class surely has, and characters that it has in at least one language. */
+typedef struct class
+{
+    lx_charset sure, perhaps;
+} class;
+
+static void add_both(reader *r, class *c, int32_t low, int32_t high)
+{
+    lx_charset_add(r->a, &c->sure, low, high);
+    lx_charset_add(r->a, &c->perhaps, low, high);
+}
+
+/* \d, \w or \s of ASCII. */
+static void add_ascii_class(reader *r, lx_charset *s, char kind)
+{
+    if (kind == 'd' || kind == 'w')
+        lx_charset_add(r->a, s, '0', '9');
+    if (kind == 'w') {
+        lx_charset_add(r->a, s, 'A', 'Z');
+        lx_charset_add(r->a, s, '_', '_');
+        lx_charset_add(r->a, s, 'a', 'z');
+    }
+    if (kind == 's') {
+        lx_charset_add(r->a, s, '\t', '\r');
+        lx_charset_add(r->a, s, ' ', ' ');
+    }
+}
+
+/* Characters beyond ASCII that no Unicode version counts as digits (d), or as white space (s). */
+static void add_beyond(reader *r, lx_charset *s, char kind)
+{
+    static const lx_range no_digits[] = {{0x80, 0x65f},      {0x1c60, 0xa61f},  {0xac00, 0xd7ff},
+                                         {0xe000, 0xff0f},   {0xff1a, 0xffff},  {0x1f000, 0x1f0ff},
+                                         {0x1f300, 0x1faff}, {0x20000, 0x3ffff}};
+    static const lx_range spaces[] = {
+        {0x85, 0x85},     {0xa0, 0xa0},     {0x1680, 0x1680}, {0x180e, 0x180e}, {0x2000, 0x200d},
+        {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x2060}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
+    for (size_t i = 0; kind == 'd' && i < sizeof no_digits / sizeof *no_digits; i++)
+        lx_charset_add(r->a, s, no_digits[i].low, no_digits[i].high);
+    if (kind == 's')
+        lx_charset_add(r->a, s, 0x80, LX_MAX_CODEPOINT);
+    for (size_t i = 0; kind == 's' && i < sizeof spaces / sizeof *spaces; i++)
+        lx_charset_cut(r->a, s, spaces[i].low, spaces[i].high);
+}
+
+/* \d, \w, \s and their opposites. */
+static void add_class(reader *r, class *c, char kind)
+{
+    bool opposite = kind < 'a';
+    char small = (char)(kind | 0x20);
+    lx_charset ascii = {.n = 0}, sure = {.n = 0};
+    add_ascii_class(r, &ascii, small);
+    if (!opposite) {
+        lx_charset_join(r->a, &c->sure, &ascii);
+        add_beyond(r, &sure, small); /* surely not of the class */
+        lx_charset_invert(r->a, &sure);
+        lx_charset_cut(r->a, &sure, 0, 0x7f);
+        lx_charset_join(r->a, &sure, &ascii);
+        if (small == 's')
+            lx_charset_add(r->a, &sure, 0x1c, 0x1f); /* white space of Python alone */
+        lx_charset_join(r->a, &c->perhaps, &sure);
+        return;
+    }
+    sure = ascii;
+    lx_charset_invert(r->a, &sure);
+    lx_charset_join(r->a, &c->perhaps, &sure);
+    lx_charset_cut(r->a, &sure, 0x80, LX_MAX_CODEPOINT);
+    if (small == 's')
+        lx_charset_cut(r->a, &sure, 0x1c, 0x1f);
+    add_beyond(r, &sure, small);
+    lx_charset_join(r->a, &c->sure, &sure);
+}
+
+static bool is_class(char c)
+{
+    return c != '\0' && strchr("dDwWsS", c) != NULL;
+}
+
+static int32_t read_hex(reader *r, int32_t digits)
+{
+    int32_t c = 0;
+    for (int32_t i = 0; i < digits; i++) {
+        char d = r->at < r->n ? r->text[r->at++] : '\0';
+        int32_t low = d | 0x20;
+        if (d >= '0' && d <= '9')
+            c = c * 16 + (d - '0');
+        else if (low >= 'a' && low <= 'f')
+            c = c * 16 + (low - 'a' + 10);
+        else
+            return fail(r, "a hexadecimal digit is missing");
+    }
+    return c;
+}
+
+/* After a backslash, a character and no class. */
+static int32_t read_escape(reader *r)
+{
+    static const char names[] = "tnrfv0", values[] = "\t\n\r\f\v";
+    char c = r->at < r->n ? r->text[r->at] : '\0';
+    const char *known = c != '\0' ? strchr(names, c) : NULL;
+    if (c == '0' && peek(r, 1) >= '0' && peek(r, 1) <= '9')
+        return fail(r, "octal escapes are not supported");
+    if (known != NULL) {
+        r->at++;
+        return values[known - names];
+    }
+    if (c == 'x' || c == 'u') {
+        r->at++;
+        return read_hex(r, c == 'x' ? 2 : 4);
+    }
+    if (c >= '1' && c <= '9')
+        return fail(r, "references to groups are not supported");
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '\0')
+        return fail(r, "this escape is not supported");
+    return lx_utf8_next(r->text, r->n, &r->at);
+}
+
+static int32_t read_char(reader *r)
+{
+    if (take(r, '\\'))
+        return read_escape(r);
+    int32_t c = lx_utf8_next(r->text, r->n, &r->at);
+    return c >= 0 ? c : fail(r, "it is not valid UTF-8");
+}
+
+static void read_member(reader *r, class *c)
+{
+    if (peek(r, 0) == '\\' && is_class(peek(r, 1))) {
+        add_class(r, c, peek(r, 1));
+        r->at += 2;
+        return;
+    }
+    bool backspace = peek(r, 0) == '\\' && peek(r, 1) == 'b';
+    r->at += backspace ? 2 : 0;
+    int32_t low = backspace ? '\b' : read_char(r), high = low;
+    if (peek(r, 0) == '-' && peek(r, 1) != ']' && peek(r, 1) != '\0') {
+        r->at++;
+        if (peek(r, 0) == '\\' && is_class(peek(r, 1)))
+            (void)fail(r, "a range of characters ends with a class");
+        high = read_char(r);
+    }
+    if (high < low)
+        (void)fail(r, "a range of characters ends before it begins");
+    else
+        add_both(r, c, low, high);
+}
+
+static int32_t read_set(reader *r)
+{
+    class c = {.sure = {.n = 0}};
+    bool inverted = take(r, '^');
+    if (peek(r, 0) == ']')
+        return fail(r, "a set of characters is empty; write \\] for a bracket");
+    while (goes_on(r) && peek(r, 0) != ']')
+        read_member(r, &c);
+    if (!take(r, ']'))
+        return fail(r, "a set of characters has no closing bracket");
+    if (inverted)
+        lx_charset_invert(r->a, &c.perhaps);
+    return r->spell(r->a, inverted ? &c.perhaps : &c.sure);
+}
+
+static int32_t spell_char(reader *r, int32_t c)
+{
+    lx_charset s = {.at = {{c, c}}, .n = 1};
+    return r->spell(r->a, &s);
+}
+
+/* Line ends of ECMAScript are left out as well. */
+static int32_t any_but_line_ends(reader *r)
+{
+    lx_charset s = {.at = {{0, LX_MAX_CODEPOINT}}, .n = 1};
+    lx_charset_cut(r->a, &s, '\n', '\n');
+    lx_charset_cut(r->a, &s, '\r', '\r');
+    lx_charset_cut(r->a, &s, 0x2028, 0x2029);
+    return r->spell(r->a, &s);
+}
+
+/* --- parts --- */
+
+static int32_t read_alternatives(reader *r);
+
+static int32_t read_group(reader *r)
+{
+    if (take(r, '?')) {
+        bool named = take(r, 'P');
+        if (take(r, '<') && peek(r, 0) != '=' && peek(r, 0) != '!') {
+            while (goes_on(r) && !take(r, '>'))
+                r->at++;
+        } else if (named || !take(r, ':')) {
+            return fail(r, "groups that look around, name others or set flags are not supported");
+        }
+    }
+    if (r->nested == LX_AST_MOST_NESTED)
+        return fail(r, "more than 100 groups are nested");
+    r->nested++;
+    int32_t tree = read_alternatives(r);
+    r->nested--;
+    return take(r, ')') ? tree : fail(r, "a group has no closing parenthesis");
+}
+
+static int32_t read_part(reader *r)
+{
+    char c = peek(r, 0);
+    if (take(r, '('))
+        return read_group(r);
+    if (take(r, '['))
+        return read_set(r);
+    if (take(r, '.'))
+        return any_but_line_ends(r);
+    if (c == '\\' && is_class(peek(r, 1))) {
+        class k = {.sure = {.n = 0}};
+        add_class(r, &k, peek(r, 1));
+        r->at += 2;
+        return r->spell(r->a, &k.sure);
+    }
+    if (c == '*' || c == '+' || c == '?')
+        return fail(r, "nothing stands before a repetition");
+    if (c == '^' || c == '$')
+        return fail(r, "^ and $ are supported at the ends of the expression only");
+    return spell_char(r, read_char(r));
+}
+
+/* The bounds of {m}, {m,}, {,n} or {m,n}; false: the brace is a character of the text. */
+static bool read_bounds(reader *r, int32_t *least, int32_t *most)
+{
+    size_t at = r->at + 1;
+    int32_t bounds[2] = {-1, -1}, n = 0;
+    for (; at < r->n && r->text[at] != '}'; at++) {
+        char c = r->text[at];
+        if (c == ',' && n == 0)
+            n = 1;
+        else if (c >= '0' && c <= '9')
+            bounds[n] = bounds[n] > LX_AST_MOST_REPEATS
+                            ? bounds[n]
+                            : (bounds[n] < 0 ? 0 : bounds[n]) * 10 + (c - '0');
+        else
+            return false;
+    }
+    if (at == r->n || (bounds[0] < 0 && bounds[1] < 0))
+        return false;
+    r->at = at + 1;
+    *least = bounds[0] < 0 ? 0 : bounds[0];
+    *most = n == 0 ? *least : bounds[1];
+    if (*most >= 0 && *most < *least)
+        (void)fail(r, "the most repeats are fewer than the least");
+    return true;
+}
+
+static int32_t read_repeats(reader *r, int32_t part)
+{
+    int32_t least = 0, most = -1;
+    if (take(r, '+'))
+        least = 1;
+    else if (take(r, '?'))
+        most = 1;
+    else if (!take(r, '*') && !(peek(r, 0) == '{' && read_bounds(r, &least, &most)))
+        return part;
+    (void)take(r, '?'); /* a lazy repeat matches the same texts */
+    char c = peek(r, 0);
+    if (c == '+' || c == '*' || c == '?')
+        return fail(r, "a repetition stands after a repetition");
+    return lx_ast_repeat(r->a, part, least, most);
+}
+
+/* All texts. */
+static int32_t anything(reader *r)
+{
+    const lx_charset s = {.at = {{0, LX_MAX_CODEPOINT}}, .n = 1};
+    return lx_ast_repeat(r->a, r->spell(r->a, &s), 0, -1);
+}
+
+static int32_t read_sequence(reader *r)
+{
+    lx_ast_trees parts = {0};
+    bool outermost = r->nested == 0, begins = outermost && take(r, '^'), ends = false;
+    if (outermost && !begins && r->search)
+        lx_ast_collect(r->a, &parts, anything(r));
+    while (goes_on(r) && !ends && peek(r, 0) != '|' && peek(r, 0) != ')') {
+        bool last = r->at + 1 == r->n || peek(r, 1) == '|';
+        ends = outermost && last && take(r, '$');
+        if (!ends)
+            lx_ast_collect(r->a, &parts, read_repeats(r, read_part(r)));
+    }
+    if (outermost && !ends && r->search)
+        lx_ast_collect(r->a, &parts, anything(r));
+    return lx_ast_take(r->a, LX_AST_CAT, &parts);
+}
+
+static int32_t read_alternatives(reader *r)
+{
+    lx_ast_trees ways = {0};
+    do
+        lx_ast_collect(r->a, &ways, read_sequence(r));
+    while (take(r, '|'));
+    return lx_ast_take(r->a, LX_AST_ALT, &ways);
+}
+
+int32_t lx_grammar_read_regex(lx_ast *a, const char *text, size_t bytes, lx_spell_set spell,
+                              bool search)
+{
+    reader r = {.a = a, .text = text, .n = bytes, .spell = spell, .search = search};
+    int32_t tree = read_alternatives(&r);
+    return goes_on(&r) ? fail(&r, "a parenthesis closes no group") : tree;
+}

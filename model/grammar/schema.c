@@ -1,0 +1,704 @@
+/*
+ * JSON Schema to trees (see readers.h).
+ *
+ * Every text of the tree is valid by the schema; not every valid JSON is a text of the tree.
+ * Members stand in the order of `properties`, strings and numbers have one spelling or a few. A
+ * keyword that the reader does not know is refused by its name, unless it only describes.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/formats/json_memory.h"
+#include "model/grammar/json_parts.h"
+#include "model/grammar/readers.h"
+#include "model/utf8.h"
+
+static const lx_ast_kind CAT = LX_AST_CAT, ALT = LX_AST_ALT;
+enum {
+    MOST_REFS = 512,
+    MOST_KEY = 100,       /* characters of a name next to additionalProperties */
+    MOST_ITEMS = 1 << 14, /* of minItems and maxItems, and characters of a string */
+};
+
+typedef struct reference {
+    const json_t *schema;
+    int32_t rule;
+} reference;
+
+typedef struct reader {
+    lx_ast *a;
+    const json_t *root;
+    lx_json_rules rules;
+    int32_t depth, n_refs;
+    reference refs[MOST_REFS];
+} reader;
+
+static int32_t read_schema(reader *r, const json_t *schema);
+
+static const json_t *get(const json_t *schema, const char *name)
+{
+    return json_object_get(schema, name);
+}
+
+static bool is_text(const json_t *value, const char *text)
+{
+    return json_is_string(value) && strcmp(json_string_value(value), text) == 0;
+}
+
+/* --- keywords --- */
+
+static bool is_among(const char *name, const char *const *names)
+{
+    while (*names != NULL && strcmp(*names, name) != 0)
+        names++;
+    return *names != NULL;
+}
+
+static const char *const describing[] = {
+    "title",           "description", "default",   "examples",
+    "deprecated",      "readOnly",    "writeOnly", "$comment",
+    "$schema",         "$id",         "$defs",     "definitions",
+    "strict",          "example",     "nullable",  "contentMediaType",
+    "contentEncoding", NULL};
+
+static const char *const of_values[] = {"type",
+                                        "properties",
+                                        "required",
+                                        "additionalProperties",
+                                        "items",
+                                        "minItems",
+                                        "maxItems",
+                                        "prefixItems",
+                                        "uniqueItems",
+                                        "minLength",
+                                        "maxLength",
+                                        "pattern",
+                                        "format",
+                                        "minimum",
+                                        "maximum",
+                                        "enum",
+                                        "exclusiveMinimum",
+                                        "exclusiveMaximum",
+                                        "const",
+                                        NULL};
+
+/* Refuses members of the schema that are neither among `known` nor only describe. */
+static void check_members(reader *r, const json_t *schema, const char *const *known,
+                          const char *with)
+{
+    const char *name = NULL;
+    json_t *value = NULL;
+    json_object_foreach((json_t *)schema, name, value)
+    {
+        if (is_among(name, describing) || is_among(name, known))
+            continue;
+        if (with != NULL)
+            (void)lx_ast_fail(r->a, "%.40s next to %s is not supported", name, with);
+        else
+            (void)lx_ast_fail(r->a, "the keyword %.60s is not supported", name);
+    }
+    if (get(schema, "uniqueItems") != NULL && !json_is_false(get(schema, "uniqueItems")))
+        (void)lx_ast_fail(r->a, "the keyword uniqueItems is not supported");
+    if (get(schema, "nullable") != NULL && !json_is_false(get(schema, "nullable")))
+        (void)lx_ast_fail(r->a, "the keyword nullable is not supported: add \"null\" to type");
+}
+
+/* The whole number of a keyword, or `without`. */
+static int32_t count_of(reader *r, const json_t *schema, const char *name, int32_t without)
+{
+    const json_t *value = get(schema, name);
+    if (value == NULL)
+        return without;
+    double x = json_number_value(value);
+    if (!json_is_number(value) || x < 0 || floor(x) != x)
+        return lx_ast_fail(r->a, "%s must be a whole number that is not negative", name);
+    if (x > MOST_ITEMS)
+        return lx_ast_fail(r->a, "%s is larger than %d", name, MOST_ITEMS);
+    return (int32_t)x;
+}
+
+static bool counts_of(reader *r, const json_t *schema, const char *least, const char *most,
+                      int32_t *from, int32_t *to)
+{
+    *from = count_of(r, schema, least, 0);
+    *to = count_of(r, schema, most, -1);
+    if (*to >= 0 && *to < *from)
+        (void)lx_ast_fail(r->a, "%s is less than %s", most, least);
+    return r->a->status == LX_OK;
+}
+
+/* --- strings --- */
+
+#define LABEL "[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?"
+#define HOST LABEL "(\\." LABEL "){0,4}"
+#define DATE                                                                                       \
+    "[1-9][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|"  \
+    "02-(0[1-9]|1[0-9]|2[0-8]))"
+#define TIME                                                                                       \
+    "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9]" \
+    ")"
+#define BYTE "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+#define SECONDS "[0-9]{1,4}S"
+#define MINUTES "[0-9]{1,4}M(" SECONDS ")?"
+#define HOURS "[0-9]{1,4}H(" MINUTES ")?"
+#define CLOCK "T(" HOURS "|" MINUTES "|" SECONDS ")"
+#define DAYS "[0-9]{1,4}D"
+#define MONTHS "[0-9]{1,4}M(" DAYS ")?"
+#define YEARS "[0-9]{1,4}Y(" MONTHS ")?"
+
+static const char *const formats[][2] = {
+    {"date", DATE},
+    {"time", TIME},
+    {"date-time", DATE "T" TIME},
+    {"duration", "P((" YEARS "|" MONTHS "|" DAYS ")(" CLOCK ")?|" CLOCK "|[0-9]{1,4}W)"},
+    {"email", "[A-Za-z0-9_+-]{1,30}(\\.[A-Za-z0-9_+-]{1,30}){0,2}@(" LABEL "\\.){1,3}[a-z]{2,10}"},
+    {"hostname", HOST},
+    {"ipv4", BYTE "(\\." BYTE "){3}"},
+    {"ipv6", "[0-9a-f]{1,4}(:[0-9a-f]{1,4}){7}"},
+    {"uuid", "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"},
+    {"uri", "https?://" HOST "(:[1-9][0-9]{1,3})?(/[A-Za-z0-9._~-]*)*(\\?[A-Za-z0-9._~=&-]*)?"},
+};
+
+static int32_t read_format(reader *r, const json_t *format)
+{
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        if (is_text(format, formats[i][0]))
+            return lx_json_quoted(r->a,
+                                  lx_grammar_read_regex(r->a, formats[i][1], strlen(formats[i][1]),
+                                                        lx_json_spell, false));
+    }
+    return lx_ast_fail(r->a, "the format %.60s is not supported",
+                       json_is_string(format) ? json_string_value(format) : "");
+}
+
+static int32_t read_string(reader *r, const json_t *schema)
+{
+    const json_t *pattern = get(schema, "pattern"), *format = get(schema, "format");
+    int32_t least = 0, most = -1;
+    if (!counts_of(r, schema, "minLength", "maxLength", &least, &most))
+        return 0;
+    bool counted = least > 0 || most >= 0;
+    if ((pattern != NULL) + (format != NULL) + counted > 1)
+        return lx_ast_fail(r->a, "of pattern, format and minLength or maxLength only one is "
+                                 "supported at a time");
+    if (format != NULL)
+        return read_format(r, format);
+    if (pattern != NULL && !json_is_string(pattern))
+        return lx_ast_fail(r->a, "pattern must be a string");
+    if (pattern != NULL)
+        return lx_json_quoted(r->a, lx_grammar_read_regex(r->a, json_string_value(pattern),
+                                                          json_string_length(pattern),
+                                                          lx_json_spell, true));
+    return counted ? lx_json_string_of(r->a, least, most) : lx_json_string(r->a, &r->rules);
+}
+
+/* --- numbers --- */
+
+/* One bound: the keyword with the bound itself and the one without it; `up`: a least number. */
+static void read_bound(reader *r, const json_t *schema, const char *name, bool exclusive,
+                       bool whole, lx_json_bounds *b)
+{
+    const double far = whole ? 1e14 : 1e11;
+    const json_t *value = get(schema, name);
+    bool up = strstr(name, "inimum") != NULL;
+    if (value == NULL)
+        return;
+    double x = json_number_value(value);
+    if (!json_is_number(value) || fabs(x) > far) {
+        (void)lx_ast_fail(r->a, "%s must be a number from -%g to %g", name, far, far);
+        return;
+    }
+    bool round = floor(x) == x;
+    if (!round && !whole) {
+        (void)lx_ast_fail(r->a, "%s of a number must be whole, as others are not exact", name);
+        return;
+    }
+    exclusive &= round;
+    int64_t bound = (int64_t)(up ? ceil(x) : floor(x));
+    int64_t *to = up ? &b->low : &b->high;
+    bool *has = up ? &b->has_low : &b->has_high, *open = up ? &b->above_low : &b->below_high;
+    bool tighter = !*has || (up ? bound > *to : bound < *to);
+    *open = tighter ? exclusive : *open || (bound == *to && exclusive);
+    *to = tighter ? bound : *to;
+    *has = true;
+}
+
+static int32_t read_number(reader *r, const json_t *schema, bool whole)
+{
+    lx_json_bounds b = {0};
+    read_bound(r, schema, "minimum", false, whole, &b);
+    read_bound(r, schema, "maximum", false, whole, &b);
+    read_bound(r, schema, "exclusiveMinimum", true, whole, &b);
+    read_bound(r, schema, "exclusiveMaximum", true, whole, &b);
+    if (whole)
+        return lx_json_whole(r->a, &b);
+    return b.has_low || b.has_high ? lx_json_real(r->a, &b) : lx_json_number(r->a, &r->rules);
+}
+
+/* --- objects --- */
+
+static int32_t cat(reader *r, int32_t one, int32_t other)
+{
+    return lx_ast_pair(r->a, CAT, one, other);
+}
+
+/* The value's text, without white space; the caller frees it. */
+static char *dump(const json_t *value, size_t digits, size_t *n)
+{
+    const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits);
+    *n = json_dumpb(value, NULL, 0, flags);
+    char *text = *n > 0 ? malloc(*n) : NULL;
+    if (text != NULL)
+        (void)json_dumpb(value, text, *n, flags);
+    return text;
+}
+
+/* The only way to write a value: numbers are as short as they are exact. */
+static int32_t spell_value(reader *r, const json_t *value)
+{
+    enum { SHORT = 15, EXACT = 17 };
+    json_error_t e;
+    size_t n = 0;
+    char *text = dump(value, SHORT, &n);
+    json_t *again = text != NULL ? lx_json_load(text, n, JSON_DECODE_ANY, &e) : NULL;
+    if (again == NULL || !json_equal(again, value)) {
+        free(text);
+        text = dump(value, EXACT, &n);
+    }
+    json_decref(again);
+    if (text == NULL)
+        r->a->status = lx_fail(r->a->err, LX_ERR_NO_MEMORY, NULL, "no memory for a grammar");
+    int32_t tree = text != NULL ? lx_ast_text(r->a, text, n) : 0;
+    free(text);
+    return tree;
+}
+
+static int32_t member(reader *r, int32_t name, const json_t *schema)
+{
+    int32_t colon = lx_ast_word(r->a, ":");
+    int32_t head = cat(r, name, cat(r, colon, lx_json_space(r->a, &r->rules)));
+    return cat(r, head, read_schema(r, schema));
+}
+
+static bool is_named(const json_t *list, const char *name)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        if (is_text(json_array_get(list, i), name))
+            return true;
+    }
+    return false;
+}
+
+/* Strings that are none of the names from the byte `at` on; all of these share the bytes before. */
+static int32_t other_names(reader *r, const char *const *names, size_t n, size_t at, int32_t depth)
+{
+    lx_charset others = {.at = {{' ', LX_MAX_CODEPOINT}}, .n = 1};
+    lx_ast_trees ways = {0};
+    lx_ast *a = r->a;
+    if (depth > MOST_KEY)
+        return lx_ast_fail(a, "a name next to additionalProperties has more than %d characters",
+                           MOST_KEY);
+    const lx_charset any = {.at = {{0, LX_MAX_CODEPOINT}}, .n = 1};
+    bool ends = n > 0 && names[0][at] == '\0';
+    size_t i = ends;
+    while (i < n && a->status == LX_OK) {
+        size_t next = at, end = i + 1;
+        int32_t c = lx_utf8_next(names[i], strlen(names[i]), &next);
+        while (end < n && memcmp(names[end] + at, names[i] + at, next - at) == 0)
+            end++;
+        if (c >= ' ' && c != '"' && c != '\\')
+            lx_ast_collect(a, &ways,
+                           cat(r, lx_ast_text(a, names[i] + at, next - at),
+                               other_names(r, names + i, end - i, next, depth + 1)));
+        lx_charset_cut(a, &others, c, c);
+        i = end;
+    }
+    lx_charset_cut(a, &others, '"', '"');
+    lx_charset_cut(a, &others, '\\', '\\');
+    lx_ast_collect(a, &ways,
+                   cat(r, lx_ast_set(a, others.at, others.n),
+                       lx_ast_repeat(a, lx_json_spell(a, &any), 0, -1)));
+    if (!ends)
+        lx_ast_collect(a, &ways, 0);
+    return lx_ast_take(a, ALT, &ways);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Members that `properties` does not name. */
+static int32_t read_others(reader *r, const json_t *properties, const json_t *schema)
+{
+    size_t n = 0;
+    const char **names = calloc(json_object_size(properties) + 1, sizeof *names);
+    if (names == NULL) {
+        r->a->status = lx_fail(r->a->err, LX_ERR_NO_MEMORY, NULL, "no memory for a grammar");
+        return 0;
+    }
+    const char *name = NULL;
+    json_t *value = NULL;
+    json_object_foreach((json_t *)properties, name, value) names[n++] = name;
+    qsort(names, n, sizeof *names, by_text);
+    int32_t key = n > 0 ? lx_json_quoted(r->a, other_names(r, names, n, 0, 0))
+                        : lx_json_string(r->a, &r->rules);
+    free(names);
+    return member(r, key, schema);
+}
+
+static void check_required(reader *r, const json_t *properties, const json_t *required)
+{
+    if (required != NULL && !json_is_array(required))
+        (void)lx_ast_fail(r->a, "required must be a list");
+    for (size_t i = 0; i < json_array_size(required); i++) {
+        const json_t *name = json_array_get(required, i);
+        if (!json_is_string(name) || get(properties, json_string_value(name)) == NULL)
+            (void)lx_ast_fail(r->a, "required has %.60s, which properties does not have",
+                              json_is_string(name) ? json_string_value(name) : "no string");
+    }
+}
+
+/* A rule of its own, since the rest of an object stands after each member that may be left out. */
+static int32_t as_rule(reader *r, int32_t tree)
+{
+    int32_t rule = lx_ast_rule(r->a);
+    lx_ast_define(r->a, rule, tree);
+    return lx_ast_call(r->a, rule);
+}
+
+/*
+ * The members from the last to the first. `after` is the rest of an object after a member, and
+ * `first` its members where none stands before them.
+ */
+static int32_t read_members(reader *r, const json_t *properties, const json_t *required,
+                            const json_t *others)
+{
+    lx_ast *a = r->a;
+    size_t n = json_object_size(properties);
+    int32_t after = 0, first = 0, *members = calloc(n + 1, sizeof *members);
+    const char **names = calloc(n + 1, sizeof *names);
+    if (members == NULL || names == NULL)
+        a->status = lx_fail(a->err, LX_ERR_NO_MEMORY, NULL, "no memory for a grammar");
+    const char *name = NULL;
+    json_t *schema = NULL;
+    size_t k = 0;
+    json_object_foreach((json_t *)properties, name, schema)
+    {
+        if (a->status != LX_OK)
+            break;
+        json_t *text = json_string(name);
+        members[k] = as_rule(r, member(r, spell_value(r, text), schema));
+        names[k++] = name;
+        json_decref(text);
+    }
+    if (others != NULL && a->status == LX_OK) {
+        int32_t other = as_rule(r, read_others(r, properties, others));
+        after = lx_ast_repeat(a, lx_json_next(a, &r->rules, other), 0, -1);
+        first = lx_ast_optional(a, cat(r, other, after));
+    }
+    for (size_t i = n; i-- > 0 && a->status == LX_OK;) {
+        int32_t from = cat(r, members[i], after), next = lx_json_next(a, &r->rules, members[i]);
+        bool needed = is_named(required, names[i]);
+        first = needed ? from : lx_ast_pair(a, ALT, from, first);
+        after = as_rule(r, cat(r, needed ? next : lx_ast_optional(a, next), after));
+    }
+    free(members);
+    free(names);
+    return first;
+}
+
+static int32_t read_object(reader *r, const json_t *schema)
+{
+    const json_t *properties = get(schema, "properties"), *required = get(schema, "required");
+    const json_t *others = get(schema, "additionalProperties");
+    lx_ast *a = r->a;
+    if (properties == NULL && required == NULL && (others == NULL || json_is_true(others)))
+        return lx_json_any_object(a, &r->rules);
+    if (properties != NULL && !json_is_object(properties))
+        return lx_ast_fail(a, "properties must be an object");
+    check_required(r, properties, required);
+    bool none = others == NULL || json_is_false(others);
+    int32_t members = read_members(r, properties, required, none ? NULL : others);
+    int32_t space = lx_json_space(a, &r->rules);
+    return cat(r, cat(r, lx_ast_word(a, "{"), space),
+               cat(r, members, cat(r, space, lx_ast_word(a, "}"))));
+}
+
+/* --- arrays --- */
+
+/* The items of prefixItems stand in every array. */
+static int32_t read_array(reader *r, const json_t *schema)
+{
+    const json_t *prefix = get(schema, "prefixItems"), *items = get(schema, "items");
+    int32_t least = 0, most = -1, n = (int32_t)json_array_size(prefix), head = 0;
+    lx_ast *a = r->a;
+    if (!counts_of(r, schema, "minItems", "maxItems", &least, &most))
+        return 0;
+    if (prefix != NULL && (!json_is_array(prefix) || (most >= 0 && most < n)))
+        return lx_ast_fail(a, "prefixItems must be a list of at most maxItems schemas");
+    if (prefix == NULL && items == NULL && least == 0 && most < 0)
+        return lx_json_any_array(a, &r->rules);
+    if (json_is_false(items) || (prefix != NULL && items == NULL))
+        most = least > n ? lx_ast_fail(a, "minItems is more than there are items") : n;
+    for (int32_t i = 0; i < n && a->status == LX_OK; i++) {
+        int32_t item = read_schema(r, json_array_get(prefix, (size_t)i));
+        head = i == 0 ? item : cat(r, head, lx_json_next(a, &r->rules, item));
+    }
+    int32_t rest = 0, space = lx_json_space(a, &r->rules);
+    if (most < 0 || most > n) {
+        int32_t item =
+            items != NULL ? as_rule(r, read_schema(r, items)) : lx_json_any_value(a, &r->rules);
+        int32_t left = least > n ? least - n : 0, right = most < 0 ? -1 : most - n;
+        rest = n > 0 ? lx_ast_repeat(a, lx_json_next(a, &r->rules, item), left, right)
+                     : lx_json_items(a, &r->rules, item, left, right);
+    }
+    int32_t begin = cat(r, lx_ast_word(a, "["), space);
+    int32_t end = n > 0 ? cat(r, space, lx_ast_word(a, "]")) : lx_ast_word(a, "]");
+    return cat(r, begin, cat(r, cat(r, head, rest), end));
+}
+
+/* --- schemas --- */
+
+static bool has_type(const json_t *types, const char *type)
+{
+    return types == NULL || is_text(types, type) || is_named(types, type);
+}
+
+static bool value_has_type(const json_t *types, const json_t *value)
+{
+    return has_type(types, json_is_object(value)    ? "object"
+                           : json_is_array(value)   ? "array"
+                           : json_is_string(value)  ? "string"
+                           : json_is_boolean(value) ? "boolean"
+                           : json_is_number(value)  ? "number"
+                                                    : "null") ||
+           (json_is_integer(value) && has_type(types, "integer"));
+}
+
+static int32_t read_enum(reader *r, const json_t *schema)
+{
+    static const char *const known[] = {"enum", "const", "type", NULL};
+    const json_t *list = get(schema, "enum"), *only = get(schema, "const");
+    lx_ast_trees ways = {0};
+    check_members(r, schema, known, only != NULL ? "const" : "enum");
+    if (list != NULL && !json_is_array(list))
+        return lx_ast_fail(r->a, "enum must be a list");
+    for (size_t i = 0; i < (list != NULL ? json_array_size(list) : 1); i++) {
+        const json_t *value = list != NULL ? json_array_get(list, i) : only;
+        bool fits =
+            value_has_type(get(schema, "type"), value) && (only == NULL || json_equal(value, only));
+        if (fits && r->a->status == LX_OK)
+            lx_ast_collect(r->a, &ways, spell_value(r, value));
+    }
+    if (ways.n == 0)
+        (void)lx_ast_fail(r->a, "no value of enum or const is allowed");
+    return lx_ast_take(r->a, ALT, &ways);
+}
+
+static int32_t read_type(reader *r, const json_t *schema, const char *type)
+{
+    if (strcmp(type, "object") == 0)
+        return read_object(r, schema);
+    if (strcmp(type, "array") == 0)
+        return read_array(r, schema);
+    if (strcmp(type, "string") == 0)
+        return read_string(r, schema);
+    if (strcmp(type, "number") == 0 || strcmp(type, "integer") == 0)
+        return read_number(r, schema, type[0] == 'i');
+    if (strcmp(type, "null") == 0)
+        return lx_ast_word(r->a, "null");
+    if (strcmp(type, "boolean") == 0)
+        return lx_ast_pair(r->a, ALT, lx_ast_word(r->a, "true"), lx_ast_word(r->a, "false"));
+    return lx_ast_fail(r->a, "the type %.60s is unknown", type);
+}
+
+/* The type that the keywords of a schema without a type are about. */
+static const char *implied_type(const json_t *schema)
+{
+    static const char *const of[][2] = {{"properties", "object"},
+                                        {"required", "object"},
+                                        {"additionalProperties", "object"},
+                                        {"items", "array"},
+                                        {"prefixItems", "array"},
+                                        {"minItems", "array"},
+                                        {"maxItems", "array"},
+                                        {"minLength", "string"},
+                                        {"maxLength", "string"},
+                                        {"pattern", "string"},
+                                        {"format", "string"},
+                                        {"minimum", "number"},
+                                        {"maximum", "number"},
+                                        {"exclusiveMinimum", "number"},
+                                        {"exclusiveMaximum", "number"}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        if (get(schema, of[i][0]) != NULL)
+            return of[i][1];
+    }
+    return NULL;
+}
+
+static int32_t read_types(reader *r, const json_t *schema)
+{
+    const json_t *types = get(schema, "type");
+    const char *implied = types == NULL ? implied_type(schema) : NULL;
+    lx_ast_trees ways = {0};
+    check_members(r, schema, of_values, NULL);
+    if (types == NULL && implied == NULL)
+        return lx_json_any_value(r->a, &r->rules);
+    if (!json_is_array(types))
+        return read_type(r, schema,
+                         implied != NULL         ? implied
+                         : json_is_string(types) ? json_string_value(types)
+                                                 : "that is no string");
+    for (size_t i = 0; i < json_array_size(types) && r->a->status == LX_OK; i++) {
+        const json_t *type = json_array_get(types, i);
+        lx_ast_collect(r->a, &ways,
+                       read_type(r, schema, json_is_string(type) ? json_string_value(type) : ""));
+    }
+    return lx_ast_take(r->a, ALT, &ways);
+}
+
+/* anyOf, oneOf or allOf; of allOf one schema is read. */
+static int32_t read_ways(reader *r, const json_t *schema, const char *name)
+{
+    const char *const known[] = {name, NULL};
+    const json_t *list = get(schema, name);
+    lx_ast_trees ways = {0};
+    check_members(r, schema, known, name);
+    if (!json_is_array(list) || json_array_size(list) == 0)
+        return lx_ast_fail(r->a, "%s must be a list of schemas", name);
+    if (strcmp(name, "allOf") == 0 && json_array_size(list) > 1)
+        return lx_ast_fail(r->a, "allOf of more than one schema is not supported");
+    for (size_t i = 0; i < json_array_size(list) && r->a->status == LX_OK; i++)
+        lx_ast_collect(r->a, &ways, read_schema(r, json_array_get(list, i)));
+    return lx_ast_take(r->a, ALT, &ways);
+}
+
+/* --- references --- */
+
+/* The next name of a JSON pointer, without its escapes; false: it is too long. */
+static bool next_name(const char **at, char *name, size_t room)
+{
+    size_t n = 0;
+    for (++*at; **at != '\0' && **at != '/'; ++*at) {
+        bool escape = **at == '~' && ((*at)[1] == '0' || (*at)[1] == '1');
+        if (n + 1 >= room)
+            return false;
+        *at += escape;
+        name[n++] = !escape ? **at : **at == '0' ? '~' : '/';
+    }
+    name[n] = '\0';
+    return true;
+}
+
+static const json_t *find(const reader *r, const char *pointer)
+{
+    const json_t *at = r->root;
+    char name[256];
+    while (*pointer == '/' && at != NULL) {
+        if (!next_name(&pointer, name, sizeof name))
+            return NULL;
+        at = json_is_array(at) ? json_array_get(at, strtoul(name, NULL, 10)) : get(at, name);
+    }
+    return *pointer == '\0' ? at : NULL;
+}
+
+static int32_t read_reference(reader *r, const json_t *schema)
+{
+    static const char *const known[] = {"$ref", NULL};
+    const json_t *ref = get(schema, "$ref");
+    const char *text = json_is_string(ref) ? json_string_value(ref) : "";
+    const json_t *target = text[0] == '#' ? find(r, text + 1) : NULL;
+    check_members(r, schema, known, "$ref");
+    if (target == NULL)
+        return lx_ast_fail(r->a, "the $ref %.60s is not in the schema", text);
+    for (int32_t i = 0; i < r->n_refs; i++) {
+        if (r->refs[i].schema == target)
+            return lx_ast_call(r->a, r->refs[i].rule);
+    }
+    if (r->n_refs == MOST_REFS)
+        return lx_ast_fail(r->a, "more than %d schemas are referred to", MOST_REFS);
+    int32_t rule = lx_ast_rule(r->a);
+    r->refs[r->n_refs++] = (reference){target, rule};
+    lx_ast_define(r->a, rule, read_schema(r, target));
+    return lx_ast_call(r->a, rule);
+}
+
+static int32_t read_any_schema(reader *r, const json_t *schema)
+{
+    static const char *const ways[] = {"anyOf", "oneOf", "allOf"};
+    if (json_is_boolean(schema))
+        return json_is_true(schema) ? lx_json_any_value(r->a, &r->rules)
+                                    : lx_ast_list(r->a, ALT, NULL, 0);
+    if (!json_is_object(schema))
+        return lx_ast_fail(r->a, "a schema must be an object");
+    if (get(schema, "$ref") != NULL)
+        return read_reference(r, schema);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (get(schema, ways[i]) != NULL)
+            return read_ways(r, schema, ways[i]);
+    }
+    if (get(schema, "enum") != NULL || get(schema, "const") != NULL)
+        return read_enum(r, schema);
+    return read_types(r, schema);
+}
+
+static int32_t read_schema(reader *r, const json_t *schema)
+{
+    if (r->a->status != LX_OK)
+        return 0;
+    if (r->depth == LX_AST_MOST_NESTED)
+        return lx_ast_fail(r->a, "more than %d schemas are nested", LX_AST_MOST_NESTED);
+    r->depth++;
+    int32_t tree = read_any_schema(r, schema);
+    r->depth--;
+    return tree;
+}
+
+static json_t *load(lx_ast *a, const char *text, size_t bytes)
+{
+    json_error_t e;
+    json_t *value = lx_json_load(text, bytes, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &e);
+    if (value == NULL && lx_json_starved())
+        a->status = lx_fail(a->err, LX_ERR_NO_MEMORY, NULL, "no memory for a grammar");
+    else if (value == NULL)
+        (void)lx_ast_fail(a, "it is not valid JSON: %s", e.text);
+    return value;
+}
+
+void lx_grammar_read_schema(lx_ast *a, const char *text, size_t bytes)
+{
+    reader *r = calloc(1, sizeof *r);
+    if (r == NULL) {
+        a->status = lx_fail(a->err, LX_ERR_NO_MEMORY, NULL, "no memory for a grammar");
+        return;
+    }
+    r->a = a;
+    json_t *root = bytes > 0 ? load(a, text, bytes) : NULL;
+    r->root = root;
+    int32_t tree = 0;
+    if (a->status == LX_OK)
+        tree = bytes > 0 ? read_schema(r, root) : lx_json_any_object(a, &r->rules);
+    lx_ast_define(a, 0, tree);
+    json_decref(root);
+    free(r);
+}
+
+void lx_grammar_read_choice(lx_ast *a, const char *text, size_t bytes)
+{
+    json_t *list = load(a, text, bytes);
+    lx_ast_trees ways = {0};
+    if (a->status == LX_OK && (!json_is_array(list) || json_array_size(list) == 0))
+        (void)lx_ast_fail(a, "it must be a list of texts");
+    for (size_t i = 0; i < json_array_size(list) && a->status == LX_OK; i++) {
+        const json_t *one = json_array_get(list, i);
+        if (json_string_length(one) == 0)
+            (void)lx_ast_fail(a, "every choice must be a text that is not empty");
+        lx_ast_collect(a, &ways, lx_ast_text(a, json_string_value(one), json_string_length(one)));
+    }
+    lx_ast_define(a, 0, lx_ast_take(a, ALT, &ways));
+    json_decref(list);
+}

@@ -1,0 +1,169 @@
+"""Hybrid models of transformers in float64, as kinds.py has other kinds: only their equations, token by token, in numpy."""
+
+import numpy
+from kinds import Rows, convolved, delta, mamba2_mixer, rms_norm, rotated, sigmoid, silu
+
+
+def attention(w, memory, x, heads, size, base=0, scale=None, eps=None, row_eps=None, out="o_proj"):
+    """Softmax over all rows up to this one, with rotation unless base is 0.
+
+    eps is that of norms of single heads of queries and keys, and row_eps that of norms over all heads."""
+    q, k, v = (w[f"{part}_proj.weight"] @ x for part in "qkv")
+    if row_eps is not None:
+        q, k = rms_norm(q, w["q_norm.weight"], row_eps), rms_norm(k, w["k_norm.weight"], row_eps)
+    q, k, v = (rows.reshape(-1, size) for rows in (q, k, v))
+    if eps is not None:
+        q, k = (rms_norm(rows, w[f"{part}_layernorm.weight"], eps) for part, rows in (("q", q), ("k", k)))
+    if base:
+        q, k = rotated(q, memory.position, base), rotated(k, memory.position, base)
+    keys, values, found = memory.append("k", k), memory.append("v", v), []
+    for h in range(heads):
+        logits = keys[:, h * len(k) // heads] @ q[h] * (scale or size**-0.5)
+        weights = numpy.exp(logits - logits.max())
+        found.append(weights @ values[:, h * len(k) // heads] / weights.sum())
+    return w[f"{out}.weight"] @ numpy.concatenate(found)
+
+
+def below(w, prefix):
+    return {name[len(prefix):]: t for name, t in w.items() if name.startswith(prefix)}
+
+
+def model(w, c, ids, layer, final_norm, eps):
+    """Logits. layer(tensors of the layer, its number, its memory, x) gives the next x."""
+    memories, out = [Rows() for _ in range(c["num_hidden_layers"])], []
+    layers = [below(w, f"model.layers.{i}.") for i in range(len(memories))]
+    embedding, head = w["model.embed_tokens.weight"], w.get("lm_head.weight")
+    for token in ids:
+        x = embedding[token] * c.get("embedding_multiplier", 1)
+        for i, memory in enumerate(memories):
+            x = layer(layers[i], i, memory, x)
+            memory.position += 1
+        out.append((embedding if head is None else head) @ rms_norm(x, w[f"model.{final_norm}.weight"], eps))
+    return numpy.array(out) / c.get("logits_scaling", 1) * c.get("lm_head_multiplier", 1)
+
+
+def short_conv(own, memory, x):
+    b, gate, u = numpy.split(own["in_proj.weight"] @ x + own.get("in_proj.bias", 0), 3)
+    y = convolved(memory.append("u", b * u), own["conv.weight"]) + own.get("conv.bias", 0)
+    return own["out_proj.weight"] @ (gate * y) + own.get("out_proj.bias", 0)
+
+
+def lfm2(w, c, ids):
+    heads, eps = c["num_attention_heads"], c["norm_eps"]
+
+    def layer(own, i, memory, x):
+        y = rms_norm(x, own["operator_norm.weight"], eps)
+        if c["layer_types"][i] == "conv":
+            x = x + short_conv(below(own, "conv."), memory, y)
+        else:
+            x = x + attention(below(own, "self_attn."), memory, y, heads, len(x) // heads,
+                              c["rope_parameters"]["rope_theta"], eps=eps, out="out_proj")
+        y = rms_norm(x, own["ffn_norm.weight"], eps)
+        hidden = silu(own["feed_forward.w1.weight"] @ y) * (own["feed_forward.w3.weight"] @ y)
+        return x + own["feed_forward.w2.weight"] @ hidden
+
+    return model(w, c, ids, layer, "embedding_norm", eps)
+
+
+def mamba_config(c, norm=True, gate_last=False):
+    """As mamba2_mixer of kinds.py takes it."""
+    return {"num_heads": c["mamba_n_heads"], "head_dim": c["mamba_d_head"], "n_groups": c["mamba_n_groups"],
+            "state_size": c["mamba_d_state"], "norm_eps": c["rms_norm_eps"], "rmsnorm": norm, "norm_before_gate": gate_last}
+
+
+def granite(w, c, ids):
+    heads, eps, scale = c["num_attention_heads"], c["rms_norm_eps"], c["residual_multiplier"]
+
+    def layer(own, i, memory, x):
+        y = rms_norm(x, own["input_layernorm.weight"], eps)
+        if c["layer_types"][i] in ("mamba", "linear_attention"):
+            x = x + scale * mamba2_mixer(below(own, "mamba."), mamba_config(c), memory, y)
+        else:
+            x = x + scale * attention(below(own, "self_attn."), memory, y, heads, len(x) // heads, scale=c["attention_multiplier"])
+        gate, up = numpy.split(own["shared_mlp.input_linear.weight"] @ rms_norm(x, own["post_attention_layernorm.weight"], eps), 2)
+        return x + scale * (own["shared_mlp.output_linear.weight"] @ (silu(gate) * up))
+
+    return model(w, c, ids, layer, "norm", eps)
+
+
+def falcon_h1(w, c, ids):
+    heads, eps = c["num_attention_heads"], c["rms_norm_eps"]
+    inner, shared = c["mamba_d_ssm"], c["mamba_n_groups"] * c["mamba_d_state"]
+    columns = numpy.repeat(c["ssm_multipliers"], [inner, inner, shared, shared, c["mamba_n_heads"]])
+    gate_scale, down_scale = c["mlp_multipliers"]
+
+    def mamba(own, memory, y):
+        own = own | {"in_proj.weight": columns[:, None] * own["in_proj.weight"]}
+        config = mamba_config(c, c["mamba_rms_norm"], c["mamba_norm_before_gate"])
+        return c["ssm_out_multiplier"] * mamba2_mixer(own, config, memory, c["ssm_in_multiplier"] * y)
+
+    def softmax(own, memory, y):
+        found = attention(own, memory, c["attention_in_multiplier"] * y, heads, c["head_dim"], c["rope_theta"],
+                          c["key_multiplier"] * c["head_dim"] ** -0.5)
+        return c["attention_out_multiplier"] * found
+
+    def layer(own, i, memory, x):
+        y = rms_norm(x, own["input_layernorm.weight"], eps)
+        x = x + mamba(below(own, "mamba."), memory, y) + softmax(below(own, "self_attn."), memory, y)
+        y = rms_norm(x, own["pre_ff_layernorm.weight"], eps)
+        hidden = silu(gate_scale * (own["feed_forward.gate_proj.weight"] @ y)) * (own["feed_forward.up_proj.weight"] @ y)
+        return x + down_scale * (own["feed_forward.down_proj.weight"] @ hidden)
+
+    return model(w, c, ids, layer, "final_layernorm", eps)
+
+
+def olmo_hybrid(w, c, ids):
+    heads, eps = c["num_attention_heads"], c["rms_norm_eps"]
+    base = (c["rope_parameters"] or {}).get("rope_theta") or 0
+    linear = {"model_type": "gated_deltanet", "num_heads": c["linear_num_key_heads"], "num_v_heads": c["linear_num_value_heads"],
+              "use_short_conv": True, "allow_neg_eigval": c["linear_allow_neg_eigval"], "use_gate": True, "norm_eps": 1e-5}
+
+    def mlp(own, y):
+        return own["mlp.down_proj.weight"] @ (silu(own["mlp.gate_proj.weight"] @ y) * (own["mlp.up_proj.weight"] @ y))
+
+    def layer(own, i, memory, x):
+        if c["layer_types"][i] == "linear_attention":
+            x = x + delta(below(own, "linear_attn."), linear, memory, rms_norm(x, own["attention_layer_norm.weight"], eps))
+            return x + mlp(own, rms_norm(x, own["feedforward_layer_norm.weight"], eps))
+        y = attention(below(own, "self_attn."), memory, x, heads, len(x) // heads, base, row_eps=eps)
+        x = x + rms_norm(y, own["post_attention_layernorm.weight"], eps)
+        return x + rms_norm(mlp(own, x), own["post_feedforward_layernorm.weight"], eps)
+
+    return model(w, c, ids, layer, "norm", eps)
+
+
+def turned(x, position, base, share):
+    """Pairs (i, i + d / 2) of every head, of which the first share turns."""
+    half = x.shape[1] // 2
+    angles = position * base ** (-numpy.arange(half) / half) * (numpy.arange(half) < int(share * 2 * half) // 2)
+    low, high = x[:, :half], x[:, half:]
+    return numpy.concatenate([low * numpy.cos(angles) - high * numpy.sin(angles), high * numpy.cos(angles) + low * numpy.sin(angles)], 1)
+
+
+def gated_window(w, c, kind, memory, x):
+    """LFM3's attention, of a layer of this type."""
+    heads, size, eps = c["num_attention_heads"], c["head_dim"], c["norm_eps"]
+    rope, first = c["rope_parameters"][kind], max(0, memory.position + 1 - c["sliding_window"]) if kind[0] == "s" else 0
+    q, k, v = ((w[f"{part}_proj.weight"] @ x).reshape(-1, size) for part in "qkv")
+    q, k = (turned(rms_norm(rows, w[f"{part}_norm.weight"], eps), memory.position, rope["rope_theta"],
+                   rope.get("partial_rotary_factor", 1)) for part, rows in (("q", q), ("k", k)))
+    keys, values, gates, found = memory.append("k", k), memory.append("v", v), sigmoid(w["gate_proj.weight"] @ x), []
+    for h in range(heads):
+        logits = keys[first:, h * len(k) // heads] @ q[h] * size**-0.5
+        weights = numpy.exp(logits - logits.max())
+        found.append(gates[h] * (weights @ values[first:, h * len(k) // heads]) / weights.sum())
+    return w["o_proj.weight"] @ numpy.concatenate(found)
+
+
+def lfm3(w, c, ids):
+    eps = c["norm_eps"]
+
+    def layer(own, i, memory, x):
+        kind, y = c["layer_types"][i], rms_norm(x, own["operator_norm.weight"], eps)
+        y = short_conv(below(own, "conv."), memory, y) if kind == "conv" else gated_window(below(own, "self_attn."), c, kind, memory, y)
+        x = x + rms_norm(y, own["post_operator_norm.weight"], eps)
+        y = rms_norm(x, own["ffn_norm.weight"], eps)
+        hidden = silu(own["feed_forward.w1.weight"] @ y) * (own["feed_forward.w3.weight"] @ y)
+        return x + rms_norm(own["feed_forward.w2.weight"] @ hidden, own["post_ffn_norm.weight"], eps)
+
+    return model(w, c, ids, layer, "embedding_norm", eps)
