@@ -155,7 +155,8 @@ static uint64_t hash(const unsigned char *data, size_t n)
     return h;
 }
 
-/* Whether the client takes gzip: the list of codings has the word, with no weight or one above 0. */
+/* Whether the client takes gzip: the list of codings has the word, with no weight or one above 0.
+ */
 static bool takes_gzip(const char *codings)
 {
     const char *word = strcasestr(codings, "gzip");

@@ -7,7 +7,7 @@ Every layer of linear attention becomes one of gated_linear (mixers/): a gate mu
 Only the gates are trained, for what the next digit of a strip needs: they shut at a digit's first pixel, where the memory
 still has the digit above, and are open at all others. A gate sees no more than the layer does, so this is a classifier per
 layer, with a margin. The folder has the gates alone, and a config.json that names the base. DIR is that of mnist.py. The
-figures are bits per pixel of held-out digits: the first of a strip, and the last of --pictures.
+figures are bits per pixel of held-out digits: as the last of --pictures in a strip, and alone.
 """
 
 import argparse
@@ -83,10 +83,10 @@ def fit(gate: torch.nn.Linear, x: torch.Tensor, first: torch.Tensor, steps: int)
 
 @torch.no_grad()
 def bits(model: LinearTransformer, ids: torch.Tensor, targets: torch.Tensor, pictures: int) -> list[float]:
-    """Per pixel, of the first and the last picture of strips."""
-    logits = torch.cat([model(strip[None]) for strip in ids]).unflatten(1, (pictures, -1))
-    targets = targets.unflatten(1, (pictures, -1))
-    return [F.cross_entropy(logits[:, i].flatten(0, 1), targets[:, i].flatten()).item() / math.log(2) for i in (0, -1)]
+    """Per pixel of the last pictures of strips: in their places, and alone."""
+    each = ids.shape[1] // pictures
+    places = (torch.cat([model(strip[None]) for strip in ids])[:, -each:], model(ids[:, -each:]))
+    return [F.cross_entropy(logits.flatten(0, 1), targets[:, -each:].flatten()).item() / math.log(2) for logits in places]
 
 
 def write(folder: pathlib.Path, model: LinearTransformer, config: dict, base: pathlib.Path):
@@ -115,7 +115,7 @@ def train(args):
             raise Unfit(f"the gate of layer {i} does not know a first pixel: more --steps or --images")
     held_out = images[-HELD_OUT // args.pictures * args.pictures :]
     figures = bits(model, *make_strips(held_out, args.pictures, config), args.pictures)
-    print("bits per pixel: first picture {:.4f}, picture {} {:.4f}".format(figures[0], args.pictures, figures[1]))
+    print("bits per pixel: picture {} {:.4f}, alone {:.4f}".format(args.pictures, *figures))
     write(args.out, model, config, args.base)
 
 
