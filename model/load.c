@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "model/chat.h"
 #include "model/formats/file.h"
@@ -230,6 +231,30 @@ static lx_status load_config(lx_model *m, lx_error *err)
     return st == LX_OK ? lx_model_hash_file(m, path, err) : st;
 }
 
+/* A folder with a base may have a model.safetensors with the tensors that its config adds: it joins
+   the base's weights. `path` names that file afterwards. */
+static lx_status add_own_weights(lx_model *m, char *path, lx_error *err)
+{
+    char own[LX_MODEL_PATH];
+    lx_safetensors *files[] = {m->weights, NULL};
+    lx_status st = lx_model_path(own, m->dir, "", "model.safetensors", err);
+    if (st != LX_OK || access(own, F_OK) != 0)
+        return st;
+    memcpy(path, own, sizeof own);
+    st = lx_safetensors_open(path, &files[1], err);
+    for (int32_t i = 0; st == LX_OK && i < lx_safetensors_count(files[1]); i++) {
+        const char *name = lx_safetensors_at(files[1], i)->name;
+        if (lx_safetensors_find(m->weights, name) != NULL)
+            st = lx_fail(err, LX_ERR_FORMAT, NULL, "%s: the base has a tensor %s, too",
+                         lx_file_label(path), name);
+    }
+    if (st == LX_OK)
+        st = lx_safetensors_join(files, 2, &m->weights, err);
+    if (st != LX_OK)
+        lx_safetensors_close(files[1]);
+    return st;
+}
+
 static lx_status load_weights(lx_model *m, lx_error *err)
 {
     char path[LX_MODEL_PATH];
@@ -242,6 +267,8 @@ static lx_status load_weights(lx_model *m, lx_error *err)
         m->gguf = st == LX_OK ? NULL : m->gguf;
     } else if (st == LX_OK)
         st = lx_shards_open(dir, path, sizeof path, &m->weights, err);
+    if (st == LX_OK && dir == base)
+        st = add_own_weights(m, path, err);
     if (st == LX_OK)
         st = check_tensors(m, path, err);
     if (st == LX_OK) {

@@ -39,7 +39,7 @@ const MARKUP = `
 
 const WORDS = {
   zh: {
-    none: '这台服务器没有长卷的模型（linnet serve --models weights:weights/demo）。',
+    none: '这台服务器没有长卷的模型（weights/strip）。',
     link: '链接读不出来。',
     lost: '上一笔的状态没有保存住，画不下去了。',
     go: '接着画', pause: '停', whatIf: '要是换一条路？', anew: '从头来', copy: '复制链接', save: '存成图片',
@@ -52,7 +52,7 @@ const WORDS = {
     said: (n) => `画了 ${n} 个数字。`,
   },
   en: {
-    none: 'This server has no model of a strip (linnet serve --models weights:weights/demo).',
+    none: 'This server has no model of a strip (weights/strip).',
     link: 'The link cannot be read.',
     lost: 'The state of the last digit could not be kept, so the strip cannot continue.',
     go: 'Go on', pause: 'Pause', whatIf: 'What if?', anew: 'Begin anew', copy: 'Copy link', save: 'Save as picture',

@@ -4,14 +4,19 @@
  * For every head, with keys and queries of size D and values of size M:
  *
  *     q, k, v = W_qkv x + b
- *     s += phi(k) v^T        z += phi(k)
- *     y  = phi(q)^T s / (phi(q)^T z + eps)
+ *     s = w s + phi(k) v^T        z = w z + phi(k)
+ *     y = phi(q)^T s / (phi(q)^T z + eps)
  *     A(x) = W_out y + b
  *
- * Tensors: attn.qkv (rows of q, then k, then v, head by head), attn.out.
+ * Kind `linear` has w = 1 and cannot forget. Kind `gated_linear` has a factor per head and token,
+ * w = sigmoid(W_forget x + b), so that a layer learns to empty its memory. The gate stands in front
+ * of the old state alone; Peng et al. 2021, "Random Feature Attention", also weigh the new token.
+ *
+ * Tensors: attn.qkv (rows of q, then k, then v, head by head), attn.out; of gated_linear also
+ * attn.forget (a row per head).
  * State of a head: s [D, M], then z [D]; both ways these lie in the layer's room.
  */
-#include "model/mixers/mixer.h"
+#include "model/mixers/recurrent.h"
 
 /* phi; places as in lx_feature_map */
 static const char *const feature_maps[] = {"elu+1", "relu", "relu2", "exp", NULL};
@@ -21,9 +26,21 @@ static const lx_mixer_param params[] = {
     {.name = "direction", .kind = LX_PARAM_WORD, .words = lx_mixer_directions, .optional = true},
 };
 
-enum { FEATURE_MAP, EPS, DIRECTION }; /* params */
-enum { QKV, OUT };                    /* tensors */
-enum { PROJECTED, ATTENDED };         /* scratch */
+static const lx_mixer_param gated_params[] = {
+    {.name = "feature_map", .kind = LX_PARAM_WORD, .words = feature_maps},
+    {.name = "eps", .kind = LX_PARAM_EPS},
+};
+
+enum { FEATURE_MAP, EPS, DIRECTION };  /* params */
+enum { QKV, OUT, FORGET };             /* tensors */
+enum { PROJECTED, ATTENDED, FACTORS }; /* scratch */
+
+extern const lx_mixer lx_mixer_gated_linear;
+
+static bool is_gated(const lx_mixer_config *c)
+{
+    return c->mixer == &lx_mixer_gated_linear;
+}
 
 static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
 {
@@ -32,6 +49,10 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     lx_mixer_add_product(p, "attn.out", c->d_model, values);
     lx_mixer_add_scratch(p, 2 * keys + values);
     lx_mixer_add_scratch(p, values);
+    if (is_gated(c)) {
+        lx_mixer_add_product(p, "attn.forget", c->n_heads, c->d_model);
+        lx_mixer_add_scratch(p, c->n_heads);
+    }
     if (c->params[DIRECTION].i == LX_BOTH) {
         p->sees_all = true;
         p->room = keys * c->d_value + keys;
@@ -54,18 +75,29 @@ static void attend(const lx_mixer_call *call)
                                         .d_key = c->d_key,
                                         .d_value = c->d_value,
                                         .feature_map = (lx_feature_map)c->params[FEATURE_MAP].i,
-                                        .eps = c->params[EPS].f};
+                                        .eps = c->params[EPS].f,
+                                        .decay = is_gated(c) ? call->scratch[FACTORS] : NULL};
     (call->parts->sees_all ? ops->attend_both : ops->attend_linear)(call->be, &args);
 }
 
 static void queue(const lx_mixer_call *call)
 {
+    if (is_gated(call->config)) {
+        lx_mixer_product(call, call->scratch[FACTORS], call->x, FORGET, LX_ACT_NONE, NULL);
+        lx_mixer_gate(call, call->scratch[FACTORS], call->config->n_heads,
+                      (lx_gate_args){.f = LX_FN_SIGMOID});
+    }
     lx_mixer_queue_attention(call, OUT, attend);
 }
 
+/* The back end that lacks attend_both, cuda, has no factors either. */
 static bool is_on(const lx_mixer_config *c, const lx_kernels *ops)
 {
-    return c->params[DIRECTION].i == LX_FORWARD || ops->attend_both != NULL;
+    bool is_plain = c->params[DIRECTION].i == LX_FORWARD && !is_gated(c);
+    return is_plain || ops->attend_both != NULL;
 }
 
 LX_MIXER(linear, .summary = "linear attention (Katharopoulos et al. 2020)", .is_on = is_on);
+LX_MIXER_PLAIN(gated_linear, .summary = "linear attention that can forget (Peng et al. 2021)",
+               .is_on = is_on, .params = gated_params,
+               .n_params = sizeof gated_params / sizeof *gated_params);

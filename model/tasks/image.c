@@ -14,7 +14,7 @@
 #include "model/formats/png.h"
 #include "model/model_files.h"
 
-enum { VALUES = 256 /* of 8 bits */, MAX_SIDE = 4096, MAX_VALUES = 1 << 20 };
+enum { VALUES = 256 /* of 8 bits */, MAX_SIDE = 4096, MAX_HEIGHT = 1 << 16, MAX_VALUES = 1 << 20 };
 
 typedef enum stream_kind { TOKEN, NEIGHBOUR, ROW, COLUMN, CHANNEL, POSITION, CLASS } stream_kind;
 
@@ -90,7 +90,7 @@ static void read_config(lx_config_reader *r, lx_config_object s, lx_config *conf
     lx_image_config *c = lx_image_own(config);
     lx_config_object i = lx_config_section(r, s, "image", "image.");
     c->width = lx_config_int(r, i, "width", 1, MAX_SIDE);
-    c->height = lx_config_int(r, i, "height", 1, MAX_SIDE);
+    c->height = lx_config_int(r, i, "height", 1, MAX_HEIGHT);
     if (lx_config_has(r, i, "period"))
         c->period = lx_config_int(r, i, "period", 1, MAX_SIDE);
     c->n_channels = lx_config_int(r, i, "channels", 1, 3);

@@ -344,6 +344,7 @@ static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *meth
         .content_type = header(ex, "Content-Type"),
         .if_none_match = header(ex, "If-None-Match"),
         .accept = header(ex, "Accept"),
+        .accept_encoding = header(ex, "Accept-Encoding"),
         .host = header(ex, "Host"),
         .https =
             o->tls_certificate != NULL || strcasecmp(header(ex, "X-Forwarded-Proto"), "https") == 0,

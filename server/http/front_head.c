@@ -16,6 +16,7 @@ typedef struct request_line {
 /* The headers that the server or the library reads. */
 static const char *const used[] = {
     "Accept",
+    "Accept-Encoding",
     "Access-Control-Request-Method",
     "Authorization",
     "Connection",

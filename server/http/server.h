@@ -29,7 +29,7 @@ typedef struct lx_request {
     const char *method; /* "POST" */
     const char *path;   /* decoded, without the query */
     const char *tail;   /* the path from a route's "*" on, or ""; by lx_routes_dispatch */
-    const char *content_type, *if_none_match, *accept, *host; /* "" when absent */
+    const char *content_type, *if_none_match, *accept, *accept_encoding, *host; /* "" when absent */
     bool https; /* the client speaks TLS, with this server or, as it says, with a proxy before it */
     /* The value of an argument in the query, NULL when absent; valid during the handler's call. */
     const char *(*argument)(const void *query, const char *name);

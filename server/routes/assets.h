@@ -12,6 +12,8 @@ typedef struct lx_asset {
     const char *content_type; /* with charset where it is text */
     const unsigned char *data;
     size_t size;
+    const unsigned char *packed; /* by gzip; NULL for pictures, which do not become smaller */
+    size_t packed_size;
 } lx_asset;
 
 /* NULL when there is no such file. "/" is not an asset: the page is "/index.html". */

@@ -155,6 +155,19 @@ static uint64_t hash(const unsigned char *data, size_t n)
     return h;
 }
 
+/* Whether the client takes gzip: the list of codings has the word, with no weight or one above 0.
+ */
+static bool takes_gzip(const char *codings)
+{
+    const char *word = strcasestr(codings, "gzip");
+    if (word == NULL)
+        return false;
+    word += strlen("gzip");
+    word += strspn(word, " ");
+    return *word != ';' || strncmp(word + 1 + strspn(word + 1, " "), "q=0", 3) != 0 ||
+           strtod(word + 1 + strspn(word + 1, " ") + 2, NULL) > 0;
+}
+
 void lx_handle_asset(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     const lx_asset *asset = lx_asset_find(rq->path);
@@ -163,7 +176,12 @@ void lx_handle_asset(lx_api *api, const lx_request *rq, lx_response *rs)
         lx_handle_page(api, rq, rs);
         return;
     }
-    lx_response_add(rs, "ETag", "\"%016llx\"", (unsigned long long)hash(asset->data, asset->size));
+    bool packed = asset->packed != NULL && takes_gzip(rq->accept_encoding);
+    const unsigned char *body = packed ? asset->packed : asset->data;
+    size_t size = packed ? asset->packed_size : asset->size;
+    lx_response_add(rs, "ETag", "\"%016llx\"", (unsigned long long)hash(body, size));
+    if (asset->packed != NULL)
+        lx_response_add(rs, "Vary", "Accept-Encoding");
     lx_response_add(rs, "Cache-Control", "no-cache");
     add_security_headers(rs);
     if (strstr(rq->if_none_match, rs->headers[0].value) != NULL) {
@@ -172,8 +190,10 @@ void lx_handle_asset(lx_api *api, const lx_request *rq, lx_response *rs)
     }
     rs->status = 200;
     rs->content_type = asset->content_type;
-    rs->static_body = asset->data;
-    rs->body_bytes = asset->size;
+    rs->static_body = body;
+    rs->body_bytes = size;
+    if (packed)
+        lx_response_add(rs, "Content-Encoding", "gzip");
 }
 
 /* --- forms --- */

@@ -78,6 +78,8 @@ def quick_models(folder):
     speech_model.write(folder / "ears")
     for name in ("race-linear", "race-softmax", "demo"):
         shutil.copytree(ROOT / "weights" / name, folder / name)
+    (folder / "strip").mkdir()
+    (folder / "strip/config.json").write_text('{"base": "../mnist", "image": {"height": 14336, "period": 28}}')
     return f"{folder}:{folder}/demo"
 
 

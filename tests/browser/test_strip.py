@@ -47,7 +47,7 @@ def test_the_meter_of_the_state_stands_still(open_page):
         kib = strip_model(page)["meta"]["state_bytes"] // 1024
         expect(page.locator("#strip .state .text")).to_have_text(f"State: {kib} KiB, measured after every digit")
         seen.add(page.locator("#strip .cache .text").inner_text())
-        expect(page.locator("#strip .made .text")).to_contain_text(f"{n * 784:,} of 114,464 pixels")
+        expect(page.locator("#strip .made .text")).to_contain_text(f"{n * 784:,} of 401,408 pixels")
     assert len(seen) == 3  # the formula does not
 
 

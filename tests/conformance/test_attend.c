@@ -20,6 +20,7 @@ typedef struct attend_case {
     const int32_t *length;
     int32_t *slot;
     float *qkv;
+    float *decay; /* [rows, heads], the factors; NULL for none */
     int64_t offset, floats; /* of the layer in the slot; of the slot */
     lx_feature_map feature_map;
 } attend_case;
@@ -40,6 +41,17 @@ static int32_t total_rows(const attend_case *c)
     for (int32_t i = 0; i < c->n_seqs; i++)
         rows += c->length[i];
     return rows;
+}
+
+/* Factors from 0 to 1, some of them exactly these, where the back end has factors at all. */
+static void add_decay(const device *d, rng *r, attend_case *c)
+{
+    if (d->k->attend_both == NULL)
+        return;
+    int64_t n = (int64_t)total_rows(c) * c->heads;
+    c->decay = floats(n);
+    for (int64_t i = 0; i < n; i++)
+        c->decay[i] = (float)random_below(r, 9) / 8;
 }
 
 /* Keys and queries lie around `centre`: phi of a negative one is tiny. */
@@ -88,9 +100,14 @@ static bool attend_step(device *d, const attend_case *c, lx_states *states, int3
     int64_t n_y = (int64_t)b->n_tokens * c->heads * c->d_value;
     lx_array *in = dev_array(d, qkv, b->n_tokens * width_of(c)), *out = dev_array(d, NULL, n_y);
     lx_attend_linear_args args = args_of(c, out, in, states);
+    if (c->decay != NULL)
+        args.decay = dev_array(d, c->decay + (qkv - c->qkv) / width_of(c) * c->heads,
+                               (int64_t)b->n_tokens * c->heads);
     CHECK_OK(d->k->begin(d->be, b, NULL));
     d->k->attend_linear(d->be, &args);
     bool ok = dev_finish(d) && dev_read(d, out, y, n_y);
+    if (c->decay != NULL)
+        d->k->array_free(d->be, d->owned[--d->n_owned].object);
     d->k->array_free(d->be, d->owned[--d->n_owned].object);
     d->k->array_free(d->be, d->owned[--d->n_owned].object);
     return ok;
@@ -213,6 +230,10 @@ static bool attend_matches_oracle(device *dut, device *oracle)
         attend_case few = make_case(&r, s[0], s[1], s[2], 3, lengths, p);
         attend_case many = make_case(&r, s[0], s[1], s[2], COUNT(lengths), lengths, p);
         one.feature_map = few.feature_map = many.feature_map = (lx_feature_map)map;
+        if (i % 3 == 1) {
+            add_decay(dut, &r, &one);
+            add_decay(dut, &r, &many);
+        }
         if (!check_case(dut, oracle, &one) || !check_case(dut, oracle, &few) ||
             !check_case(dut, oracle, &many))
             return false;
@@ -253,6 +274,8 @@ static bool attend_any_split_is_equal(device *dut, device *oracle)
         attend_case c = make_case(&r, shape[0], shape[1], shape[2], 1, length, UNIFORM);
         c.slot[0] = 0;
         c.feature_map = (lx_feature_map)(i % LX_FEATURE_MAPS);
+        if (i % 3 != 2)
+            add_decay(dut, &r, &c);
         float *y = floats((int64_t)length[0] * c.heads * c.d_value);
         float *state = floats(c.n_slots * c.floats);
         if (!attend_all(dut, &c, y, state))
@@ -276,6 +299,8 @@ static bool attend_neighbours_do_not_matter(device *dut, device *oracle)
         attend_case c =
             make_case(&r, shape[0], shape[1], shape[2], COUNT(lengths), lengths, UNIFORM);
         c.feature_map = (lx_feature_map)(i % LX_FEATURE_MAPS);
+        if (i % 3 != 0)
+            add_decay(dut, &r, &c);
         int64_t n_y = (int64_t)c.heads * c.d_value, row = 0;
         float *y = floats(total_rows(&c) * n_y), *alone = floats(total_rows(&c) * n_y);
         float *state = floats(c.n_slots * c.floats), *end = floats(c.floats);

@@ -86,7 +86,7 @@ static bool attend(device *d, const both_case *c, int32_t first, int32_t n, floa
     lx_array *x = dev_array(d, c->qkv + row * width_of(c), b->n_tokens * width_of(c));
     lx_array *out = dev_array(d, NULL, b->n_tokens * n_v);
     lx_attend_both_args args = {out,  x, s, OFFSET, c->heads, c->d_key, c->d_value, c->feature_map,
-                                1e-6f};
+                                1e-6f, NULL};
     CHECK_OK(d->k->begin(d->be, b, NULL));
     d->k->attend_both(d->be, &args);
     if (!dev_finish(d) || !dev_read(d, out, y, b->n_tokens * n_v))
@@ -228,7 +228,7 @@ static bool both_refuse_what_is_wrong(device *dut, device *oracle)
     lx_batch *b = single_rows(1);
     lx_states *s = dev_states(dut, 20, 1);
     lx_array *x = dev_array(dut, floats(8), 8), *y = dev_array(dut, floats(2), 2);
-    const lx_attend_both_args good = {y, x, s, 5, 1, 3, 2, LX_PHI_ELU1, 1e-6f};
+    const lx_attend_both_args good = {y, x, s, 5, 1, 3, 2, LX_PHI_ELU1, 1e-6f, NULL};
     lx_attend_both_args bad[8];
     for (size_t i = 0; i < COUNT(bad); i++)
         bad[i] = good;

@@ -87,7 +87,7 @@ static world make_world(device *d)
 /* A step of a good attend and then something bad: end() must fail and the slot be as it was. */
 static bool begin_step(device *d, const world *o)
 {
-    lx_attend_linear_args good = {o->y, o->qkv, o->states, 0, 2, 4, 4, LX_PHI_ELU1, 1e-6f};
+    lx_attend_linear_args good = {o->y, o->qkv, o->states, 0, 2, 4, 4, LX_PHI_ELU1, 1e-6f, NULL};
     CHECK_OK(d->k->state_import(d->be, o->states, 0, o->before, 0));
     CHECK_OK(d->k->begin(d->be, o->batch, NULL));
     if (d->is_cpu)
@@ -154,7 +154,7 @@ static bool broken_attend_is_refused(device *dut, device *oracle)
 {
     (void)oracle;
     world o = make_world(dut);
-    const lx_attend_linear_args good = {o.y, o.qkv, o.states, 0, 2, 4, 4, LX_PHI_ELU1, 1e-6f};
+    const lx_attend_linear_args good = {o.y, o.qkv, o.states, 0, 2, 4, 4, LX_PHI_ELU1, 1e-6f, NULL};
     lx_attend_linear_args bad[5] = {good, good, good, good, good};
     bad[0].offset = 1; /* one float too far */
     bad[1].offset = -1;

@@ -47,7 +47,7 @@ def installed(tmp_path_factory):
 
 def models_of_the_tree():
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "weights/couplet", "weights/mnist", "weights/poem",
-                             "weights/digits-spoken"], check=True,
+                             "weights/digits-spoken", "weights/strip"], check=True,
                             capture_output=True, text=True, timeout=60)
     return {f"share/linnet/models/{name.removeprefix('weights/')}" for name in listed.stdout.split() if not name.endswith(".png")}
 
@@ -78,4 +78,4 @@ def test_the_readme_calls_cuda_experimental_on_its_first_screen():
 def test_the_installed_program_needs_nothing_else(installed):
     result = subprocess.run([installed / "bin/linnet", "generate", "--prompt", "海上明月", "--seed", "1"], cwd="/",
                             env=environment(), capture_output=True, text=True, timeout=60)
-    assert result.returncode == 0 and len(result.stdout.strip()) == 4, result.stderr
+    assert result.returncode == 0 and len(result.stdout.strip()) == 5, result.stderr

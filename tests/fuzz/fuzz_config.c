@@ -12,7 +12,7 @@ static void check_image(const lx_config *config)
     if (strcmp(config->task, "image") != 0)
         return;
     const lx_image_config *c = lx_image_of(config);
-    MUST(c->width >= 1 && c->width <= 4096 && c->height >= 1 && c->height <= 4096);
+    MUST(c->width >= 1 && c->width <= 4096 && c->height >= 1 && c->height <= 65536);
     MUST(c->n_channels == 1 || c->n_channels == 3);
     MUST((int64_t)c->width * c->height * c->n_channels <= 1 << 20);
 }

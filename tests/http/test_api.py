@@ -1,5 +1,6 @@
 """A completion, a stream and the small routes, as a client sees them."""
 
+import gzip
 import json
 
 import pytest
@@ -291,3 +292,16 @@ def test_the_text_of_a_chat(port):
     body = {"model": MODEL, "messages": [{"role": "user", "content": "海上明月"}]}
     reply = call(port, "POST", "/apply-template", body)
     assert reply.status == 200 and reply.json() == {"prompt": "海上明月"}, reply.text
+
+
+def test_scripts_come_packed_where_the_client_takes_it(port):
+    """The packed file has a tag of its own, and unpacked it is the plain one."""
+    plain = call(port, "GET", "/common.js")
+    packed = call(port, "GET", "/common.js", headers={"Accept-Encoding": "br, gzip;q=0.5"})
+    assert packed.headers["content-encoding"] == "gzip" and packed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+    assert gzip.decompress(packed.body) == plain.body and len(packed.body) < len(plain.body) / 2
+    assert packed.headers["etag"] != plain.headers["etag"]
+    assert call(port, "GET", "/common.js", headers={"Accept-Encoding": "gzip", "If-None-Match": packed.headers["etag"]}).status == 304
+    for codings in ("gzip;q=0", "gzip; q=0.0", "identity", ""):
+        refused = call(port, "GET", "/common.js", headers={"Accept-Encoding": codings})
+        assert refused.body == plain.body and "content-encoding" not in refused.headers

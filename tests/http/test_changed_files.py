@@ -174,7 +174,8 @@ def test_faults_name_the_model_and_no_folder(tmp_path):
     """With any names of folders: several folders, one below another, and a folder with a base."""
     models, base = tmp_path / "models", tmp_path / "mnist"
     shutil.copytree(ROOT / "weights" / "mnist", base)
-    shutil.copytree(ROOT / "weights" / "demo" / "strip", models / "a")
+    (models / "a").mkdir(parents=True)
+    (models / "a/config.json").write_text('{"base": "../../mnist", "image": {"height": 56, "period": 28}}')
     path, hidden = weights_file(base), base / "hidden"
     server = Server("--slots", "4")
     server.args = [server.args[0], "serve", "--port", "0", "--models", f"{models}:{tmp_path}/", "--slots", "4"]

@@ -135,6 +135,40 @@ def test_another_height_needs_the_period(folder, tmp_path):
     assert result.returncode != 0 and "row" in result.stderr
 
 
+GATED = {"kind": "gated_linear", "feature_map": "elu+1", "eps": 1e-6}
+
+
+def add_gates(folder, names=("forget",), spread=2.0):
+    shapes = {}
+    for layer in range(image_model.LAYERS):
+        for name in names:
+            shapes |= {f"layers.{layer}.attn.{name}.weight": ([image_model.HEADS, image_model.D_MODEL], spread),
+                       f"layers.{layer}.attn.{name}.bias": ([image_model.HEADS], spread)}
+    image_model.write_tensors(folder / "model.safetensors", None, 1, shapes)
+
+
+def test_a_folder_adds_tensors_to_those_of_its_base(folder, tmp_path):
+    """Its strip is another one than that of its base, whose weights it has."""
+    (tmp_path / "base").symlink_to(folder / "base")
+    add_gates(change(tmp_path / "gated", base="../base", image=TALL, attention=GATED))
+    change(tmp_path / "plain", base="../base", image=TALL)
+    with Server("--models", str(tmp_path), "--slots", "2") as server:
+        meta = {m["id"]: m["meta"] for m in call(server.port, "GET", "/v1/models").json()["data"]}
+        gates = image_model.LAYERS * image_model.HEADS * (image_model.D_MODEL + 1)
+        assert meta["gated"]["n_params"] == meta["base"]["n_params"] + gates
+        assert meta["gated"]["fingerprint"] != meta["plain"]["fingerprint"]
+        assert values_of(generate(server, model="gated", seed=3)) != values_of(generate(server, model="plain", seed=3))
+
+
+@pytest.mark.parametrize("names, words", [(("forgot",), "attn.forget.weight is missing"), (("forgot", "forget"), "attn.forgot.weight is not one"),
+                                          (("forget", "out"), "the base has a tensor layers.0.attn.out.weight, too")])
+def test_wrong_tensors_next_to_a_base_are_refused(folder, tmp_path, names, words):
+    (tmp_path / "base").symlink_to(folder / "base")
+    add_gates(change(tmp_path / "gated", base="../base", image=TALL, attention=GATED), names)
+    result = run("inspect", tmp_path / "gated")
+    assert result.returncode != 0 and words in result.stderr
+
+
 @pytest.mark.parametrize("image, words", [
     ({"period": 0}, "image.period must be"),
     ({"height": 2 * PERIOD, "period": PERIOD - 1}, "image.period must divide"),

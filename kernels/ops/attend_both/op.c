@@ -2,7 +2,9 @@
 
 static const char *wrong(const void *args)
 {
-    return lx_op_attend_linear.wrong(args);
+    const lx_attend_both_args *a = args;
+    return a->decay != NULL ? "sums over a whole sequence have no decay"
+                            : lx_op_attend_linear.wrong(args);
 }
 
 static void uses(const void *args, lx_uses *u)

@@ -3,11 +3,11 @@
 #define TOKENS_AHEAD 4 /* measured with four tokens per pass: 2 to 8 are alike */
 
 /* The tokens of a pass: phi of their rows in scratch, `stride` floats apart, with zeros after
-   d_key; and their normalisers. */
+   d_key; their factors w, where the state fades; and their normalisers. */
 typedef struct mapped {
     float *q, *k;
     int64_t stride;
-    v16 norm[BODY_TOKENS];
+    v16 w[BODY_TOKENS], norm[BODY_TOKENS];
 } mapped;
 
 /* phi of token t's rows of q and k. */
@@ -45,14 +45,16 @@ V16_FN void map_row(const lx_cpu_attend_linear *a, int64_t t, float *q, float *k
 static void feature_maps(const lx_cpu_attend_linear *a, int64_t t, float *q,
                          float *k){BODY_FEATURE_MAP(map_row, a, t, q, k)}
 
-/* Elements d .. of z, sixteen or the n that are left: z += phi(k), and their part of phi(q) . z,
-   token after token. */
-V16_FN void normalise(const lx_cpu_attend_linear *a, const mapped *x, const int tokens, int32_t d,
-                      const int n, v16 *dot)
+/* Elements d .. of z, sixteen or the n that are left: z = w z + phi(k), and their part of
+   phi(q) . z, token after token. */
+V16_FN void normalise(const lx_cpu_attend_linear *a, const mapped *x, const int tokens,
+                      const bool fades, int32_t d, const int n, v16 *dot)
 {
     v16 z = body_load(a->z + d, n);
     V16_UNROLL
     for (int i = 0; i < tokens; i++) {
+        if (fades)
+            z = v16_mul(z, x->w[i]);
         z = v16_add(z, v16_load(x->k + i * x->stride + d));
         dot[i] = v16_fma(v16_load(x->q + i * x->stride + d), z, dot[i]);
     }
@@ -60,7 +62,8 @@ V16_FN void normalise(const lx_cpu_attend_linear *a, const mapped *x, const int 
 }
 
 /* phi(q) . z + eps of every token, with z after the token's own phi(k). */
-V16_FN void normalisers(const lx_cpu_attend_linear *a, mapped *x, const int tokens)
+V16_FN void normalisers(const lx_cpu_attend_linear *a, mapped *x, const int tokens,
+                        const bool fades)
 {
     v16 dot[BODY_TOKENS];
     int32_t d = 0;
@@ -68,9 +71,9 @@ V16_FN void normalisers(const lx_cpu_attend_linear *a, mapped *x, const int toke
     for (int i = 0; i < tokens; i++)
         dot[i] = v16_set1(0.0f);
     for (; d + 16 <= a->d_key; d += 16)
-        normalise(a, x, tokens, d, 16, dot);
+        normalise(a, x, tokens, fades, d, 16, dot);
     if (d < a->d_key)
-        normalise(a, x, tokens, d, a->d_key - d, dot);
+        normalise(a, x, tokens, fades, d, a->d_key - d, dot);
     V16_UNROLL
     for (int i = 0; i < tokens; i++)
         x->norm[i] = v16_set1(v16_sum(dot[i]) + a->eps);
@@ -98,10 +101,11 @@ V16_FN void ask_for_row(const lx_cpu_attend_linear *a, int32_t d)
 
 /*
  * Values m .. of the tokens from t on: `vectors` times sixteen, or with n < 16 the last n. Makes
- * s += phi(k) v^T and y = phi(q)^T s / normaliser in one pass over their columns of s.
+ * s = w s + phi(k) v^T and y = phi(q)^T s / normaliser in one pass over their columns of s.
  */
 V16_FN void attend_values(const lx_cpu_attend_linear *a, const mapped *x, int64_t t,
-                          const int tokens, int32_t m, const int vectors, const int n)
+                          const int tokens, const bool fades, int32_t m, const int vectors,
+                          const int n)
 {
     v16 v[BODY_TOKENS * 2], y[BODY_TOKENS * 2];
     V16_UNROLL
@@ -125,6 +129,8 @@ V16_FN void attend_values(const lx_cpu_attend_linear *a, const mapped *x, int64_
             v16 k = v16_set1(x->k[i * x->stride + d]), q = v16_set1(x->q[i * x->stride + d]);
             V16_UNROLL
             for (int j = 0; j < vectors; j++) {
+                if (fades)
+                    sum[j] = v16_mul(sum[j], x->w[i]);
                 sum[j] = v16_fma(k, v[i * 2 + j], sum[j]);
                 y[i * 2 + j] = v16_fma(q, sum[j], y[i * 2 + j]);
             }
@@ -158,32 +164,43 @@ V16_FN void ask_for_token(const lx_cpu_attend_linear *a, int64_t t)
 }
 
 /* Tokens t .. t + tokens - 1. */
-V16_FN void attend_pass(const lx_cpu_attend_linear *a, mapped *x, int64_t t, const int tokens)
+V16_FN void attend_pass(const lx_cpu_attend_linear *a, mapped *x, int64_t t, const int tokens,
+                        const bool fades)
 {
     int32_t m = 0;
     for (int i = 0; i < tokens; i++) {
         if (t + i + TOKENS_AHEAD < a->n_tokens)
             ask_for_token(a, t + i + TOKENS_AHEAD);
         feature_maps(a, t + i, x->q + i * x->stride, x->k + i * x->stride);
+        if (fades)
+            x->w[i] = v16_set1(a->decay[(t + i) * a->decay_stride]);
     }
-    normalisers(a, x, tokens);
+    normalisers(a, x, tokens, fades);
     if (t + tokens == a->n_tokens)
         ask_for_row(a, a->d_key); /* first, since z is needed first */
     for (; m + 32 <= a->d_value; m += 32)
-        attend_values(a, x, t, tokens, m, 2, 16);
+        attend_values(a, x, t, tokens, fades, m, 2, 16);
     for (; m < a->d_value; m += 16)
-        attend_values(a, x, t, tokens, m, 1, a->d_value - m < 16 ? a->d_value - m : 16);
+        attend_values(a, x, t, tokens, fades, m, 1, a->d_value - m < 16 ? a->d_value - m : 16);
 }
 
-static void attend_linear(const lx_cpu_attend_linear *a)
+V16_FN void attend_run(const lx_cpu_attend_linear *a, const bool fades)
 {
-    mapped x; /* its normalisers are written before they are read */
+    mapped x; /* its factors and normalisers are written before they are read */
     int64_t t = 0;
     x.stride = (a->d_key + 15) / 16 * 16;
     x.q = a->scratch;
     x.k = a->scratch + BODY_TOKENS * x.stride;
     for (; t + BODY_TOKENS <= a->n_tokens; t += BODY_TOKENS)
-        attend_pass(a, &x, t, BODY_TOKENS);
+        attend_pass(a, &x, t, BODY_TOKENS, fades);
     for (; t < a->n_tokens; t++)
-        attend_pass(a, &x, t, 1);
+        attend_pass(a, &x, t, 1, fades);
+}
+
+static void attend_linear(const lx_cpu_attend_linear *a)
+{
+    if (a->decay != NULL)
+        attend_run(a, true);
+    else
+        attend_run(a, false);
 }

@@ -1,11 +1,12 @@
 /* One head of one sequence: n_tokens rows, x_stride or y_stride floats apart. */
 typedef struct lx_cpu_attend_linear {
     const float *q, *k, *v;
+    const float *decay; /* a factor of the state for each token, decay_stride apart; or NULL */
     float *y;
     float *s, *z; /* the state: [d_key, d_value], [d_key] */
     /* the states, s and then z, that this thread takes next, and some heads later; or NULL */
     const float *next, *later;
-    int64_t n_tokens, x_stride, y_stride;
+    int64_t n_tokens, x_stride, y_stride, decay_stride;
     int32_t d_key, d_value;
     lx_feature_map feature_map;
     float eps;
@@ -33,6 +34,8 @@ static inline lx_cpu_attend_linear lx_cpu_attend_linear_of(const lx_attend_linea
         .q = x + head * dk,
         .k = x + n * dk + head * dk,
         .v = x + 2 * n * dk + head * dv,
+        .decay = a->decay != NULL ? a->decay->data + row * n + head : NULL,
+        .decay_stride = n,
         .y = a->y->data + row * y_stride + head * dv,
         .s = s,
         .z = s + dk * dv,

@@ -8,8 +8,8 @@ static const char *wrong(const void *args)
         return "heads and their sizes must be 1 to 65536";
     if ((unsigned)a->feature_map >= LX_FEATURE_MAPS)
         return "unknown feature map";
-    if (a->y == a->qkv)
-        return "qkv and y are the same array";
+    if (a->y == a->qkv || a->y == a->decay)
+        return "y is one of the inputs";
     if (!lx_states_hold(a->states, a->offset, h * (d * m + d)))
         return "the layer's sums lie outside the slot";
     return NULL;
@@ -21,6 +21,8 @@ static void uses(const void *args, lx_uses *u)
     int64_t h = a->n_heads, d = a->d_key, m = a->d_value;
     lx_uses_array(u, LX_USE_OUT, "y", a->y, h * m);
     lx_uses_array(u, LX_USE_IN, "qkv", a->qkv, h * (2 * d + m));
+    if (a->decay != NULL)
+        u->arrays[u->n++] = (lx_use){LX_USE_BESIDE, "decay", a->decay, h, LX_ROWS_TOKENS};
     u->states = a->states;
     u->branches = true;
 }

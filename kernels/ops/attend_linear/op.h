@@ -1,8 +1,8 @@
 /*
  * Causal linear attention, recurrent form (Katharopoulos et al. 2020, eq. 16-20), for every token
  * of every sequence in order and every head:
- *     s += phi(k) v^T      s: D x M
- *     z += phi(k)          z: D
+ *     s  = w s + phi(k) v^T      s: D x M; w = 1 without `decay`
+ *     z  = w z + phi(k)          z: D
  *     y  = phi(q)^T s / (phi(q)^T z + eps)
  * The state of head h begins at offset + h * (D * M + D) floats of the slot: s row-major, then z.
  */
@@ -28,4 +28,6 @@ typedef struct lx_attend_linear_args {
     int32_t n_heads, d_key, d_value;
     lx_feature_map feature_map;
     float eps;
+    /* [T, H], the factors w; or NULL. The cuda back end has none: a mixer asks with `is_on`. */
+    const lx_array *decay;
 } lx_attend_linear_args;

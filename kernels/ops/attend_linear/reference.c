@@ -2,7 +2,7 @@
 #include "kernels/reference/functions.h"
 
 /* One token of one head: q, k of length D, v and y of length M; s is D x M, z is D. */
-static void attend_token(const lx_attend_linear_args *a, const float *q, const float *k,
+static void attend_token(const lx_attend_linear_args *a, double w, const float *q, const float *k,
                          const float *v, float *s, float *z, float *y)
 {
     int32_t d_key = a->d_key, d_value = a->d_value;
@@ -10,8 +10,8 @@ static void attend_token(const lx_attend_linear_args *a, const float *q, const f
     for (int32_t d = 0; d < d_key; d++) {
         double phi_k = lx_reference_phi(k[d], a->feature_map);
         for (int32_t m = 0; m < d_value; m++)
-            s[d * d_value + m] = (float)((double)s[d * d_value + m] + phi_k * (double)v[m]);
-        z[d] = (float)((double)z[d] + phi_k);
+            s[d * d_value + m] = (float)(w * (double)s[d * d_value + m] + phi_k * (double)v[m]);
+        z[d] = (float)(w * (double)z[d] + phi_k);
         norm += lx_reference_phi(q[d], a->feature_map) * (double)z[d];
     }
     for (int32_t m = 0; m < d_value; m++) {
@@ -35,7 +35,8 @@ lx_status lx_reference_attend_linear(const lx_batch *b, const void *args)
             const float *qkv = a->qkv->data + t * width;
             for (int64_t h = 0; h < n; h++) {
                 float *s = state + h * (dk * dv + dk);
-                attend_token(a, qkv + h * dk, qkv + n * dk + h * dk, qkv + 2 * n * dk + h * dv, s,
+                double w = a->decay != NULL ? (double)a->decay->data[t * n + h] : 1;
+                attend_token(a, w, qkv + h * dk, qkv + n * dk + h * dk, qkv + 2 * n * dk + h * dv, s,
                              s + dk * dv, a->y->data + t * n * dv + h * dv);
             }
         }
