@@ -114,7 +114,7 @@ typedef struct lx_moves {
     bool stopping;
 } lx_moves;
 
-enum { LX_ENGINE_ARRAYS = 24 + 13 * (LX_MAX_AHEAD + 1) };
+enum { LX_ENGINE_ARRAYS = 24 + 14 * (LX_MAX_AHEAD + 1) };
 
 struct lx_engine {
     lx_transformer *transformer;

@@ -2,7 +2,6 @@
  * The engine's start: it checks the options, allocates all memory of the engine, prepares steps and
  * starts the thread. The engine's end is the reverse.
  */
-#include <assert.h>
 #include <stdlib.h>
 
 #include "common/clock.h"
@@ -38,12 +37,12 @@ static lx_status check_options(const lx_engine_options *o, lx_error *err)
     return LX_OK;
 }
 
-/* One zeroed array that the engine owns. NULL without memory. */
+/* One zeroed array that the engine owns. NULL without memory, and where the list of arrays is full. */
 static void *grab(lx_engine *e, size_t n, size_t size)
 {
-    assert(e->n_memory < LX_ENGINE_ARRAYS);
-    void *p = calloc(n, size);
-    e->memory[e->n_memory++] = p;
+    void *p = e->n_memory < LX_ENGINE_ARRAYS ? calloc(n, size) : NULL;
+    if (p != NULL)
+        e->memory[e->n_memory++] = p;
     e->has_memory = e->has_memory && p != NULL;
     return p;
 }

@@ -353,7 +353,7 @@ BAD_OF = [
     ("rwkv6", with_tensor("blk.0.time_mix_w1.weight", shape=[16, 30]), "blk.0.time_mix_w1.weight: its shape is not the one"),
     ("rwkv6", with_keys(rwkv6__rescale_every_n_layers=1 << 20), "rwkv6.rescale_every_n_layers must be a whole number"),
     ("mamba2", with_keys(mamba2__ssm__group_count=3), "groups must divide n_heads"),
-    ("mamba2", with_keys(mamba2__ssm__conv_kernel=9), "mamba2.ssm.conv_kernel must be a whole number from 2 to 4"),
+    ("mamba2", with_keys(mamba2__ssm__conv_kernel=9), "mamba2.ssm.conv_kernel must be a whole number from 2 to 8"),
     ("mamba2", without_tensor("blk.1.ssm_conv1d.bias"), "tensor blk.1.ssm_conv1d.bias is missing"),
 ] + [("qwen35", *case) for case in BAD]
 

@@ -68,7 +68,7 @@ def test_a_drawn_seed_serves_all_prompts(port):
         ([1, "月"], "prompt[1] is not a whole number that is a token"),
         (["月", [5]], "do not mix"),
         ([10**9], "token 1 is 1000000000"),
-        ([[5], [0]], "prompt[1]: token 1 is 0, which is <unk>"),
+        ([[5], [0]], "prompt[1]: token 1 is 0 (<unk>): a line has only characters"),
         ([[]], "empty"),
         ([5] * 2000, "at most"),
         ([[[5]]], "prompt[0] is not a whole number that is a token"),

@@ -267,5 +267,6 @@ def test_structured_outputs_of_the_client(port):
         answer = api.chat.completions.parse(model="chats", messages=asked, response_format=Reasoning, max_tokens=4000, seed=1)
         parsed = answer.choices[0].message.parsed
         assert isinstance(parsed, Reasoning) and parsed.kind in ("sum", "product")
-        said = api.responses.parse(model="chats", input="Solve it: ", text_format=Reasoning, max_output_tokens=4000, temperature=1)
+        said = api.responses.parse(model="chats", input="Solve it: ", text_format=Reasoning, max_output_tokens=4000, temperature=1,
+                                   extra_body={"seed": 1})
         assert isinstance(said.output_parsed, Reasoning)

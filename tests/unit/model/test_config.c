@@ -182,7 +182,7 @@ static void every_rule_of_images_is_kept(void **state)
         {"\"width\": 28", "\"width\": 0", "image.width must be"},
         {"\"width\": 28", "\"width\": 4097", "image.width must be"},
         {"\"height\": 20", "\"height\": 0", "image.height must be"},
-        {"\"height\": 20", "\"height\": 4097", "image.height must be"},
+        {"\"height\": 20", "\"height\": 65537", "image.height must be"},
         {"\"height\": 20, ", "", "image.height is missing"},
         {"\"channels\": 3", "\"channels\": 2", "image.channels must be 1 (grey) or 3"},
         {"\"channels\": 3", "\"channels\": 4", "image.channels must be"},
