@@ -37,7 +37,8 @@ static lx_status check_options(const lx_engine_options *o, lx_error *err)
     return LX_OK;
 }
 
-/* One zeroed array that the engine owns. NULL without memory, and where the list of arrays is full. */
+/* One zeroed array that the engine owns. NULL without memory, and where the list of arrays is full.
+ */
 static void *grab(lx_engine *e, size_t n, size_t size)
 {
     void *p = e->n_memory < LX_ENGINE_ARRAYS ? calloc(n, size) : NULL;

@@ -105,8 +105,8 @@ lx_status lx_json_read_fields(lx_json_reading *r, lx_error *err) LX_MUST_USE;
 #define LX_READER(name)                                                                            \
     lx_status lx_read_##name(const json_t *value, const lx_json_reading *r, lx_error *err)
 
-/* r->to is a char[LX_MAX_MODEL_NAME], an lx_sampling_params, an int32_t of class + 1, a const char *
-   that becomes the field's name where it is true, and a char * that the params own, "true" for
+/* r->to is a char[LX_MAX_MODEL_NAME], an lx_sampling_params, an int32_t of class + 1, a const char
+   * that becomes the field's name where it is true, and a char * that the params own, "true" for
    true */
 LX_READER(model);
 LX_READER(seed);

@@ -93,9 +93,9 @@ typedef struct lx_completion_params {
     int32_t n_allowed;
     int32_t min_tokens; /* before these no token ends an answer, and no stop string counts */
     lx_stops stops;
-    bool keeps_stop;      /* the stop string that ended an answer is a part of it */
-    bool echo;            /* the prompt, then its completion */
-    bool ignore_eos;      /* the end of an answer that has no fixed one is not drawn */
+    bool keeps_stop;       /* the stop string that ended an answer is a part of it */
+    bool echo;             /* the prompt, then its completion */
+    bool ignore_eos;       /* the end of an answer that has no fixed one is not drawn */
     lx_task_fields fields; /* their texts are owned */
     lx_shape shape;        /* its text is owned */
     lx_sampling_params sampling;

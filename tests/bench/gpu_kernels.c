@@ -137,7 +137,7 @@ static void linear_exact(bench *b)
 static void attend_linear(bench *b)
 {
     lx_attend_linear_args a = {b->y, b->x, b->states,   ATTEND_AT, HEADS,
-                               SIZE, SIZE, LX_PHI_ELU1, 1e-6f, NULL};
+                               SIZE, SIZE, LX_PHI_ELU1, 1e-6f,     NULL};
     b->k->attend_linear(b->be, &a);
 }
 

@@ -20,7 +20,7 @@ typedef struct attend_case {
     const int32_t *length;
     int32_t *slot;
     float *qkv;
-    float *decay; /* [rows, heads], the factors; NULL for none */
+    float *decay;           /* [rows, heads], the factors; NULL for none */
     int64_t offset, floats; /* of the layer in the slot; of the slot */
     lx_feature_map feature_map;
 } attend_case;

@@ -85,8 +85,8 @@ static bool attend(device *d, const both_case *c, int32_t first, int32_t n, floa
         CHECK_OK(d->k->state_import(d->be, s, i, fill_in, 0));
     lx_array *x = dev_array(d, c->qkv + row * width_of(c), b->n_tokens * width_of(c));
     lx_array *out = dev_array(d, NULL, b->n_tokens * n_v);
-    lx_attend_both_args args = {out,  x, s, OFFSET, c->heads, c->d_key, c->d_value, c->feature_map,
-                                1e-6f, NULL};
+    lx_attend_both_args args = {
+        out, x, s, OFFSET, c->heads, c->d_key, c->d_value, c->feature_map, 1e-6f, NULL};
     CHECK_OK(d->k->begin(d->be, b, NULL));
     d->k->attend_both(d->be, &args);
     if (!dev_finish(d) || !dev_read(d, out, y, b->n_tokens * n_v))

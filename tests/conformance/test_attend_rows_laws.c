@@ -235,10 +235,9 @@ static bool broken_rows_are_refused(device *dut, device *oracle)
     struct {
         lx_attend_rows_args args;
         const char *word;
-    } bad[] = {{g.args, "heads"},   {g.args, "sizes"},     {g.args, "sizes"},
-               {g.args, "scale"},   {g.args, "pattern"},   {g.args, "page"},
-               {g.args, "page"},    {g.args, "tile"},      {g.args, "ring"},
-               {g.args, "ring"},    {g.args, "slot"},      {g.args, "same"},
+    } bad[] = {{g.args, "heads"},   {g.args, "sizes"},     {g.args, "sizes"},    {g.args, "scale"},
+               {g.args, "pattern"}, {g.args, "page"},      {g.args, "page"},     {g.args, "tile"},
+               {g.args, "ring"},    {g.args, "ring"},      {g.args, "slot"},     {g.args, "same"},
                {g.args, "divisor"}, {g.args, "weighting"}, {g.args, "key heads"}};
     bad[0].args.n_heads = 0;
     bad[1].args.d_key = 1025;

@@ -94,7 +94,7 @@ static void norm(device *d, const model *m, lx_array *y, const lx_array *x, lx_r
 static void layer(device *d, const model *m, int i)
 {
     lx_attend_linear_args attend = {m->y, m->wide, m->states,   i * STATE, HEADS,
-                                    DIM,  DIM,     LX_PHI_ELU1, 1e-6f, NULL};
+                                    DIM,  DIM,     LX_PHI_ELU1, 1e-6f,     NULL};
     norm(d, m, m->y, m->x, LX_ROWS_TOKENS);
     linear(d, m->wide, m->y, m->qkv[i], LX_ACT_NONE, NULL, LX_ROWS_TOKENS);
     d->k->attend_linear(d->be, &attend);

@@ -91,7 +91,7 @@ static lx_status record_step(world *w, const lx_batch *b, lx_error *err)
                          w->ones,       WORLD_WIDTH, 1e-5f,
                          LX_ROWS_TOKENS};
     lx_linear_args qkv = {w->wide, w->y, w->qkv, LX_ACT_GELU, NULL, LX_ROWS_TOKENS};
-    lx_attend_linear_args attend = {w->y,        w->wide,     w->states,   0,     1,
+    lx_attend_linear_args attend = {w->y,        w->wide,     w->states,   0,      1,
                                     WORLD_WIDTH, WORLD_WIDTH, LX_PHI_ELU1, w->eps, NULL};
     static const lx_rows_pattern pattern = {.kind = LX_PATTERN_WINDOW, .window = 4, .dilation = 1};
     lx_attend_rows_args rows = {w->y,

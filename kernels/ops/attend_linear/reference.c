@@ -36,8 +36,8 @@ lx_status lx_reference_attend_linear(const lx_batch *b, const void *args)
             for (int64_t h = 0; h < n; h++) {
                 float *s = state + h * (dk * dv + dk);
                 double w = a->decay != NULL ? (double)a->decay->data[t * n + h] : 1;
-                attend_token(a, w, qkv + h * dk, qkv + n * dk + h * dk, qkv + 2 * n * dk + h * dv, s,
-                             s + dk * dv, a->y->data + t * n * dv + h * dv);
+                attend_token(a, w, qkv + h * dk, qkv + n * dk + h * dk, qkv + 2 * n * dk + h * dv,
+                             s, s + dk * dv, a->y->data + t * n * dv + h * dv);
             }
         }
     }
