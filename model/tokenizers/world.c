@@ -249,10 +249,10 @@ static lx_status add_literals(world *w, int32_t n, lx_tokenizer_literal *literal
     for (int32_t id = 1; id < n && st == LX_OK; id++) {
         size_t n_literal = 0;
         const char *text = literal(context, id, &n_literal);
-        line l = {label, (size_t)id, text, text + n_literal};
-        size_t n_token = text != NULL ? take_inside(&l, true, '\0', token) : 0;
         if (text == NULL)
             continue;
+        line l = {label, (size_t)id, text, text + n_literal};
+        size_t n_token = take_inside(&l, true, '\0', token);
         if (n_token == 0 || n_token > LX_TOKENIZER_MAX_TOKEN || l.at != l.end)
             st = lx_fail(err, LX_ERR_FORMAT, NULL,
                          "%s: token %d is no text of 1 to 1,024 bytes as Python writes it", label,

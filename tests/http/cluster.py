@@ -1,6 +1,8 @@
 """Redis and HAProxy under test, both from Debian: real processes on free ports, always ended."""
 
+import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -18,16 +20,16 @@ START_TIMEOUT = 30.0
 
 
 def free_ports(count):
-    """Free ports; another process may take one before it is used, so starts are tried
-    again."""
-    socks = [socket.socket() for _ in range(count)]
-    try:
-        for sock in socks:
-            sock.bind((client.HOST, 0))
-        return [sock.getsockname()[1] for sock in socks]
-    finally:
-        for sock in socks:
-            sock.close()
+    """Free ports below those that the system gives to a socket bound to port 0, so that a server that starts meanwhile
+    takes none. Another process may still take one before it is used, so starts are tried again."""
+    found = []
+    for port in random.SystemRandom().sample(range(20_000, 32_768), 100 + count):
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind((client.HOST, port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise AssertionError(f"no {count} free ports")
 
 
 def listens(port):

@@ -117,6 +117,7 @@ static lx_response dispatch(const char *method, const char *path)
                      .path = path,
                      .tail = "",
                      .content_type = "",
+                     .accept_encoding = "",
                      .if_none_match = "",
                      .id = "t",
                      .body = ""};
@@ -178,6 +179,7 @@ static void test_assets(void **state)
                      .path = "/style.css",
                      .tail = "",
                      .content_type = "",
+                     .accept_encoding = "",
                      .if_none_match = etag,
                      .id = "t",
                      .body = ""};
