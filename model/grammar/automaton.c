@@ -103,7 +103,7 @@ static int32_t encode(int32_t c, uint8_t *bytes)
 /* Characters of equal length whose bytes are any of the ranges between those of low and high. */
 static void add_sequence(maker *k, set *s, int32_t low, int32_t high)
 {
-    uint8_t from[4], to[4];
+    uint8_t from[4] = {0}, to[4] = {0}; /* of equal length */
     int32_t n = encode(low, from), at = s->next;
     (void)encode(high, to);
     for (int32_t i = n - 1; i >= 0; i--)
@@ -463,7 +463,7 @@ lx_status lx_automaton_make(lx_automaton *out, lx_ast *a, int32_t reach)
     maker k = {.a = a,
                .out = out,
                .reach = reach,
-               .entry = malloc(n_rules * sizeof(int32_t)),
+               .entry = calloc(n_rules, sizeof(int32_t)),
                .size = malloc(n_rules * sizeof(int32_t)),
                .begins = malloc(n_rules * sizeof(int32_t))};
     lx_status st = k.entry != NULL && k.size != NULL && k.begins != NULL

@@ -197,7 +197,7 @@ def test_the_api_has_a_page(open_page):
         assert height <= 3 * 900, "a group has three screens at most"
     assert faults(page) == []
     page.click("text=中文")
-    expect(page.locator(".operation .zh", has_text="下联、诗与文字")).to_be_visible()
+    expect(page.locator(".operation .zh", has_text="给每个上联对下联。")).to_be_visible()
     untold = """async () => {
         const { SUMMARIES } = await import('/docs_text.js');
         const names = Array.from(document.querySelectorAll('.operation h4'), (e) => e.textContent);
