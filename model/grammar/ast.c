@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hex.h"
 #include "common/visible.h"
 
 void lx_ast_init(lx_ast *a, const char *field, lx_error *err)
@@ -265,4 +266,16 @@ bool lx_charset_has(const lx_charset *s, int32_t c)
             return true;
     }
     return false;
+}
+
+int32_t lx_ast_hex(const char *text, size_t n, size_t *at, int32_t digits)
+{
+    uint32_t c = 0;
+    for (int32_t i = 0; i < digits; i++) {
+        int digit = *at < n ? lx_hex_digit(text[(*at)++]) : -1;
+        if (digit < 0)
+            return LX_HEX_MISSING;
+        c = c << 4 | (uint32_t)digit;
+    }
+    return c <= INT32_MAX ? (int32_t)c : INT32_MAX;
 }

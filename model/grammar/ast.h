@@ -84,6 +84,11 @@ void lx_ast_collect(lx_ast *a, lx_ast_trees *list, int32_t tree);
 /* The list as one tree; the list is empty afterwards. */
 int32_t lx_ast_take(lx_ast *a, lx_ast_kind kind, lx_ast_trees *list);
 
+/* The number that so many hexadecimal digits (at most 8) at text[*at] write, and *at after them;
+   where it is above U+10FFFF, some number above that. */
+enum { LX_HEX_MISSING = -1 };
+int32_t lx_ast_hex(const char *text, size_t n, size_t *at, int32_t digits);
+
 /* Sets of characters: sorted ranges that do not touch. */
 typedef struct lx_charset {
     lx_range at[256];

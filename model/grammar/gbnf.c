@@ -110,18 +110,10 @@ static name *read_name(reader *r)
 
 static int32_t read_hex(reader *r, int32_t digits)
 {
-    int32_t c = 0;
-    for (int32_t i = 0; i < digits; i++) {
-        char d = r->at < r->n ? r->text[r->at++] : '\0';
-        int32_t low = d | 0x20;
-        if (d >= '0' && d <= '9')
-            c = c * 16 + (d - '0');
-        else if (low >= 'a' && low <= 'f')
-            c = c * 16 + (low - 'a' + 10);
-        else
-            return fail(r, "a hexadecimal digit is missing");
-    }
-    return c >= 0 && c <= LX_MAX_CODEPOINT ? c : fail(r, "a character is above U+10FFFF");
+    int32_t c = lx_ast_hex(r->text, r->n, &r->at, digits);
+    return c == LX_HEX_MISSING    ? fail(r, "a hexadecimal digit is missing")
+           : c > LX_MAX_CODEPOINT ? fail(r, "a character is above U+10FFFF")
+                                  : c;
 }
 
 static int32_t read_char(reader *r)

@@ -121,6 +121,7 @@ def test_ambiguous_grammars_have_all_their_texts(port):
 
 
 @pytest.mark.parametrize("grammar, said", [
+    (r'root ::= "\UFFFFFFFF"', "above U+10FFFF"), (r'root ::= "\U0010FFF"', "hexadecimal"),
     ('root ::= root "a" | "b"', "left"), ('root ::= a "x" | "y"\na ::= "" root', "left"), ('root ::= "a" root', "no text"), ("", None),
     ("root ::= missing", "missing"), ('a ::= "b"', "root"), ('root ::= "a', "quote"), ("root ::= [z-a]", "range"), ('root ::= ("a"', "parenthesis"),
     ('root ::= "a"{300000}', "repeats"), ('root ::= (("a"{1000}){1000}){1000}', "states"), ('root ::= "a" )', "rule"), ('root ::= "a"\nroot ::= "b"', "twice")])
