@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """The cost of HTTP and the waits of clients: streams to 1, 16, 256 and 1,000 clients.
 
-    python3 tests/bench/http_load.py [--build build] [--threads 2] [--device cpu] [--llama PYTHON]
+    python3 tests/bench/http_load.py [--build build] [--threads 2] [--device cpu] [--alone]
 
 For each number of clients the command measures the bare engine (`linnet bench` with as many streams), then `linnet
 serve` with as many slots, then the bare engine once more. Each client streams an image of the mnist model again and
 again. By rows (one event per 28 tokens) and by pixels (one event per token).
 Then single requests to an idle server: the time to the first token compared with the step.
---llama takes the Python of an environment with xllamacpp and gguf. Then llama.cpp's own server gets this load, with as
-many slots as clients (256 at most), and a model of as many parameters with random weights (tests/bench/random_gguf.py).
-The table has the best of three settings, because its threads spin while they wait for each other.
+Afterwards llama.cpp's server, built for this processor by scripts/peers, gets this load, with as many slots as clients (256 at
+most), and a model of as many parameters with random weights (tests/bench/random_gguf.py). The table has the best of three
+settings, because its threads spin while they wait for each other. --alone leaves it out.
 
 Server and clients share the machine's cores and nothing is pinned. The server computes with --threads threads and
 writes with two. All clients are one thread of a C program (http_load.c), whose share of a core is in the table. Exit
@@ -29,6 +29,7 @@ import time
 import urllib.request
 from pathlib import Path
 
+import llama
 import machine
 from machine import ROOT, number
 
@@ -46,7 +47,9 @@ def parse_arguments():
     p.add_argument("--clients", type=lambda text: [int(x) for x in text.split(",")], default=[1, 16, 256, 1000])
     p.add_argument("--seconds", type=float, default=15.0, help="measured for each line")
     p.add_argument("--units", choices=[*UNITS, "both", "none"], default="both")
-    p.add_argument("--llama", type=Path, metavar="PYTHON", help="measure llama.cpp's server too")
+    llama.add_argument(p)
+    p.add_argument("--python", type=Path, default=llama.PLACE / "bin" / "python", help="with gguf and numpy")
+    p.add_argument("--alone", action="store_true", help="measure no other server")
     return p.parse_args()
 
 
@@ -167,28 +170,13 @@ def measure_idle(args):
     return in_time
 
 
-@contextlib.contextmanager
-def serve_llama(args, model, slots, threads, poll):
-    """The port of llama.cpp's server."""
-    peers = ROOT / "tests" / "bench" / "recurrent_peers.py"
-    command = list(map(str, [args.llama, peers, "serve", model, threads, slots, 1024, poll]))
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        url = next((json.loads(line)["url"] for line in process.stdout if line.startswith("{")), None)
-        if url is None:
-            sys.exit("llama.cpp did not start")
-        try:
-            yield int(url.rpartition(":")[2])
-        finally:
-            process.stdin.close()
-            process.wait()
-
-
 def best_of_llama(args, model, body, clients):
     """The clients' result under the fastest setting, and the setting."""
     results = []
     for threads, poll in dict.fromkeys([(args.threads, 50), (args.threads, 0), (1, 50)]):
-        with serve_llama(args, model, min(clients, LLAMA_SLOTS), threads, poll) as port:
-            r = load(args, port, "/v1/completions", body, clients, args.seconds)
+        command = llama.command_of(args.llama, model, threads, min(clients, LLAMA_SLOTS), 1024, poll)
+        with llama.serve(command) as url:
+            r = load(args, int(url.rpartition(":")[2]), "/v1/completions", body, clients, args.seconds)
         results.append((r, f"{threads}, {poll}"))
         print(f"  llama, {clients} clients, {threads} threads, poll {poll}: {r['tokens_per_second']:,.0f}", file=sys.stderr)
     return max(results, key=lambda result: result[0]["tokens_per_second"])
@@ -198,7 +186,7 @@ def measure_llama(args, linnet):
     rows = []
     with tempfile.TemporaryDirectory(prefix="linnet-bench-") as folder:
         model = Path(folder) / "random.gguf"
-        subprocess.run([args.llama, ROOT / "tests" / "bench" / "random_gguf.py", model], check=True)
+        subprocess.run([args.python, ROOT / "tests" / "bench" / "random_gguf.py", model], check=True)
         body = {"prompt": "aa", "max_tokens": PIXELS, "stream": True, "temperature": 1.0, "ignore_eos": True, "cache_prompt": False}
         for clients in args.clients:
             r, setting = best_of_llama(args, model, body, clients)
@@ -213,10 +201,12 @@ def measure_llama(args, linnet):
 def main():
     args = parse_arguments()
     print(machine.describe(busy=args.threads), flush=True)
+    if not args.alone:
+        print(llama.describe(args.llama), flush=True)
     names = {"both": list(UNITS), "none": []}.get(args.units, [args.units])
     results = {name: measure_unit(args, name) for name in names}
     passed = measure_idle(args)
-    if args.llama:
+    if not args.alone:
         measure_llama(args, {name: rates for name, (rates, _) in results.items()})
     if "rows" in results:
         passed &= all(kept >= KEEPS for clients, kept in results["rows"][1].items() if clients >= 1000)

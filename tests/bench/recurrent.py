@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """Recurrent models on a CPU: Linnet and other servers for such models, in turn on the same cores.
 
-    python3 tests/bench/recurrent.py --python PYTHON [--build build] [--size full|small] [--precisions f32,bf16,q8]
-    python3 tests/bench/recurrent.py --python PYTHON --trained MODEL.bin
+    python3 tests/bench/recurrent.py [--build build] [--size full|small] [--precisions f32,bf16,q8]
+    python3 tests/bench/recurrent.py --trained MODEL.bin
 
 The models have random weights and layers of width 768: RWKV-7 0.1B (12 layers), Mamba-2 130M (24), Qwen3.5's hybrid of
 Gated DeltaNet and softmax (12). For comparison `softmax` is Llama's transformer of that size with a cache. All have 256
 tokens, and all programs get the same numbers. With --size small the weights fit the caches. --trained measures a trained
 RWKV-7 of 256 tokens in rwkv.cpp's format instead.
 
-The other programs are llama.cpp (the wheel xllamacpp, with its own server) and for RWKV-7 its authors' package `rwkv`, whose
-loop takes one stream. PYTHON is that of an environment with xllamacpp, gguf, rwkv and torch.
+The other programs are llama.cpp's server, built for this processor, and for RWKV-7 its authors' package `rwkv`, whose loop
+takes one stream. scripts/peers makes both; without them `--alone` measures Linnet.
 
 The same client loads both servers over HTTP: 1, 8 and 64 streams at once, and prompts of 512 tokens. Streams take the
 likeliest token. Linnet guesses none, because random weights repeat themselves, which makes guesses too easy. A figure is
@@ -37,6 +37,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import llama
 import machine
 import numpy
 from machine import ROOT, number, pinned
@@ -67,7 +68,9 @@ def parse_arguments():
 
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--build", type=Path, default=ROOT / "build")
-    p.add_argument("--python", help="of the peers; without it only Linnet is measured")
+    llama.add_argument(p)
+    p.add_argument("--python", type=Path, default=llama.PLACE / "bin" / "python", help="with gguf, rwkv, torch and numpy")
+    p.add_argument("--alone", action="store_true", help="measure no other program")
     p.add_argument("--size", choices=list(SIZES), default="full")
     p.add_argument("--trained", type=Path, metavar="MODEL.bin", help="this RWKV-7 in place of random weights")
     p.add_argument("--kinds", type=words, default=["rwkv7", "mamba2", "gated_deltanet", "softmax"])
@@ -201,27 +204,18 @@ class Linnet:
 
 
 class Llama:
-    name = "llama.cpp"
-
     def __init__(self, args, file, threads, precision):
         self.name = f"llama.cpp {THEIR[precision]}"
         room = max(args.prompt, MOST_TOKENS) + 64
-        command = [args.python, PEERS, "serve", file, threads, max(args.streams), room, 50]
-        self.process = subprocess.Popen(pinned(command, threads), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True)
-        for line in self.process.stdout:
-            if line.startswith("{"):
-                self.url = json.loads(line)["url"] + "/completion"
-                return
-        sys.exit("llama.cpp did not start")
+        self.server = llama.serve(pinned(llama.command_of(args.llama, file, threads, max(args.streams), room), threads))
+        self.url = self.server.__enter__() + "/completion"
 
     def body(self, prompt, tokens):
         ids = [ord(TEXT[i % len(TEXT)]) for i in prompt]
         return {"prompt": ids, "n_predict": tokens, "temperature": 0, "ignore_eos": True, "cache_prompt": False}
 
     def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+        self.server.__exit__(None, None, None)
 
 
 def ask(server, prompt, tokens):
@@ -312,7 +306,7 @@ def measure(args, kind, precision, threads, place):
     if not folder.exists():
         write_folder(folder, config, tensors, precision)
     racers, packaged = [lambda: Linnet(args, folder, threads, precision)], None
-    if args.python:
+    if not args.alone:
         saved, file = place / f"{kind}.npz", place / f"{kind}-{precision}.gguf"
         if not saved.exists():
             numpy.savez(saved, **theirs)
@@ -368,6 +362,8 @@ def print_table(precision, rows):
 def main():
     args = parse_arguments()
     print(machine.describe(max(args.threads)))
+    if not args.alone:
+        print(llama.describe(args.llama), flush=True)
     with tempfile.TemporaryDirectory(prefix="recurrent-") as scratch:
         for precision in args.precisions:
             rows = []

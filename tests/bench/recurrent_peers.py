@@ -1,8 +1,6 @@
-"""The peers of recurrent.py, in their own environment (xllamacpp, gguf, rwkv, torch, numpy):
+"""The peers' files and loops of recurrent.py, in their own environment (gguf, rwkv, torch, numpy; scripts/peers makes it):
 
     recurrent_peers.py gguf KIND TENSORS.npz OUT.gguf F32|BF16|Q8_0    writes llama.cpp's file
-    recurrent_peers.py serve FILE.gguf THREADS STREAMS TOKENS POLL     serves it until the input ends, and prints where;
-                                                                       POLL: how long its threads spin, 0 to 100
     recurrent_peers.py pth TENSORS.npz OUT                             writes OUT.pth for `rwkv`
     recurrent_peers.py rwkv OUT THREADS STEPS PROMPT                   {"step": tokens per second, "prompt": tokens per second}
 """
@@ -178,22 +176,7 @@ def write_gguf(kind, tensors, path, precision):
     writer.close()
 
 
-# --- servers and loops
-
-
-def serve(path, threads, streams, tokens, poll):
-    import xllamacpp
-
-    p = xllamacpp.CommonParams()
-    p.model.path = path
-    p.cpuparams.n_threads = p.cpuparams_batch.n_threads = threads
-    p.cpuparams.poll = p.cpuparams_batch.poll = poll
-    p.n_parallel, p.n_ctx, p.n_gpu_layers, p.warmup, p.port = streams, streams * tokens, 0, True, 0
-    p.cont_batching = True
-    server = xllamacpp.Server(p)
-    print(json.dumps({"url": server.listening_address}), flush=True)
-    sys.stdin.read()
-    os._exit(0)
+# --- loops
 
 
 def run_rwkv(path, threads, steps, prompt):
@@ -219,8 +202,6 @@ def main():
     what, rest = sys.argv[1], sys.argv[2:]
     if what == "gguf":
         write_gguf(*rest)
-    elif what == "serve":
-        serve(rest[0], *map(int, rest[1:]))
     elif what == "pth":
         import torch
 
