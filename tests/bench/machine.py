@@ -11,8 +11,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def processor():
-    names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    return names[0].partition(": ")[2] if names else platform.processor()
+    """Its name, which a virtual machine may shorten, and the widest instruction set that the figures depend on."""
+    lines = dict(line.split("\t", 1) for line in Path("/proc/cpuinfo").read_text().splitlines() if "\t" in line)
+    name = lines.get("model name", "").partition(": ")[2] or platform.processor()
+    flags = lines.get("flags", "").split()
+    sets = [text for flag, text in (("amx_bf16", "AMX"), ("avx512_bf16", "AVX512-BF16"), ("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in flags]
+    return f"{name} with {sets[0]}" if sets else name
 
 
 def commit():
