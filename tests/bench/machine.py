@@ -20,9 +20,13 @@ def processor():
 
 
 def commit():
-    command = ["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=10"]
+    """Results that are not committed yet change no figure, so they do not make a tree dirty."""
+    def git(*words):
+        return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=True).stdout.strip()
+
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/results")
+        return git("rev-parse", "--short=10", "HEAD") + ("-dirty" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown commit"
 
