@@ -19,8 +19,7 @@ cores, the client to the remaining cores. llama.cpp's Q8_0 is compared with Linn
 
 The last column is Linnet's share of the roofline. The least time is the time to read the weights once, or to multiply
 by them if that takes longer, and to read and write the states. These rates come from roofline.c before and after. It
-leaves out rows that attention keeps. It knows no rate of whole numbers, so int8 has no share where several tokens
-share the weights.
+leaves out rows that attention keeps.
 """
 
 import argparse
@@ -283,18 +282,16 @@ class Roofline:
         return max(found[what] if size is None else found[what][str(size)] for found in self.found)
 
     def seconds(self, tokens, streams):
-        """The least time of a step of so many tokens; None: not known."""
-        if tokens > 1 and self.precision == "q8":
-            return None
+        """The least time of a step of so many tokens."""
         reading = self.weight_bytes() / self.rate("read", self.weight_bytes())
-        flops = "bf16_flops" if self.precision == "bf16" and "bf16_flops" in self.found[0] else "f32_flops"
+        flops = {"f32": "f32_flops", "bf16": "bf16_flops", "q8": "int8_ops"}[self.precision]
+        flops = flops if flops in self.found[0] else "f32_flops"
         changed = streams * self.state
         states = changed / self.rate("update", changed) if changed else 0
         return max(reading, 2 * self.elements * tokens / self.rate(flops)) + states
 
     def reached(self, tokens, streams, tokens_a_second):
-        least = self.seconds(tokens, streams)
-        return "-" if least is None else f"{least * tokens_a_second / tokens:.0%}"
+        return f"{self.seconds(tokens, streams) * tokens_a_second / tokens:.0%}"
 
 
 # --- a table for each precision
