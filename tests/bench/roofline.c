@@ -182,6 +182,7 @@ __attribute__((target("amx-tile"))) static void begin_tiles(void)
         config.bytes[i] = 64;
         config.rows[i] = 16;
     }
+    __asm__ volatile("" : : "r"(&config) : "memory"); /* gcc 12 sees only 8 bytes of it read */
     _tile_loadconfig(&config);
     _tile_zero(0);
     _tile_zero(1);
