@@ -29,7 +29,7 @@ begin() {
     done
     exec 9>&-
     begin_building >"$logs/builds" 2>&1 &
-    for name in "build asan" fuzz "build tsan" clang-tidy "conformance (asan)" "build arm"; do begun[$name]=$!; done
+    for name in "build asan" fuzz "build tsan" clang-tidy "registers and spills of the kernels" "conformance (asan)" "build arm"; do begun[$name]=$!; done
     set +m
 }
 begin_installing() {
@@ -43,9 +43,10 @@ begin_building() {
     flock "$logs/installing" true
     ! follows asan || build asan
     ! follows tsan || build tsan --target threads
-    ! follows lint || early clang-tidy tidy 40000
+    ! follows lint || early clang-tidy tidy 10000
     ! follows arm || { arm_packages && build arm --target linnet conformance golden; }
     ! follows asan || early "conformance (asan)" run_ctest asan -L conformance
+    { ! follows cuda || [ -z "$(nvcc_here)" ]; } || early "registers and spills of the kernels" scripts/check-kernels
 }
 
 # early NAME COMMAND...: a whole check, and no other than one that only computes: no test's limit of time is then near.

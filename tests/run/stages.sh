@@ -53,9 +53,11 @@ stage_asan() {
     check "http (asan)" run_pytest build-asan "${files[@]}" -m "asan and not heavy"
 }
 
+nvcc_here() { type -P nvcc /usr/local/cuda/bin/nvcc; }
+
 # Compiled and linked for every architecture, and run where a GPU is; says which it did.
 stage_cuda() {
-    if ! type -P nvcc /usr/local/cuda/bin/nvcc >/dev/null; then
+    if ! nvcc_here >/dev/null; then
         echo "cuda: no nvcc here, the CUDA back end is not compiled"
         return
     fi
