@@ -18,7 +18,7 @@
 #include "model/formats/hugging_face/folder.h"
 #include "model/formats/hugging_face/names.h"
 #include "model/formats/shards.h"
-#include "model/jinja/jinja.h"
+#include "model/jinja/chat.h"
 #include "model/model_files.h"
 #include "model/tasks/task.h"
 #include "model/tasks/text_config.h"
@@ -405,9 +405,32 @@ static lx_status read_generation(lx_model *m, lx_error *err)
     return st;
 }
 
+/* The special token of that name, or -1. */
+static int32_t find_special(const lx_model *m, const char *name)
+{
+    int32_t id = name[0] != '\0' ? lx_tokenizer_find(m->tokenizer, name) : -1;
+    return id >= 0 && lx_tokenizer_is_special(m->tokenizer, id) ? id : -1;
+}
+
+/* How the model calls tools, by the template that describes tools to it. */
+static void find_calls(lx_model *m, const lx_hf_chat *chat)
+{
+    const char *text = m->has_tool_template ? chat->tool_text : chat->text;
+    const struct lx_jinja *t = m->has_tool_template ? m->tool_jinja : m->jinja;
+    bool pythonic = find_special(m, "<|tool_call_start|>") >= 0;
+    if (text != NULL && t != NULL && lx_jinja_has_word(t, "tools"))
+        m->calls = lx_call_format_find(text, pythonic);
+    m->mark_ids[LX_MARK_CALL] = m->calls != NULL ? find_special(m, m->calls->mark) : -1;
+    m->mark_ids[LX_MARK_CALL_END] = m->calls != NULL ? find_special(m, m->calls->end_mark) : -1;
+    m->mark_ids[LX_MARK_THINK] = find_special(m, "<think>");
+    m->mark_ids[LX_MARK_THINK_END] = find_special(m, "</think>");
+}
+
 static lx_status load_chat(lx_model *m, lx_error *err)
 {
     lx_hf_chat chat;
+    for (int i = 0; i < LX_CALL_MARKS; i++)
+        m->mark_ids[i] = -1;
     if (m->task->ends == NULL)
         return LX_OK;
     lx_status st =
@@ -418,6 +441,8 @@ static lx_status load_chat(lx_model *m, lx_error *err)
     m->end_name = chat.end;
     chat.begin = chat.end = NULL;
     st = use_templates(m, &chat, err);
+    if (st == LX_OK)
+        find_calls(m, &chat);
     lx_hf_chat_fini(&chat);
     return st == LX_OK ? read_generation(m, err) : st;
 }

@@ -9,6 +9,7 @@
 #include "model/chat_marks.h"
 #include "model/config.h"
 #include "model/formats/safetensors.h"
+#include "model/grammar/calls.h"
 #include "model/vocab.h"
 
 struct lx_task_ops;
@@ -73,9 +74,11 @@ typedef struct lx_model {
     bool thinks;                 /* its templates know thoughts, between <think> and </think> */
     char *begin_name, *end_name; /* bos_token and eos_token of a template; NULL: none */
     lx_chat_marks marks;         /* of its own templates */
-    void *task_data;             /* of the task: its `load` made it, or NULL */
-    bool has_template;           /* it has one, known or not */
-    uint64_t hash;               /* of every file that is read */
+    const lx_call_format *calls; /* of tools, as its template has them; NULL: none that is known */
+    int32_t mark_ids[LX_CALL_MARKS]; /* of marks that are special tokens; else -1 */
+    void *task_data;                 /* of the task: its `load` made it, or NULL */
+    bool has_template;               /* it has one, known or not */
+    uint64_t hash;                   /* of every file that is read */
     int64_t n_parameters;
     int32_t max_rows; /* input rows that a state may absorb: the task's longest plan */
     lx_layer *layers; /* [n_layers] */

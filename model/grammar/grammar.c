@@ -53,7 +53,9 @@ static void free_grammar(lx_grammar *g)
 static void read_shape(lx_ast *a, const lx_shape *s)
 {
     if (s->kind == LX_SHAPE_SCHEMA)
-        lx_grammar_read_schema(a, s->text, s->bytes);
+        lx_ast_define(a, 0, lx_grammar_schema_tree(a, s->text, s->bytes));
+    else if (s->kind == LX_SHAPE_CALLS)
+        lx_grammar_read_calls(a, s->text, s->bytes);
     else if (s->kind == LX_SHAPE_GBNF)
         lx_grammar_read_gbnf(a, s->text, s->bytes);
     else if (s->kind == LX_SHAPE_CHOICE)

@@ -18,6 +18,7 @@ typedef enum lx_shape_kind {
     LX_SHAPE_REGEX,
     LX_SHAPE_GBNF,
     LX_SHAPE_CHOICE, /* a JSON list of texts */
+    LX_SHAPE_CALLS,  /* calls of tools (calls.h) */
     LX_SHAPE_KINDS
 } lx_shape_kind;
 
@@ -61,8 +62,9 @@ int64_t lx_follower_bytes(const lx_follower *f); /* with those of the grammar */
 
 /*
  * Sets the bits of the ids that may be token `step`, after tokens[0 .. step - 1]. Between two calls
- * with one list at most its last 32 tokens change. Returns their number, and *only where it
- * is 1. After a token that ends an answer the grammar begins again. 0: no token can follow.
+ * with one list at most its last 32 tokens change. Returns their number, 64 for more, and *only
+ * where it is 1. After a token that ends an answer the grammar begins again. 0: no token can
+ * follow.
  */
 int32_t lx_follower_mask(lx_follower *f, int32_t step, const int32_t *tokens, uint32_t *bits,
                          int32_t *only);

@@ -140,6 +140,17 @@ int32_t lx_json_number(lx_ast *a, lx_json_rules *r)
     return lx_ast_call(a, r->number);
 }
 
+int32_t lx_json_boolean(lx_ast *a, const lx_json_rules *r)
+{
+    return LIST(a, ALT, lx_ast_word(a, r->python ? "True" : "true"),
+                lx_ast_word(a, r->python ? "False" : "false"));
+}
+
+int32_t lx_json_null(lx_ast *a, const lx_json_rules *r)
+{
+    return lx_ast_word(a, r->python ? "None" : "null");
+}
+
 int32_t lx_json_next(lx_ast *a, lx_json_rules *r, int32_t tree)
 {
     return LIST(a, CAT, lx_ast_word(a, ","), lx_json_space(a, r), tree);
@@ -181,8 +192,8 @@ int32_t lx_json_any_value(lx_ast *a, lx_json_rules *r)
         int32_t rule = r->value;
         lx_ast_define(a, rule,
                       LIST(a, ALT, lx_json_any_object(a, r), lx_json_any_array(a, r),
-                           lx_json_string(a, r), lx_json_number(a, r), lx_ast_word(a, "true"),
-                           lx_ast_word(a, "false"), lx_ast_word(a, "null")));
+                           lx_json_string(a, r), lx_json_number(a, r), lx_json_boolean(a, r),
+                           lx_json_null(a, r)));
     }
     return lx_ast_call(a, r->value);
 }

@@ -7,12 +7,15 @@
 /* Rules that are made when they are first called; 0: not made yet. */
 typedef struct lx_json_rules {
     int32_t space, string, number, value, object, array;
+    bool python; /* its words stand for JSON's */
 } lx_json_rules;
 
 /* White space where JSON allows it: none, one blank, or a line end and an indent. */
 int32_t lx_json_space(lx_ast *a, lx_json_rules *r);
 int32_t lx_json_string(lx_ast *a, lx_json_rules *r);
 int32_t lx_json_number(lx_ast *a, lx_json_rules *r);
+int32_t lx_json_boolean(lx_ast *a, const lx_json_rules *r);
+int32_t lx_json_null(lx_ast *a, const lx_json_rules *r);
 int32_t lx_json_any_value(lx_ast *a, lx_json_rules *r);
 int32_t lx_json_any_object(lx_ast *a, lx_json_rules *r);
 int32_t lx_json_any_array(lx_ast *a, lx_json_rules *r);

@@ -35,8 +35,10 @@ typedef struct seen {
     uint32_t epoch;
 } seen;
 
-/* A mask in memory: its head, then `n` ids or, where that is shorter, all bits; then the exits. */
+/* A near mask in memory: its head, then `n` ids or, where that is shorter, all bits; then the
+   exits. A whole mask: the near masks that it joins, then the ids that these do not have. */
 enum { HEAD_N, HEAD_LISTED, HEAD_EXITS, HEAD };
+enum { WHOLE_NEAR, WHOLE_MORE, WHOLE };
 
 struct lx_places {
     const lx_automaton *m;
@@ -55,7 +57,11 @@ struct lx_places {
     int32_t *words;                       /* [MOST_WORDS] */
     int32_t *at;                          /* [deepest + 2] places on the way of a walk */
     int32_t *exits;                       /* [n_nodes] where tokens leave the rule */
-    uint32_t *near_bits;                  /* [words_of_mask] */
+    int32_t *near;                        /* [n_near] near masks of the mask that is made now */
+    int32_t *more;                        /* [n_more] and its other ids */
+    int32_t n_near, n_more;
+    bool listing;        /* a walk lists its tokens in `more` */
+    uint32_t *near_bits; /* [words_of_mask] */
     void *memory;
 };
 
@@ -66,7 +72,7 @@ typedef struct part {
     size_t bytes;
 } part;
 
-enum { N_PARTS = 11 };
+enum { N_PARTS = 13 };
 
 static void list_parts(lx_places *p, const lx_words *w, part *parts)
 {
@@ -82,6 +88,8 @@ static void list_parts(lx_places *p, const lx_words *w, part *parts)
         {(void **)&p->words, MOST_WORDS * sizeof(int32_t)},
         {(void **)&p->at, ((size_t)w->deepest + 2) * sizeof(int32_t)},
         {(void **)&p->exits, (size_t)w->n_nodes * sizeof(int32_t)},
+        {(void **)&p->more, (size_t)w->n_ids * sizeof(int32_t)},
+        {(void **)&p->near, MOST_SET * sizeof(int32_t)},
         {(void **)&p->near_bits, mask},
     };
     memcpy(parts, all, sizeof all);
@@ -422,6 +430,14 @@ static void set_bit(uint32_t *bits, int32_t id)
     bits[id / 32] |= UINT32_C(1) << (id % 32);
 }
 
+/* The token may be read. A full list is longer than the bits, which are kept in its place. */
+static void note_token(lx_places *p, uint32_t *bits, int32_t id)
+{
+    set_bit(bits, id);
+    if (p->listing && p->n_more < p->w->n_ids)
+        p->more[p->n_more++] = id;
+}
+
 /* Sets the bits of the tokens of nodes from .. to - 1 that may be read from the place. With
    n_exits, also lists the nodes after which a token goes on in the caller's rule. */
 static int32_t walk(lx_places *p, int32_t from, int32_t to, int32_t place, uint32_t *bits,
@@ -439,7 +455,7 @@ static int32_t walk(lx_places *p, int32_t from, int32_t to, int32_t place, uint3
         if (++p->work > MOST_WORK)
             return LX_PLACES_TOO_MUCH;
         for (int32_t k = n->token; next != LX_PLACE_DEAD && k < n[1].token; k++)
-            set_bit(bits, w->tokens[k]);
+            note_token(p, bits, w->tokens[k]);
         if (n_exits != NULL && n->after > i + 1 && has(p, next, CALLER))
             p->exits[(*n_exits)++] = i;
         p->at[n->depth + 1] = next;
@@ -485,17 +501,57 @@ static const int32_t *exits_of(const lx_places *p, int32_t mask)
     return m + HEAD + (m[HEAD_LISTED] != 0 ? m[HEAD_N] : p->words_of_mask);
 }
 
-/* bits |= the mask */
-static void add_mask(const lx_places *p, int32_t mask, uint32_t *bits)
+/* bits |= the near mask; with `first` the bits were not set before. */
+static void add_mask(const lx_places *p, int32_t mask, bool first, uint32_t *bits)
 {
-    const int32_t *m = p->words + mask;
+    const int32_t *m = p->words + mask, *own = m + HEAD;
+    size_t bytes = (size_t)p->words_of_mask * sizeof *bits;
     if (m[HEAD_LISTED] != 0) {
+        if (first)
+            memset(bits, 0, bytes);
         for (int32_t i = 0; i < m[HEAD_N]; i++)
-            set_bit(bits, m[HEAD + i]);
+            set_bit(bits, own[i]);
+    } else if (first) {
+        memcpy(bits, own, bytes);
     } else {
         for (int32_t i = 0; i < p->words_of_mask; i++)
-            bits[i] |= (uint32_t)m[HEAD + i];
+            bits[i] |= (uint32_t)own[i];
     }
+}
+
+/* Keeps the mask that was made: the numbers of its near masks and its other ids, or all of its bits
+   where that is shorter. */
+static int32_t keep_whole(lx_places *p, const uint32_t *bits)
+{
+    if (p->n_more > p->words_of_mask) {
+        int32_t all = keep_mask(p, bits, 0);
+        if (all < 0)
+            return all;
+        p->near[0] = all;
+        p->n_near = 1;
+        p->n_more = 0;
+    }
+    int32_t near_bytes = p->n_near * (int32_t)sizeof *p->near;
+    p->failure = 0;
+    int32_t mask = take_words(p, WHOLE + p->n_near + p->n_more), *to = p->words + mask + WHOLE;
+    if (p->failure != 0)
+        return p->failure;
+    p->words[mask + WHOLE_NEAR] = p->n_near;
+    p->words[mask + WHOLE_MORE] = p->n_more;
+    memcpy(to, p->near, (size_t)near_bytes);
+    memcpy(to + p->n_near, p->more, (size_t)p->n_more * sizeof *p->more);
+    return mask;
+}
+
+static void add_whole(const lx_places *p, int32_t mask, uint32_t *bits)
+{
+    const int32_t *m = p->words + mask, *near = m + WHOLE, *more = near + m[WHOLE_NEAR];
+    if (m[WHOLE_NEAR] == 0)
+        memset(bits, 0, (size_t)p->words_of_mask * sizeof *bits);
+    for (int32_t i = 0; i < m[WHOLE_NEAR]; i++)
+        add_mask(p, near[i], i == 0, bits);
+    for (int32_t i = 0; i < m[WHOLE_MORE]; i++)
+        set_bit(bits, more[i]);
 }
 
 static int32_t near_mask(lx_places *p, int32_t near)
@@ -530,7 +586,8 @@ static int32_t add_stacks_on(lx_places *p, const spot *f, int32_t below, uint32_
     int32_t mask = near < 0 ? near : near_mask(p, near);
     if (mask < 0)
         return mask;
-    add_mask(p, mask, bits);
+    add_mask(p, mask, p->n_near == 0, bits);
+    p->near[p->n_near++] = mask;
     if (below >= N_FIXED) {
         begin(p);
         open_stack(p, p->stacks[below].node, p->stacks[below].below);
@@ -538,8 +595,10 @@ static int32_t add_stacks_on(lx_places *p, const spot *f, int32_t below, uint32_
     }
     const int32_t *exits = exits_of(p, mask);
     int32_t n_exits = p->words[mask + HEAD_EXITS], st = caller < 0 ? caller : 0;
+    p->listing = true;
     for (int32_t i = 0; st == 0 && caller > 0 && i < n_exits; i++)
         st = walk(p, exits[i] + 1, p->w->nodes[exits[i]].after, caller, bits, NULL);
+    p->listing = false;
     return st;
 }
 
@@ -557,19 +616,26 @@ static int32_t make_mask(lx_places *p, int32_t place, uint32_t *bits)
 {
     const spot f = p->places[place];
     int32_t deepest = 0, st = 0;
-    p->work = 0;
+    p->work = p->n_near = p->n_more = 0;
+    p->listing = false;
     for (int32_t i = 0; i < f.n; i++) {
         int32_t depth = p->stacks[p->words[f.list + i]].depth;
         deepest = depth > deepest ? depth : deepest;
     }
-    if (deepest > NEAR_DEPTH) /* a near mask does not know how deep the caller is */
+    if (deepest > NEAR_DEPTH || !reads_bytes(p, place))
+        memset(bits, 0, (size_t)p->words_of_mask * sizeof *bits);
+    if (deepest > NEAR_DEPTH) { /* a near mask does not know how deep the caller is */
+        p->listing = true;
         st = walk(p, 0, p->w->n_nodes, place, bits, NULL);
+    }
     for (int32_t i = 0; deepest <= NEAR_DEPTH && st == 0 && i < f.n; i++) {
         if (is_first_on(p, &f, i))
             st = add_stacks_on(p, &f, p->stacks[p->words[f.list + i]].below, bits);
     }
+    p->listing = true;
     for (int32_t i = 0; lx_places_may_end(p, place) && i < p->w->n_ends; i++)
-        set_bit(bits, p->w->ends[i]);
+        note_token(p, bits, p->w->ends[i]);
+    p->listing = false;
     return st;
 }
 
@@ -581,24 +647,30 @@ static int32_t first_bit(const uint32_t *bits)
     return 32 * i + __builtin_ctz(bits[i]);
 }
 
+/* The number of bits that are set, as far as it is asked for: MOST stands for more. */
+static int32_t count_few(const uint32_t *bits, int32_t n)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < n && count < LX_MASK_MANY; i++)
+        count += bits[i] != 0 ? __builtin_popcount(bits[i]) : 0;
+    return count < LX_MASK_MANY ? count : LX_MASK_MANY;
+}
+
 /* A mask is kept when it is asked for again. A long text of bounded length has a place for each of
    its characters. Masks that are needed once must not take the room of masks that come again. */
 int32_t lx_places_mask(lx_places *p, int32_t place, uint32_t *bits, int32_t *only)
 {
     spot *f = &p->places[place];
-    int32_t n = -1;
-    memset(bits, 0, (size_t)p->words_of_mask * sizeof *bits);
     if (f->mask >= 0) {
-        add_mask(p, f->mask, bits);
-        n = p->words[f->mask + HEAD_N];
+        add_whole(p, f->mask, bits);
     } else {
         int32_t st = make_mask(p, place, bits);
-        int32_t mask = st == 0 && f->mask == ASKED ? keep_mask(p, bits, 0) : ASKED;
+        int32_t mask = st == 0 && f->mask == ASKED ? keep_whole(p, bits) : ASKED;
         if (st < 0 || (mask < 0 && mask != ASKED))
             return st < 0 ? st : mask;
         f->mask = mask;
     }
-    n = n >= 0 ? n : count_bits(bits, p->words_of_mask);
+    int32_t n = count_few(bits, p->words_of_mask);
     *only = n == 1 ? first_bit(bits) : -1;
     return n;
 }

@@ -49,8 +49,9 @@ int32_t lx_places_save(const lx_places *p, int32_t place, int32_t *to, int32_t r
 int32_t lx_places_restore(lx_places *p, const int32_t *from);
 int32_t lx_places_saved_words(const int32_t *from);
 
-/* Sets the bits of the ids that may be drawn next: bits[(n_ids + 31) / 32]. Returns their number
-   and, where that is 1, *only; or an error below 0. */
+/* Sets the bits of the ids that may be drawn next: bits[(n_ids + 31) / 32]. Returns their number,
+   LX_MASK_MANY for more, and, where it is 1, *only; or an error below 0. */
+enum { LX_MASK_MANY = 64 };
 int32_t lx_places_mask(lx_places *p, int32_t place, uint32_t *bits, int32_t *only);
 
 #endif

@@ -21,9 +21,11 @@ int32_t lx_spell_plain(lx_ast *a, const lx_charset *s);
 int32_t lx_grammar_read_regex(lx_ast *a, const char *text, size_t bytes, lx_spell_set spell,
                               bool search);
 
-/* A JSON Schema, or any JSON object where the text is empty. */
-void lx_grammar_read_schema(lx_ast *a, const char *text, size_t bytes);
+/* The values of a JSON Schema, or any JSON object where the text is empty. */
+int32_t lx_grammar_schema_tree(lx_ast *a, const char *text, size_t bytes);
 /* A JSON list of the texts of which the answer is one. */
 void lx_grammar_read_choice(lx_ast *a, const char *text, size_t bytes);
+/* Answers with calls of tools, from the source that lx_calls_source makes. */
+void lx_grammar_read_calls(lx_ast *a, const char *text, size_t bytes);
 
 #endif

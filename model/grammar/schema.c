@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/formats/json_memory.h"
 #include "model/grammar/json_parts.h"
 #include "model/grammar/readers.h"
+#include "model/grammar/schema.h"
 #include "model/utf8.h"
 
 static const lx_ast_kind CAT = LX_AST_CAT, ALT = LX_AST_ALT;
@@ -250,9 +250,28 @@ static char *dump(const json_t *value, size_t digits, size_t *n)
     const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits);
     *n = json_dumpb(value, NULL, 0, flags);
     char *text = *n > 0 ? malloc(*n) : NULL;
-    if (text != NULL)
-        (void)json_dumpb(value, text, *n, flags);
-    return text;
+    if (text != NULL && json_dumpb(value, text, *n, flags) == *n)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* Python's words, which are as long as JSON's, in the place of true, false and null. */
+static void spell_python(char *text, size_t n)
+{
+    static const char *const words[][2] = {{"true", "True"}, {"false", "False"}, {"null", "None"}};
+    bool quoted = false;
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == '"')
+            quoted = !quoted;
+        else if (quoted && text[i] == '\\')
+            i++;
+        for (size_t k = 0; !quoted && i < n && k < sizeof words / sizeof *words; k++) {
+            size_t bytes = strlen(words[k][0]);
+            if (n - i >= bytes && memcmp(text + i, words[k][0], bytes) == 0)
+                memcpy(text + i, words[k][1], bytes);
+        }
+    }
 }
 
 /* The only way to write a value: numbers are as short as they are exact. */
@@ -263,13 +282,15 @@ static int32_t spell_value(reader *r, const json_t *value)
     size_t n = 0;
     char *text = dump(value, SHORT, &n);
     json_t *again = text != NULL ? lx_json_load(text, n, JSON_DECODE_ANY, &e) : NULL;
-    if (again == NULL || !json_equal(again, value)) {
+    if (text != NULL && (again == NULL || !json_equal(again, value))) {
         free(text);
-        text = dump(value, EXACT, &n);
+        text = !lx_json_starved() ? dump(value, EXACT, &n) : NULL;
     }
     json_decref(again);
     if (text == NULL)
         r->a->status = lx_fail(r->a->err, LX_ERR_NO_MEMORY, NULL, "no memory for a grammar");
+    if (text != NULL && r->rules.python)
+        spell_python(text, n);
     int32_t tree = text != NULL ? lx_ast_text(r->a, text, n) : 0;
     free(text);
     return tree;
@@ -509,9 +530,9 @@ static int32_t read_type(reader *r, const json_t *schema, const char *type)
     if (strcmp(type, "number") == 0 || strcmp(type, "integer") == 0)
         return read_number(r, schema, type[0] == 'i');
     if (strcmp(type, "null") == 0)
-        return lx_ast_word(r->a, "null");
+        return lx_json_null(r->a, &r->rules);
     if (strcmp(type, "boolean") == 0)
-        return lx_ast_pair(r->a, ALT, lx_ast_word(r->a, "true"), lx_ast_word(r->a, "false"));
+        return lx_json_boolean(r->a, &r->rules);
     return lx_ast_fail(r->a, "the type %.60s is unknown", type);
 }
 
@@ -669,22 +690,27 @@ static json_t *load(lx_ast *a, const char *text, size_t bytes)
     return value;
 }
 
-void lx_grammar_read_schema(lx_ast *a, const char *text, size_t bytes)
+int32_t lx_schema_tree(lx_ast *a, const json_t *root, const json_t *schema, bool python)
 {
     reader *r = calloc(1, sizeof *r);
     if (r == NULL) {
         a->status = lx_fail(a->err, LX_ERR_NO_MEMORY, NULL, "no memory for a grammar");
-        return;
+        return 0;
     }
     r->a = a;
-    json_t *root = bytes > 0 ? load(a, text, bytes) : NULL;
     r->root = root;
-    int32_t tree = 0;
-    if (a->status == LX_OK)
-        tree = bytes > 0 ? read_schema(r, root) : lx_json_any_object(a, &r->rules);
-    lx_ast_define(a, 0, tree);
-    json_decref(root);
+    r->rules.python = python;
+    int32_t tree = schema != NULL ? read_schema(r, schema) : lx_json_any_object(a, &r->rules);
     free(r);
+    return tree;
+}
+
+int32_t lx_grammar_schema_tree(lx_ast *a, const char *text, size_t bytes)
+{
+    json_t *root = bytes > 0 ? load(a, text, bytes) : NULL;
+    int32_t tree = a->status == LX_OK ? lx_schema_tree(a, root, root, false) : 0;
+    json_decref(root);
+    return tree;
 }
 
 void lx_grammar_read_choice(lx_ast *a, const char *text, size_t bytes)

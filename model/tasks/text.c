@@ -248,11 +248,29 @@ lx_status lx_text_plan_init(lx_plan *plan, const lx_task_request *request, lx_er
 
 /* --- answers of a given shape --- */
 
+/* Whether the token has a byte that stands for a mark. */
+static bool has_mark_byte(const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if ((unsigned char)text[i] >= LX_MARK_BYTE)
+            return true;
+    }
+    return false;
+}
+
+/* A mark that is a special token is a byte of its own, which only grammars of calls have. */
 static const char *word_of(const void *model, int32_t id, size_t *n)
 {
     const lx_model *m = model;
+    for (int i = 0; i < LX_CALL_MARKS; i++) {
+        *n = 1;
+        if (m->mark_ids[i] == id && !lx_text_is_end(&m->config, id))
+            return lx_call_mark_byte((lx_call_mark)i);
+    }
+    *n = 0;
     bool shown = !lx_text_is_end(&m->config, id) && is_shown(m->tokenizer, id);
-    return shown ? lx_tokenizer_token(m->tokenizer, id, n) : NULL;
+    const char *text = shown ? lx_tokenizer_token(m->tokenizer, id, n) : NULL;
+    return text != NULL && !has_mark_byte(text, *n) ? text : NULL;
 }
 
 static lx_status load_with_shapes(lx_model *model, lx_error *err)

@@ -20,6 +20,7 @@
 #include "model/chat.h"
 #include "model/jinja/chat.h"
 #include "model/tasks/text.h"
+#include "server/api/chat_calls.h"
 
 enum { AROUND = 256, MORE_TOKENS = 64, LONGER = 4, MORE_TEXT = 256 << 10, MARK_BYTES = 48 };
 
@@ -97,6 +98,15 @@ static void note_members(const lx_model *model, lx_completion_params *p)
             break;
         }
     }
+}
+
+/* A model whose template has no tools cannot call one. */
+static lx_status check_tools(const lx_model *model, const lx_completion_params *p, lx_error *err)
+{
+    if (!has_tools(p) || reads(model, p, "tools"))
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, "tools",
+                   "the chat template of model %s has no tools: leave tools out", model->name);
 }
 
 /* The known templates have no tools, so a tool's answer would have no place. */
@@ -385,7 +395,7 @@ static lx_thinking_begin find_thoughts(const lx_model *model, const lx_completio
 {
     static const char mark[] = "<think>", end[] = "</think>";
     const lx_chat_message *last = &p->messages[p->n_messages - 1];
-    if (!model->thinks || p->response)
+    if (!model->thinks)
         return LX_THINKS_NOT;
     if (p->continues && !is_unbegun(p)) /* within the message's thoughts, or after them */
         return memmem(last->text, last->bytes, mark, sizeof mark - 1) != NULL &&
@@ -476,12 +486,21 @@ static void add_stop(const char *text, lx_stops *stops)
     memcpy(stop->text, text, stop->bytes + 1);
 }
 
-/* An answer ends where the model begins to speak for another role, as far as there is room. */
-static void add_marks(const lx_model *model, lx_stops *stops)
+/* Whether the mark is one of the calls that the answer may have. */
+static bool marks_call(const lx_model *model, const lx_completion_params *p, const char *mark)
 {
-    for (int32_t i = 0; i < model->marks.n && stops->n < LX_MAX_ALL_STOPS; i++)
-        if (model->marks.mark[i].ends)
-            add_stop(model->marks.mark[i].text, stops);
+    return p->calls != NULL &&
+           (strcmp(mark, model->calls->mark) == 0 || strcmp(mark, model->calls->end_mark) == 0);
+}
+
+/* An answer ends where the model begins to speak for another role, as far as there is room. */
+static void add_marks(const lx_model *model, lx_completion_params *p)
+{
+    for (int32_t i = 0; i < model->marks.n && p->stops.n < LX_MAX_ALL_STOPS; i++) {
+        const lx_chat_mark *mark = &model->marks.mark[i];
+        if (mark->ends && !marks_call(model, p, mark->text))
+            add_stop(mark->text, &p->stops);
+    }
 }
 
 static lx_status set_jinja_prompt(const lx_model *model, size_t bytes, lx_completion_params *p,
@@ -491,13 +510,16 @@ static lx_status set_jinja_prompt(const lx_model *model, size_t bytes, lx_comple
     lx_status st = render_jinja(model, p, bytes, &text, err);
     if (st != LX_OK)
         return st;
+    lx_thinking_begin thinks = find_thoughts(model, p, text.bytes, text.n);
     p->leading = "";
-    /* A shape is that of the whole answer, and ends it. */
-    bool shaped = p->shape.kind != LX_SHAPE_NONE;
-    p->thinks = shaped ? LX_THINKS_NOT : find_thoughts(model, p, text.bytes, text.n);
-    if (!shaped)
-        add_marks(model, &p->stops);
-    st = check_marks(model, p, &text, err);
+    st = whole == NULL ? lx_chat_set_calls(model, thinks, p, err) : LX_OK;
+    /* A shape is that of the whole answer, and ends it. One of calls knows the other parts. */
+    bool shaped = p->shape.kind != LX_SHAPE_NONE && p->calls == NULL;
+    p->thinks = shaped || p->response ? LX_THINKS_NOT : thinks;
+    if (!shaped && p->tool_choice != LX_TOOLS_REQUIRED)
+        add_marks(model, p);
+    if (st == LX_OK)
+        st = check_marks(model, p, &text, err);
     if (st == LX_OK && whole != NULL)
         lx_buffer_append(whole, text.bytes, text.n);
     else if (st == LX_OK)
@@ -584,6 +606,8 @@ static lx_status make_prompt(const lx_model *model, lx_completion_params *p, lx_
     lx_status st = check_template(model, p, err);
     if (st == LX_OK)
         st = check_roles(model, p, err);
+    if (st == LX_OK)
+        st = check_tools(model, p, err);
     if (st != LX_OK)
         return st;
     note_variables(model, p);
@@ -621,8 +645,9 @@ lx_status lx_chat_prompt(const lx_model *model, lx_completion_params *p, lx_erro
         return make_prompt(model, p, NULL, err);
     if (plain && p->follows)
         return encode_plain(model, p, err);
+    lx_status st = check_tools(model, p, err);
     note_others(model, p);
-    return check_last(model, p, err);
+    return st == LX_OK ? check_last(model, p, err) : st;
 }
 
 lx_status lx_chat_text(const lx_model *model, lx_completion_params *p, lx_buffer *out,

@@ -1,9 +1,8 @@
-/* Thoughts and answer apart (see chat_thinking.h). */
+/* Thoughts, text and calls apart (see chat_thinking.h). */
 #include "server/api/chat_thinking.h"
 
+#include <stdlib.h>
 #include <string.h>
-
-#include "model/tokenizers/tokenizer.h"
 
 static const char *const marks[] = {"<think>", "</think>"};
 
@@ -14,21 +13,21 @@ enum part {
     AFTER /* after the second mark, where line feeds are dropped */
 };
 
-void lx_thinking_init(lx_thinking *t, lx_thinking_begin begin, const lx_model *model, size_t most)
+void lx_thinking_init(lx_thinking *t, lx_thinking_begin begin, const lx_model *model,
+                      const lx_calls *calls, size_t most)
 {
     static const int parts[] = {
         [LX_THINKS_NOT] = ANSWER, [LX_THINKS_MARK] = BEFORE, [LX_THINKS_AT_ONCE] = THOUGHT};
-    *t = (lx_thinking){.part = parts[begin], .mark_ids = {-1, -1}};
-    for (int i = 0; i < 2 && t->part != ANSWER; i++) {
-        int32_t id = lx_tokenizer_find(model->tokenizer, marks[i]);
-        t->mark_ids[i] = id >= 0 && lx_tokenizer_is_special(model->tokenizer, id) ? id : -1;
-    }
+    *t = (lx_thinking){.part = parts[begin], .calls = calls};
+    t->model = t->part != ANSWER || calls != NULL ? model : NULL;
     lx_buffer_init(&t->thought, most + LX_THINKING_HELD + sizeof "</think>");
     lx_buffer_init(&t->answer, most + LX_THINKING_HELD + sizeof "</think>");
 }
 
 void lx_thinking_fini(lx_thinking *t)
 {
+    lx_call_reader_free(t->reader);
+    free(t->pieces);
     lx_buffer_fini(&t->thought);
     lx_buffer_fini(&t->answer);
 }
@@ -107,9 +106,14 @@ static void put(lx_thinking *t, const char *text, size_t n)
 /* A mark that is a special token has no text, so its id stands for the text. */
 static void put_token(lx_thinking *t, const lx_json_token *token)
 {
-    for (int i = 0; i < 2; i++)
-        if (token->id >= 0 && token->id == t->mark_ids[i])
-            put(t, marks[i], strlen(marks[i]));
+    for (int i = 0; i < LX_CALL_MARKS; i++) {
+        const char *mark = i == LX_MARK_THINK       ? marks[0]
+                           : i == LX_MARK_THINK_END ? marks[1]
+                           : t->calls != NULL ? lx_call_mark_text(t->model->calls, (lx_call_mark)i)
+                                              : "";
+        if (token->id >= 0 && token->id == t->model->mark_ids[i])
+            put(t, mark, strlen(mark));
+    }
     put(t, token->text, token->bytes);
 }
 
@@ -121,9 +125,65 @@ static void end(lx_thinking *t)
         release(t, marks[1], &t->thought);
 }
 
+/* --- calls --- */
+
+/* The part of the call that was not handed out. */
+static lx_json_call piece_of(lx_read_call *call, int32_t index)
+{
+    const char *arguments = call->arguments.data != NULL ? call->arguments.data : "";
+    lx_json_call piece = {.index = index,
+                          .is_new = !call->told,
+                          .id = call->id,
+                          .name = call->name.data,
+                          .name_bytes = call->name.length,
+                          .arguments = arguments + call->taken,
+                          .bytes = call->arguments.length - call->taken};
+    call->told = true;
+    call->taken = call->arguments.length;
+    return piece;
+}
+
+static lx_status list_pieces(lx_thinking *t, lx_json_choice *choice, lx_error *err)
+{
+    int32_t n = lx_call_reader_n(t->reader);
+    lx_json_call *pieces = realloc(t->pieces, ((size_t)n + 1) * sizeof *pieces);
+    if (pieces == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
+    t->pieces = pieces;
+    for (int32_t i = 0; i < n; i++) {
+        lx_read_call *call = lx_call_reader_call(t->reader, i);
+        if (call->named && (!call->told || call->taken < call->arguments.length))
+            pieces[choice->n_calls++] = piece_of(call, i);
+    }
+    choice->calls = pieces;
+    return LX_OK;
+}
+
+static lx_status split_calls(lx_thinking *t, bool last, lx_json_choice *choice, lx_error *err)
+{
+    lx_status st = LX_OK;
+    if (t->reader == NULL)
+        st = lx_call_reader_new(t->calls, t->answer.max, &t->reader, err);
+    if (st == LX_OK)
+        st = lx_call_reader_put(t->reader, choice->text, choice->text_bytes, last, err);
+    if (st != LX_OK)
+        return st;
+    const lx_buffer *text = lx_call_reader_text(t->reader);
+    choice->text = text->length > 0 ? text->data : "";
+    choice->text_bytes = text->length;
+    return list_pieces(t, choice, err);
+}
+
+int32_t lx_thinking_n_calls(const lx_thinking *t, bool *whole)
+{
+    int32_t n = t->reader != NULL ? lx_call_reader_n(t->reader) : 0;
+    *whole = n > 0 && lx_call_reader_call(t->reader, n - 1)->whole;
+    return n;
+}
+
 lx_status lx_thinking_split(lx_thinking *t, bool last, lx_json_choice *choice, lx_error *err)
 {
-    if (t->part == ANSWER && t->thought.length == 0)
+    if (t->model == NULL || (t->part == ANSWER && t->thought.length == 0 && t->calls == NULL))
         return LX_OK;
     t->thought.length = t->answer.length = 0;
     for (int32_t i = 0; i < choice->n_tokens; i++)
@@ -136,5 +196,5 @@ lx_status lx_thinking_split(lx_thinking *t, bool last, lx_json_choice *choice, l
     choice->thought_bytes = t->thought.length;
     choice->text = t->answer.length > 0 ? t->answer.data : "";
     choice->text_bytes = t->answer.length;
-    return LX_OK;
+    return t->calls != NULL ? split_calls(t, last, choice, err) : LX_OK;
 }

@@ -323,7 +323,8 @@ enum {
     ID_TEXT = 12,      /* a token's id with its comma */
     BYTE_TEXT = 4,     /* a token's byte as a number */
     LINE_TEXT = 64,    /* the names of members about a couplet's line */
-    TONE_TEXT = 4      /* a character's tone */
+    TONE_TEXT = 4,     /* a character's tone */
+    CALLS_ESCAPED = 2 * LX_COST_ESCAPED /* arguments are JSON in a text of JSON */
 };
 
 typedef struct answer_size {
@@ -337,7 +338,7 @@ typedef struct answer_size {
     int64_t prompt_ids;     /* that a choice tells; with the ids of its own tokens: -1 neither */
     int64_t repeated_bytes; /* of the request's text, which the answer has in it again */
     int64_t stored_bytes;   /* of the input that is stored with the answer; -1: nothing is */
-    bool chat, stream, thinks;
+    bool chat, stream, thinks, calls;
     bool response; /* whose stream ends with all of its text once more */
     bool tones;    /* a couplet's choices and prompts have them */
 } answer_size;
@@ -346,6 +347,12 @@ typedef struct answer_size {
 static bool has_tones(const lx_completion_params *p, const lx_plan *plan)
 {
     return plan->model->task == &lx_couplet_task && !p->chat && !p->stream;
+}
+
+/* A response has its tools in it again. */
+static int64_t tool_bytes(const lx_completion_params *p)
+{
+    return p->response ? (int64_t)lx_json_indented_bytes(p->variables) : 0;
 }
 
 static answer_size size_of(const lx_completion_params *p, const lx_work_params *w,
@@ -358,10 +365,11 @@ static answer_size size_of(const lx_completion_params *p, const lx_work_params *
                             LX_STREAM_TOKENS + HELD_TOKENS + (int64_t)lx_stops_longest(&p->stops),
                         .token_bytes = plans[0]->model->token_bytes,
                         .prompt_ids = -1,
-                        .repeated_bytes = (int64_t)p->instructions_bytes,
+                        .repeated_bytes = (int64_t)p->instructions_bytes + tool_bytes(p),
                         .stored_bytes = p->response && p->store ? lx_cost_messages(p) : -1,
                         .chat = p->chat,
-                        .thinks = p->thinks != LX_THINKS_NOT,
+                        .thinks = p->thinks != LX_THINKS_NOT || p->calls != NULL,
+                        .calls = p->calls != NULL,
                         .stream = p->stream,
                         .response = p->response,
                         .tones = has_tones(p, plans[0])};
@@ -397,8 +405,9 @@ static int64_t choice_text(const answer_size *s)
 {
     int64_t ids = s->prompt_ids >= 0 ? s->prompt_ids + s->tokens : 0;
     int64_t tones = s->tones ? LINE_TEXT + s->tokens * TONE_TEXT : 0;
-    return CHOICE_TEXT + s->tokens * (s->token_bytes * LX_COST_ESCAPED + token_text(s)) +
-           ids * ID_TEXT + 2 * tones; /* the prompt's, too */
+    int64_t escaped = s->calls ? CALLS_ESCAPED : LX_COST_ESCAPED;
+    return CHOICE_TEXT + s->tokens * (s->token_bytes * escaped + token_text(s)) + ids * ID_TEXT +
+           2 * tones; /* the prompt's, too */
 }
 
 /* All around the choices. */
@@ -417,7 +426,7 @@ static int64_t whole_text(const answer_size *s)
    copied out of the text, and the rest of it, too. */
 static int64_t held_bytes(const answer_size *s, int64_t tokens)
 {
-    int64_t texts = s->thinks ? 2 * s->token_bytes : s->token_bytes;
+    int64_t texts = s->token_bytes * (s->calls ? 4 : s->thinks ? 2 : 1);
     return (int64_t)(sizeof(lx_choice) + sizeof(lx_json_choice)) + LX_COST_FIRST +
            (s->thinks ? 2 * LX_COST_FIRST : 0) +
            tokens * LX_COST_GROWN * (texts + (int64_t)sizeof(lx_json_token));
@@ -461,7 +470,7 @@ static void begin_answers(lx_completion *c, int32_t i)
     for (int32_t k = 0; k < c->n; k++) {
         lx_choice *choice = &c->choices[i * c->n + k];
         lx_completion_begin_answer(c, i, k, &choice->answer);
-        lx_thinking_init(&choice->thinking, c->thinks, model, choice->answer.text.max);
+        lx_thinking_init(&choice->thinking, c->thinks, model, c->calls, choice->answer.text.max);
     }
 }
 
@@ -516,6 +525,7 @@ static lx_completion *new_completion(const lx_completion_params *p, const lx_wor
     c->n_logprobs = p->n_logprobs;
     c->leading = p->leading;
     c->thinks = p->thinks;
+    c->calls = lx_calls_ref(p->calls);
     if (p->response)
         lx_state_make_id("resp_", c->id, sizeof c->id);
     else
@@ -648,6 +658,7 @@ void lx_completion_release(void *context)
     }
     for (int32_t i = 0; i < c->n_prompts; i++)
         lx_work_fini(&c->works[i]);
+    lx_calls_unref(c->calls);
     free(c->works);
     free(c);
 }
@@ -762,39 +773,12 @@ void lx_choice_add_prompt_ids(const lx_completion *c, int32_t index, lx_json_cho
 void lx_choice_end(const lx_completion *c, int32_t index, lx_json_choice *json)
 {
     const lx_answer *a = &c->choices[index].answer;
+    bool whole = false;
+    int32_t n_calls = lx_thinking_n_calls(&c->choices[index].thinking, &whole);
     json->index = index;
     json->finish_reason = lx_completion_finish_reason(c, index / c->n, a);
+    if (n_calls > 0 && whole && strcmp(json->finish_reason, "stop") == 0)
+        json->finish_reason = "tool_calls";
     json->has_score = true;
     json->mean_logprob = lx_answer_mean_logprob(a);
-}
-
-lx_status lx_completion_lines(const lx_completion *c, lx_json_line **out, lx_error *err)
-{
-    const lx_task_ops *task = lx_job_plan(c->works[0].job)->model->task;
-    *out = NULL;
-    if (task != &lx_couplet_task || c->chat)
-        return LX_OK;
-    *out = calloc((size_t)c->n_prompts, sizeof **out);
-    lx_status st = *out != NULL ? LX_OK : LX_ERR_NO_MEMORY;
-    for (int32_t i = 0; st == LX_OK && i < c->n_prompts; i++) {
-        const lx_plan *plan = lx_job_plan(c->works[i].job);
-        lx_json_line *line = &(*out)[i];
-        line->backward = plan->backward;
-        lx_buffer_init(&line->text, (size_t)plan->n_pieces * (size_t)plan->model->token_bytes);
-        for (int32_t k = 0; k < plan->n_pieces; k++)
-            task->render_prompt(plan, k, &line->text);
-        st = line->text.status;
-    }
-    if (st == LX_OK)
-        return LX_OK;
-    lx_completion_free_lines(c, *out);
-    *out = NULL;
-    return lx_fail(err, st, NULL, "no memory for the answer");
-}
-
-void lx_completion_free_lines(const lx_completion *c, lx_json_line *lines)
-{
-    for (int32_t i = 0; lines != NULL && i < c->n_prompts; i++)
-        lx_buffer_fini(&lines[i].text);
-    free(lines);
 }

@@ -23,6 +23,7 @@ typedef struct lx_completion {
     int32_t n_logprobs; /* see lx_completion_params, as are the next */
     const char *leading;
     lx_thinking_begin thinks;
+    lx_calls *calls; /* one owner; NULL: none can be in the answers */
     int32_t n_prompts;
     lx_json_notes notes;
     bool pooled;         /* the task chooses the answers among the samples */
@@ -74,12 +75,6 @@ lx_json_timings lx_completion_timings(const lx_completion *c);
 
 /* All of an answer that does not depend on its choices. */
 lx_json_completion lx_completion_frame(const lx_completion *c);
-
-/* Of couplets: the prompts as they were read, [n_prompts], freed with lx_completion_free_lines.
-   NULL where the answer has none of them. */
-lx_status lx_completion_lines(const lx_completion *c, lx_json_line **out,
-                              lx_error *err) LX_MUST_USE;
-void lx_completion_free_lines(const lx_completion *c, lx_json_line *lines);
 
 /* Marks the choice in JSON as the end of it: why it ended, and how likely it was. */
 void lx_choice_end(const lx_completion *c, int32_t index, lx_json_choice *json);

@@ -14,6 +14,38 @@
 
 /* --- whole --- */
 
+static void free_lines(const lx_completion *c, lx_json_line *lines)
+{
+    for (int32_t i = 0; lines != NULL && i < c->n_prompts; i++)
+        lx_buffer_fini(&lines[i].text);
+    free(lines);
+}
+
+/* Of couplets: the prompts as they were read, [n_prompts]. NULL where the answer has none. */
+static lx_status list_lines(const lx_completion *c, lx_json_line **out, lx_error *err)
+{
+    const lx_task_ops *task = lx_job_plan(c->works[0].job)->model->task;
+    *out = NULL;
+    if (task != &lx_couplet_task || c->chat)
+        return LX_OK;
+    *out = calloc((size_t)c->n_prompts, sizeof **out);
+    lx_status st = *out != NULL ? LX_OK : LX_ERR_NO_MEMORY;
+    for (int32_t i = 0; st == LX_OK && i < c->n_prompts; i++) {
+        const lx_plan *plan = lx_job_plan(c->works[i].job);
+        lx_json_line *line = &(*out)[i];
+        line->backward = plan->backward;
+        lx_buffer_init(&line->text, (size_t)plan->n_pieces * (size_t)plan->model->token_bytes);
+        for (int32_t k = 0; k < plan->n_pieces; k++)
+            task->render_prompt(plan, k, &line->text);
+        st = line->text.status;
+    }
+    if (st == LX_OK)
+        return LX_OK;
+    free_lines(c, *out);
+    *out = NULL;
+    return lx_fail(err, st, NULL, "no memory for the answer");
+}
+
 static lx_status read_choices(lx_completion *c, lx_json_choice *json, lx_error *err)
 {
     lx_status st = LX_OK;
@@ -46,7 +78,7 @@ static lx_status write_choices(lx_completion *c, lx_json_choice *json, lx_buffer
     c->notes.unkept = lx_works_unkept(c->works, c->n_prompts);
     whole.notes = &c->notes;
     lx_json_line *lines = NULL;
-    st = lx_completion_lines(c, &lines, err);
+    st = list_lines(c, &lines, err);
     if (st != LX_OK)
         return st;
     whole.lines = lines;
@@ -55,7 +87,7 @@ static lx_status write_choices(lx_completion *c, lx_json_choice *json, lx_buffer
     whole.states = lx_completion_states(c, &kept);
     lx_json_write_completion(&whole, out);
     lx_buffer_fini(&kept);
-    lx_completion_free_lines(c, lines);
+    free_lines(c, lines);
     return out->status == LX_OK ? LX_OK
                                 : lx_fail(err, out->status, NULL, "the answer does not fit");
 }

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "common/crc32c.h"
-#include "common/random.h"
 #include "model/tasks/text.h"
 #include "server/api/chat.h"
 
@@ -22,30 +21,20 @@ enum { USUAL_ITEMS = 20, MOST_ITEMS = 100, AROUND_LIST = 512 };
 
 /* --- input items --- */
 
-static void write_item(const lx_chat_message *m, lx_buffer *out)
-{
-    static const char *const roles[] = {"system", "user", "assistant", "tool"};
-    bool said = m->role == LX_CHAT_ASSISTANT;
-    char id[32];
-    (void)snprintf(id, sizeof id, "msg_%016llx", (unsigned long long)lx_random_bits());
-    lx_json_put(out, "{'id':%s,'type':'message','status':'completed','role':%s,'content':[", id,
-                roles[m->role]);
-    lx_json_put(out,
-                said ? "{'type':'output_text','annotations':[],'text':%.*s}]}"
-                     : "{'type':'input_text','text':%.*s}]}",
-                (int)m->bytes, m->text);
-}
-
 lx_status lx_input_items_init(lx_input_items *items, const lx_completion_params *p, lx_error *err)
 {
     int32_t first = p->instructions != NULL && !p->knows_instructions;
     lx_buffer_init(&items->text, (size_t)lx_cost_messages(p) + 1);
-    items->n = (uint32_t)(p->n_messages - first);
-    items->item_bytes = calloc(items->n + 1, sizeof *items->item_bytes);
+    size_t n = 0;
+    for (int32_t i = first; i < p->n_messages; i++)
+        n += (size_t)lx_json_count_items(&p->messages[i]);
+    items->item_bytes = calloc(n + 1, sizeof *items->item_bytes);
     for (int32_t i = first; items->item_bytes != NULL && i < p->n_messages; i++) {
-        size_t begin = items->text.length;
-        write_item(&p->messages[i], &items->text);
-        items->item_bytes[i - first] = (uint32_t)(items->text.length - begin);
+        for (int32_t k = 0; k < lx_json_count_items(&p->messages[i]); k++) {
+            size_t begin = items->text.length;
+            lx_json_write_item(&p->messages[i], k, &items->text);
+            items->item_bytes[items->n++] = (uint32_t)(items->text.length - begin);
+        }
     }
     if (items->item_bytes != NULL && items->text.status == LX_OK)
         return LX_OK;

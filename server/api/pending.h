@@ -78,8 +78,10 @@ static inline int64_t lx_cost_states(int64_t n)
 static inline int64_t lx_cost_messages(const lx_completion_params *p)
 {
     int64_t bytes = 0;
-    for (int32_t i = 0; i < p->n_messages; i++)
-        bytes += LX_COST_ITEM + (int64_t)p->messages[i].bytes * LX_COST_ESCAPED;
+    for (int32_t i = 0; i < p->n_messages; i++) {
+        size_t text = p->messages[i].bytes + lx_json_indented_bytes(p->messages[i].more);
+        bytes += LX_COST_ITEM + (int64_t)text * LX_COST_ESCAPED;
+    }
     return bytes;
 }
 

@@ -25,10 +25,14 @@ typedef enum response_event {
     IN_PROGRESS,
     ITEM_ADDED,
     PART_ADDED,
-    DELTA, /* any number of them, each with a new part of the text */
+    CALL_ADDED, /* a call, as soon as its name is known */
+    CALL_DELTA, /* a new part of its arguments */
+    DELTA,      /* any number of these three, each with a new part of the answer */
     TEXT_DONE,
     PART_DONE,
     ITEM_DONE,
+    CALL_DONE, /* these two for each call */
+    CALL_ITEM_DONE,
     ENDED /* "response.completed", or "response.incomplete" */
 } response_event;
 
@@ -42,16 +46,23 @@ typedef struct lx_responding {
     bool store, ended;                  /* ended: no more tokens come, and the answer was read */
     lx_input_items items;               /* stored with it, as the next two are */
     uint32_t instructions_sum, instructions_kept;
-    lx_store_call *call; /* NULL: it is not being stored */
-    lx_status status;    /* of the end */
+    lx_store_call *call;        /* NULL: it is not being stored */
+    lx_tool_choice tool_choice; /* see lx_completion_params, as are the next two */
+    char *tool_name;
+    bool serial_calls;
+    lx_buffer tools;  /* JSON */
+    lx_status status; /* of the end */
     lx_error err;
     /* of a stream */
     response_event next; /* the event that comes now */
+    int32_t at_call;     /* of the last events: the call that they are about */
+    bool has_message;    /* the message was begun: calls come after it */
     bool over;           /* no more events come */
     int64_t number;      /* of events so far */
     lx_buffer pending;   /* events that were made, from byte `sent` on not sent yet */
     size_t sent;
-    lx_answer whole; /* the answer at the end, read when the text is complete */
+    lx_answer whole;   /* the answer at the end, read when the text is complete */
+    lx_thinking parts; /* of that answer */
     lx_json_choice choice;
 } lx_responding;
 
@@ -102,6 +113,21 @@ static void write_item(const lx_responding *r, const lx_json_choice *c, lx_buffe
     lx_buffer_puts(out, "]}");
 }
 
+/* Whether the output has a message: a text, or nothing else. */
+static bool has_message(const lx_json_choice *c)
+{
+    return c->text_bytes > 0 || c->n_calls == 0;
+}
+
+static void write_call(const lx_json_call *call, const char *status, bool whole, lx_buffer *out)
+{
+    lx_json_put(out,
+                "{'id':%s,'type':'function_call','status':%s,'call_id':%s,'name':%.*s,"
+                "'arguments':%.*s}",
+                call->id, status, call->id, (int)call->name_bytes, call->name,
+                whole ? (int)call->bytes : 0, call->arguments);
+}
+
 static void write_usage(const lx_json_usage *u, lx_buffer *out)
 {
     lx_json_put(out,
@@ -126,11 +152,19 @@ static void write_request(const lx_responding *r, lx_buffer *out)
         lx_json_put(out, ",'max_output_tokens':null");
     lx_json_put(out,
                 ",'temperature':%f,'top_p':%f,'top_logprobs':%d,'text':{'format':{'type':'text'}},"
-                "'truncation':'disabled','parallel_tool_calls':false,'tool_choice':'none',"
-                "'tools':[],'store':%i,'metadata':{},'previous_response_id':%s,"
-                "'background':false",
+                "'truncation':'disabled','store':%i,'metadata':{},'previous_response_id':%s,"
+                "'background':false,'parallel_tool_calls':%i,'tools':",
                 s->temperature, s->top_p, r->c->n_logprobs > 0 ? r->c->n_logprobs : 0, r->store,
-                r->previous[0] != '\0' ? r->previous : NULL);
+                r->previous[0] != '\0' ? r->previous : NULL,
+                r->c->calls != NULL && !r->serial_calls);
+    lx_buffer_puts(out, r->tools.length > 0 ? r->tools.data : "[]");
+    if (r->tool_name != NULL)
+        lx_json_put(out, ",'tool_choice':{'type':'function','name':%s}", r->tool_name);
+    else
+        lx_json_put(out, ",'tool_choice':%s",
+                    r->tools.length == 0                  ? "none"
+                    : r->tool_choice == LX_TOOLS_REQUIRED ? "required"
+                                                          : "auto");
 }
 
 static void write_response(const lx_responding *r, const lx_json_choice *c, lx_buffer *out)
@@ -141,8 +175,12 @@ static void write_response(const lx_responding *r, const lx_json_choice *c, lx_b
                 "'error':null,'incomplete_details':",
                 f.id, f.created, status_of(c), f.model);
     lx_json_put(out, is_cut(c) ? "{'reason':'max_output_tokens'},'output':[" : "null,'output':[");
-    if (c != NULL)
+    if (c != NULL && has_message(c))
         write_item(r, c, out);
+    for (int32_t i = 0; c != NULL && i < c->n_calls; i++) {
+        lx_buffer_puts(out, i > 0 || has_message(c) ? "," : "");
+        write_call(&c->calls[i], status_of(c), true, out);
+    }
     lx_buffer_puts(out, "]");
     lx_json_usage usage = lx_completion_usage(r->c);
     lx_json_timings timings = lx_completion_timings(r->c);
@@ -160,8 +198,6 @@ static void write_response(const lx_responding *r, const lx_json_choice *c, lx_b
     lx_buffer_puts(out, "}");
 }
 
-/* --- events --- */
-
 static const char *event_name(const lx_json_choice *c, response_event event)
 {
     static const char *const names[] = {
@@ -173,10 +209,16 @@ static const char *event_name(const lx_json_choice *c, response_event event)
         [TEXT_DONE] = "response.output_text.done",
         [PART_DONE] = "response.content_part.done",
         [ITEM_DONE] = "response.output_item.done",
+        [CALL_ADDED] = "response.output_item.added",
+        [CALL_DELTA] = "response.function_call_arguments.delta",
+        [CALL_DONE] = "response.function_call_arguments.done",
+        [CALL_ITEM_DONE] = "response.output_item.done",
         [ENDED] = "response.completed",
     };
     return event == ENDED && is_cut(c) ? "response.incomplete" : names[event];
 }
+
+/* --- events --- */
 
 /* The place of the part that a text belongs to, then its content. */
 static void write_part_event(const lx_responding *r, response_event event, const lx_json_choice *c,
@@ -190,6 +232,22 @@ static void write_part_event(const lx_responding *r, response_event event, const
     } else {
         lx_json_put(out, ",'part':");
         write_part(c, out);
+    }
+}
+
+/* The place of a call among the items, then its content. */
+static void write_call_event(const lx_responding *r, response_event event, const lx_json_call *call,
+                             const char *status, lx_buffer *out)
+{
+    lx_json_put(out, ",'output_index':%d", call->index + r->has_message);
+    if (event == CALL_ADDED || event == CALL_ITEM_DONE) {
+        lx_json_put(out, ",'item':");
+        write_call(call, status, event == CALL_ITEM_DONE, out);
+    } else if (event == CALL_DELTA) {
+        lx_json_put(out, ",'item_id':%s,'delta':%.*s", call->id, (int)call->bytes, call->arguments);
+    } else {
+        lx_json_put(out, ",'item_id':%s,'name':%.*s,'arguments':%.*s", call->id,
+                    (int)call->name_bytes, call->name, (int)call->bytes, call->arguments);
     }
 }
 
@@ -216,6 +274,12 @@ static void write_event(lx_responding *r, response_event event, const lx_json_ch
     case TEXT_DONE:
     case PART_DONE:
         write_part_event(r, event, c, out);
+        break;
+    case CALL_ADDED:
+    case CALL_DELTA:
+    case CALL_DONE:
+    case CALL_ITEM_DONE:
+        write_call_event(r, event, &c->calls[r->at_call], status_of(c), out);
         break;
     }
     lx_buffer_puts(out, "}");
@@ -268,6 +332,11 @@ static void end(lx_responding *r)
     if (r->status != LX_OK)
         return;
     lx_answer_take(&r->whole, r->whole.n_ready, &r->choice);
+    lx_thinking_init(&r->parts, LX_THINKS_NOT, c->works[0].pending.served->model, c->calls,
+                     r->whole.text.max);
+    r->status = lx_thinking_split(&r->parts, true, &r->choice, &r->err);
+    if (r->status != LX_OK)
+        return;
     r->choice.finish_reason = lx_completion_finish_reason(c, 0, &r->whole);
     r->choice.has_score = true;
     r->choice.mean_logprob = lx_answer_mean_logprob(&r->whole);
@@ -331,7 +400,31 @@ static void write_error(lx_responding *r, lx_status st, const lx_error *err)
     r->over = true;
 }
 
-/* The new part of the text. False when there is none now. */
+static void begin_message(lx_responding *r)
+{
+    if (r->has_message)
+        return;
+    r->has_message = true;
+    write_event(r, ITEM_ADDED, NULL);
+    write_event(r, PART_ADDED, NULL);
+}
+
+/* Text and calls that are new; a message stands before all calls. */
+static void write_new(lx_responding *r, const lx_json_choice *c)
+{
+    if (c->text_bytes > 0 || (c->logprobs != NULL && r->c->calls == NULL)) {
+        begin_message(r);
+        write_event(r, DELTA, c);
+    }
+    for (r->at_call = 0; r->at_call < c->n_calls; r->at_call++) {
+        if (c->calls[r->at_call].is_new)
+            write_event(r, CALL_ADDED, c);
+        if (c->calls[r->at_call].bytes > 0)
+            write_event(r, CALL_DELTA, c);
+    }
+}
+
+/* The new part of the answer. False when there is none now. */
 static bool write_delta(lx_responding *r)
 {
     lx_error err = {0};
@@ -345,17 +438,36 @@ static bool write_delta(lx_responding *r)
     if (a->n_ready == 0)
         return a->behind; /* then there is more to read */
     lx_answer_take(a, 1, &choice);
-    if (choice.text_bytes > 0 || choice.logprobs != NULL)
-        write_event(r, DELTA, &choice);
+    st = lx_thinking_split(&r->c->choices[0].thinking, false, &choice, &err);
+    if (st != LX_OK)
+        write_error(r, st, &err);
+    else
+        write_new(r, &choice);
     return true;
+}
+
+/* A text that was held back, as it could have become a mark of calls. */
+static void write_held(lx_responding *r)
+{
+    lx_error err = {0};
+    lx_json_choice rest = {.text = ""};
+    lx_status st = lx_thinking_split(&r->c->choices[0].thinking, true, &rest, &err);
+    if (st == LX_OK)
+        write_new(r, &rest);
 }
 
 static void begin_end(lx_responding *r)
 {
+    write_held(r);
     end(r);
+    r->next = TEXT_DONE;
+    r->at_call = 0;
     if (r->status != LX_OK)
         write_error(r, r->status, &r->err);
-    r->next = TEXT_DONE;
+    else if (has_message(&r->choice))
+        begin_message(r);
+    else
+        r->next = CALL_DONE;
 }
 
 static void write_last(lx_responding *r)
@@ -363,6 +475,12 @@ static void write_last(lx_responding *r)
     write_event(r, r->next, &r->choice);
     r->over = r->next == ENDED;
     r->next += !r->over;
+    if (r->next == ENDED && !r->over) { /* the last events of a call came */
+        r->at_call++;
+        r->next = r->at_call < r->choice.n_calls ? CALL_DONE : ENDED;
+    }
+    if (r->next == CALL_DONE && r->choice.n_calls == 0)
+        r->next = ENDED;
 }
 
 /* Makes the next event. False when that is not there yet; `done`: no more tokens come. */
@@ -382,7 +500,9 @@ static bool make_event(lx_responding *r, bool done)
         write_last(r);
     } else {
         write_event(r, r->next, NULL);
-        r->next++;
+        r->next = r->next == CREATED ? IN_PROGRESS : DELTA;
+        if (r->next == DELTA && r->c->calls == NULL) /* all of the answer is a message */
+            begin_message(r);
     }
     return true;
 }
@@ -407,6 +527,9 @@ static void release(void *context)
     lx_answer_fini(&r->whole);
     lx_buffer_fini(&r->pending);
     lx_input_items_fini(&r->items);
+    lx_thinking_fini(&r->parts);
+    lx_buffer_fini(&r->tools);
+    free(r->tool_name);
     if (r->c != NULL)
         lx_completion_release(r->c);
     free(r->instructions);
@@ -466,6 +589,15 @@ static lx_status new_responding(lx_completion_params *p, const lx_saved_state *f
     r->instructions = p->instructions;
     r->instructions_bytes = p->instructions_bytes;
     p->instructions = NULL;
+    r->tool_choice = p->tool_choice;
+    r->tool_name = p->tool_name;
+    r->serial_calls = p->serial_calls;
+    p->tool_name = NULL;
+    lx_buffer_init(&r->tools, 2 * lx_json_indented_bytes(p->variables) + EVENT_HEAD);
+    if (lx_json_has(p->variables, "tools"))
+        lx_json_write_tools(p->variables, &r->tools);
+    if (st == LX_OK && r->tools.status != LX_OK)
+        st = lx_fail(err, r->tools.status, NULL, "no memory for tools");
     return st;
 }
 

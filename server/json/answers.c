@@ -9,8 +9,27 @@
 
 enum { MARK_BYTES = 3 }; /* of a tone's mark, for a character of at least one byte */
 
-/* A chat's "message", or in a chunk "delta", which names the role once. Thoughts have a member of
-   their own, where there are any. */
+/* In a chunk, a call that goes on has its index and its arguments alone. */
+static void write_calls(const lx_json_completion *f, const lx_json_choice *c, lx_buffer *out)
+{
+    lx_json_put(out, "'tool_calls':[");
+    for (int32_t i = 0; i < c->n_calls; i++) {
+        const lx_json_call *call = &c->calls[i];
+        lx_buffer_puts(out, i > 0 ? ",{" : "{");
+        if (f->chunk)
+            lx_json_put(out, "'index':%d,", call->index);
+        if (call->is_new)
+            lx_json_put(out, "'id':%s,'type':'function','function':{'name':%.*s,", call->id,
+                        (int)call->name_bytes, call->name);
+        else
+            lx_json_put(out, "'function':{");
+        lx_json_put(out, "'arguments':%.*s}}", (int)call->bytes, call->arguments);
+    }
+    lx_buffer_puts(out, "]");
+}
+
+/* A chat's "message", or in a chunk "delta", which names the role once. Thoughts and calls have
+   members of their own, where there are any. */
 static void write_text(const lx_json_completion *f, const lx_json_choice *c, lx_buffer *out)
 {
     int bytes = (int)c->text_bytes;
@@ -18,16 +37,22 @@ static void write_text(const lx_json_completion *f, const lx_json_choice *c, lx_
         lx_json_put(out, ",'text':%.*s", bytes, c->text);
         return;
     }
-    bool thinks = c->thought_bytes > 0, speaks = !f->chunk || !thinks || bytes > 0;
-    bool named = !f->chunk || c->first;
+    bool thinks = c->thought_bytes > 0, calls = c->n_calls > 0;
+    bool speaks = !f->chunk || !(thinks || calls) || bytes > 0, named = !f->chunk || c->first;
     lx_json_put(out, f->chunk ? ",'delta':{" : ",'message':{");
     if (named)
         lx_json_put(out, "'role':'assistant'");
     if (thinks)
         lx_json_put(out, named ? ",'reasoning_content':%.*s" : "'reasoning_content':%.*s",
                     (int)c->thought_bytes, c->thought);
-    if (speaks)
+    if (speaks && calls && bytes == 0)
+        lx_json_put(out, ",'content':null");
+    else if (speaks)
         lx_json_put(out, named || thinks ? ",'content':%.*s" : "'content':%.*s", bytes, c->text);
+    if (calls) {
+        lx_buffer_puts(out, named || thinks || speaks ? "," : "");
+        write_calls(f, c, out);
+    }
     lx_buffer_puts(out, "}");
 }
 

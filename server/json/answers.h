@@ -21,6 +21,17 @@
 
 /* --- completions --- */
 
+/* A call of a tool, or a further part of one in a stream. */
+typedef struct lx_json_call {
+    int32_t index;
+    bool is_new; /* else its id and its name were sent before */
+    const char *id;
+    const char *name;
+    size_t name_bytes;
+    const char *arguments; /* JSON, or the next part of it */
+    size_t bytes;
+} lx_json_call;
+
 typedef struct lx_json_choice {
     int32_t index;
     bool first; /* of this choice's chunks */
@@ -28,6 +39,8 @@ typedef struct lx_json_choice {
     size_t text_bytes;
     const char *thought; /* of a chat, in front of the text */
     size_t thought_bytes;
+    const lx_json_call *calls; /* [n_calls] of a chat, after the text */
+    int32_t n_calls;
     const char *finish_reason; /* NULL: null */
     bool has_score;
     double mean_logprob;

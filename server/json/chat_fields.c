@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/random.h"
 #include "server/json/fields.h"
 #include "server/json/requests.h"
 #include "server/json/scan.h"
@@ -70,29 +71,87 @@ static lx_status check_tool(const json_t *tool, size_t i, lx_error *err)
     return LX_OK;
 }
 
+/* A tool of a response has the members of its function next to its type; NULL: no memory. */
+static json_t *chat_tool(const json_t *tool)
+{
+    static const char *const names[] = {"name", "description", "parameters", "strict"};
+    json_t *function = json_object();
+    bool ok = function != NULL;
+    for (size_t i = 0; ok && i < sizeof names / sizeof *names; i++) {
+        json_t *member = (json_t *)(uintptr_t)lx_json_field(tool, names[i]);
+        ok = member == NULL || json_object_set(function, names[i], member) == 0;
+    }
+    json_t *whole =
+        ok ? json_pack("{s:O, s:o}", "type", lx_json_field(tool, "type"), "function", function)
+           : NULL;
+    if (!ok)
+        json_decref(function);
+    return whole;
+}
+
+/* The tools as chats have them: templates expect that form. */
+static lx_status read_response_tools(const json_t *value, json_t *out, lx_error *err)
+{
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *tool = json_array_get(value, i);
+        if (!lx_json_is(lx_json_field(tool, "type"), "function"))
+            return lx_fail(err, LX_ERR_INVALID, "tools",
+                           "tools[%zu] must have the type function: no other tool is known here",
+                           i);
+        if (json_array_append_new(out, chat_tool(tool)) != 0)
+            return no_memory("tools", err);
+    }
+    return LX_OK;
+}
+
 LX_READER(tools)
 {
     size_t n = json_array_size(value);
+    bool response = r->route == LX_JSON_RESPONSES;
     if (!json_is_array(value) || n > LX_MAX_TOOLS)
         return lx_fail(err, LX_ERR_INVALID, r->name, "tools must be a list of at most %d tools",
                        LX_MAX_TOOLS);
-    lx_status st = check_bytes(value, r->name, LX_MAX_TOOLS_BYTES, err);
+    json_t *tools = response ? json_array() : json_incref((json_t *)(uintptr_t)value);
+    lx_status st = tools != NULL ? check_bytes(value, r->name, LX_MAX_TOOLS_BYTES, err)
+                                 : no_memory(r->name, err);
+    if (st == LX_OK && response)
+        st = read_response_tools(value, tools, err);
     for (size_t i = 0; st == LX_OK && i < n; i++)
-        st = check_tool(json_array_get(value, i), i, err);
-    return st == LX_OK && n > 0
-               ? set_variable(r->params, "tools", json_incref((json_t *)(uintptr_t)value), err)
-               : st;
+        st = check_tool(json_array_get(tools, i), i, err);
+    if (st == LX_OK && n > 0)
+        return set_variable(r->params, "tools", tools, err);
+    json_decref(tools);
+    return st;
 }
 
-/* The prompt alone tells a model of tools, so no answer can be held to a call. */
+/* The name of the tool that must be called, where the choice is one; NULL: it is none. */
+static const char *named_tool(const json_t *value)
+{
+    const json_t *function = lx_json_field(value, "function");
+    const json_t *name = lx_json_field(function != NULL ? function : value, "name");
+    return lx_json_is(lx_json_field(value, "type"), "function") && is_name(name)
+               ? json_string_value(name)
+               : NULL;
+}
+
 LX_READER(tool_choice)
 {
-    if (lx_json_is(value, "none"))
-        *(bool *)r->to = true;
-    else if (!lx_json_is(value, "auto"))
+    static const char *const names[] = {"auto", "none", "required"};
+    lx_completion_params *p = r->params;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (lx_json_is(value, names[i])) {
+            p->tool_choice = (lx_tool_choice)i;
+            return LX_OK;
+        }
+    }
+    const char *name = named_tool(value);
+    if (name == NULL)
         return lx_fail(err, LX_ERR_INVALID, r->name,
-                       "tool_choice must be auto or none: a call cannot be enforced");
-    return LX_OK;
+                       "tool_choice must be auto, none, required, or an object with the type "
+                       "function and the name of a tool");
+    p->tool_choice = LX_TOOLS_REQUIRED;
+    p->tool_name = strdup(name);
+    return p->tool_name != NULL ? LX_OK : no_memory(r->name, err);
 }
 
 /* --- variables of the template --- */
@@ -144,9 +203,10 @@ LX_READER(enable_thinking)
 
 /* The arguments of a call as an object: most clients send them as a text of JSON, which is parsed
    within the bounds of a body. */
-static lx_status read_arguments(const json_t *value, const char *where, lx_completion_params *p,
+static lx_status read_arguments(const json_t *value, const char *where, const lx_json_reading *r,
                                 json_t **out, lx_error *err)
 {
+    lx_completion_params *p = r->params;
     lx_json_extent extent;
     lx_error why = {0};
     bool none = value == NULL || lx_json_is(value, "");
@@ -161,12 +221,12 @@ static lx_status read_arguments(const json_t *value, const char *where, lx_compl
         p->call_bytes += lx_json_tree_bytes(&extent);
     }
     if (p->call_bytes > LX_JSON_TREE_BYTES)
-        return lx_fail(err, LX_ERR_INVALID, "messages", "%s: the calls' arguments are too large",
+        return lx_fail(err, LX_ERR_INVALID, r->name, "%s: the calls' arguments are too large",
                        where);
     lx_status st = text != NULL ? lx_json_parse(text, n, out, &why) : LX_ERR_INVALID;
     if (st == LX_ERR_INVALID)
-        return lx_fail(err, st, "messages",
-                       "%s must be an object, or a text with an object in JSON", where);
+        return lx_fail(err, st, r->name, "%s must be an object, or a text with an object in JSON",
+                       where);
     return st == LX_OK ? st : no_memory(where, err);
 }
 
@@ -186,8 +246,7 @@ static lx_status read_call(const json_t *call, const char *where, const lx_json_
                        "is function",
                        where);
     lx_json_note_members(call, where, known, r->notes);
-    lx_status st =
-        read_arguments(lx_json_field(function, "arguments"), field, r->params, &arguments, err);
+    lx_status st = read_arguments(lx_json_field(function, "arguments"), field, r, &arguments, err);
     if (st != LX_OK)
         return st;
     json_t *made = json_pack("{s:s, s:{s:O, s:o}}", "type", "function", "function", "name", name,
@@ -368,6 +427,61 @@ static lx_status keep_content(const json_t *content, size_t bytes, lx_chat_role 
     return add_message(role, text, bytes, r->params, err);
 }
 
+/* A call of an earlier answer joins the assistant's message before it; otherwise it makes one. */
+static lx_status keep_call(const json_t *item, size_t i, const lx_json_reading *r, lx_error *err)
+{
+    lx_completion_params *p = r->params;
+    lx_chat_message *last = p->n_messages > 0 ? &p->messages[p->n_messages - 1] : NULL;
+    char where[64];
+    (void)snprintf(where, sizeof where, "%s[%zu]", r->name, i);
+    const json_t *name = lx_json_field(item, "name"), *id = lx_json_field(item, "call_id");
+    if (!is_name(name) || !json_is_string(id))
+        return lx_fail(err, LX_ERR_INVALID, r->name,
+                       "%s must have a name and a call_id, as it is a function_call", where);
+    json_t *arguments = NULL;
+    lx_status st = read_arguments(lx_json_field(item, "arguments"), where, r, &arguments, err);
+    if (st != LX_OK)
+        return st;
+    json_t *call = json_pack("{s:O, s:s, s:{s:O, s:o}}", "id", id, "type", "function", "function",
+                             "name", name, "arguments", arguments);
+    if (last == NULL || last->role != LX_CHAT_ASSISTANT) {
+        st = add_message(LX_CHAT_ASSISTANT, copy_of("", 0), 0, p, err);
+        last = &p->messages[p->n_messages - (st == LX_OK)];
+    }
+    if (st == LX_OK && last->more == NULL)
+        last->more = json_object();
+    json_t *calls = st == LX_OK ? json_object_get(last->more, "tool_calls") : NULL;
+    if (st == LX_OK && calls == NULL) {
+        calls = json_array();
+        if (json_object_set_new(last->more, "tool_calls", calls) != 0)
+            calls = NULL;
+    }
+    if (st == LX_OK && json_array_append(calls, call) != 0)
+        st = no_memory(where, err);
+    json_decref(call);
+    return st;
+}
+
+/* The result of a call, as a message of the tool's. */
+static lx_status keep_result(const json_t *item, size_t i, const lx_json_reading *r, lx_error *err)
+{
+    lx_completion_params *p = r->params;
+    const json_t *output = lx_json_field(item, "output"), *id = lx_json_field(item, "call_id");
+    int64_t bytes =
+        json_is_string(output) ? (int64_t)json_string_length(output) : joined_bytes(output, true);
+    if (bytes < 0 || !json_is_string(id))
+        return lx_fail(err, LX_ERR_INVALID, r->name,
+                       "%s[%zu] must have a call_id and an output that is a text or a list of "
+                       "texts, as it is a function_call_output",
+                       r->name, i);
+    lx_status st = keep_content(output, (size_t)bytes, LX_CHAT_TOOL, r, err);
+    if (st != LX_OK)
+        return st;
+    json_t *more = json_pack("{s:O}", "tool_call_id", id);
+    p->messages[p->n_messages - 1].more = more;
+    return more != NULL ? LX_OK : no_memory("a message", err);
+}
+
 static lx_status keep_message(const json_t *message, size_t i, const lx_json_reading *r,
                               lx_error *err)
 {
@@ -378,9 +492,15 @@ static lx_status keep_message(const json_t *message, size_t i, const lx_json_rea
                                             : joined_bytes(content, response);
     lx_chat_role role = LX_CHAT_USER;
     json_t *more = NULL;
+    if (lx_json_is(type, "function_call"))
+        return keep_call(message, i, r, err);
+    if (lx_json_is(type, "function_call_output"))
+        return keep_result(message, i, r, err);
     if (type != NULL && !lx_json_is(type, "message"))
         return lx_fail(err, LX_ERR_INVALID, r->name,
-                       "%s[%zu] must be a message: no other type is read here", r->name, i);
+                       "%s[%zu] must be a message, a function_call or a function_call_output: no "
+                       "other type is read here",
+                       r->name, i);
     bool known = read_role(lx_json_field(message, "role"), response, &role);
     lx_status st = known && !response ? read_more(message, role, i, r, &more, err) : LX_OK;
     if (st != LX_OK)
@@ -464,6 +584,70 @@ LX_READER(input)
     return st == LX_OK ? keep_last(p, err) : st;
 }
 
+/* --- messages as items --- */
+
+static json_t *calls_of(const lx_chat_message *m)
+{
+    return m->role == LX_CHAT_ASSISTANT ? json_object_get(m->more, "tool_calls") : NULL;
+}
+
+/* An assistant's message with calls and without a text has no item of its own. */
+static int32_t own_items(const lx_chat_message *m)
+{
+    return m->bytes > 0 || calls_of(m) == NULL;
+}
+
+int32_t lx_json_count_items(const lx_chat_message *m)
+{
+    return own_items(m) + (int32_t)json_array_size(calls_of(m));
+}
+
+static void write_call(const json_t *call, lx_buffer *out)
+{
+    const json_t *function = json_object_get(call, "function"), *id = json_object_get(call, "id");
+    const json_t *arguments = json_object_get(function, "arguments");
+    size_t bytes = json_dumpb(arguments, NULL, 0, JSON_COMPACT);
+    char *text = malloc(bytes + 1);
+    if (text == NULL || json_dumpb(arguments, text, bytes, JSON_COMPACT) != bytes) {
+        out->status = LX_ERR_NO_MEMORY;
+        free(text);
+        return;
+    }
+    lx_json_put(out,
+                "{'id':%s,'type':'function_call','status':'completed','call_id':%s,'name':%s,"
+                "'arguments':%.*s}",
+                json_string_value(id), json_string_value(id),
+                json_string_value(json_object_get(function, "name")), (int)bytes, text);
+    free(text);
+}
+
+void lx_json_write_item(const lx_chat_message *m, int32_t i, lx_buffer *out)
+{
+    static const char *const roles[] = {"system", "user", "assistant"};
+    if (i >= own_items(m)) {
+        write_call(json_array_get(calls_of(m), (size_t)(i - own_items(m))), out);
+        return;
+    }
+    char id[32];
+    bool result = m->role == LX_CHAT_TOOL, said = m->role == LX_CHAT_ASSISTANT;
+    (void)snprintf(id, sizeof id, "%s_%016llx", result ? "fco" : "msg",
+                   (unsigned long long)lx_random_bits());
+    if (result) {
+        lx_json_put(out,
+                    "{'id':%s,'type':'function_call_output','status':'completed','call_id':%s,"
+                    "'output':%.*s}",
+                    id, json_string_value(json_object_get(m->more, "tool_call_id")), (int)m->bytes,
+                    m->text);
+        return;
+    }
+    lx_json_put(out, "{'id':%s,'type':'message','status':'completed','role':%s,'content':[", id,
+                roles[m->role]);
+    lx_json_put(out,
+                said ? "{'type':'output_text','annotations':[],'text':%.*s}]}"
+                     : "{'type':'input_text','text':%.*s}]}",
+                (int)m->bytes, m->text);
+}
+
 /* --- for the template's reader --- */
 
 bool lx_json_has(const json_t *object, const char *name)
@@ -482,4 +666,25 @@ const char *lx_json_name_at(json_t *object, int32_t i)
 size_t lx_json_indented_bytes(const json_t *value)
 {
     return value != NULL ? json_dumpb(value, NULL, 0, JSON_INDENT(4)) : 0;
+}
+
+const json_t *lx_json_tools(const json_t *variables)
+{
+    return lx_json_field(variables, "tools");
+}
+
+void lx_json_write_tools(const json_t *variables, lx_buffer *out)
+{
+    const json_t *tools = lx_json_tools(variables);
+    lx_buffer_puts(out, "[");
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        const json_t *function = json_object_get(json_array_get(tools, i), "function");
+        json_t *flat = json_object();
+        if (json_object_update(flat, (json_t *)(uintptr_t)function) != 0 ||
+            json_object_set_new(flat, "type", json_string("function")) != 0)
+            out->status = LX_ERR_NO_MEMORY;
+        lx_buffer_puts(out, i > 0 ? "," : "");
+        lx_json_dump(flat, out);
+    }
+    lx_buffer_puts(out, "]");
 }

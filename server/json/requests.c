@@ -84,6 +84,8 @@ void lx_completion_params_fini(lx_completion_params *p)
     }
     free(p->messages);
     json_decref(p->variables);
+    free(p->tool_name);
+    lx_calls_unref(p->calls);
     free(p->instructions);
     free(p->biases);
     free(p->allowed);
@@ -197,6 +199,17 @@ static lx_status check_top(lx_completion_params *p, const char *needs, lx_error 
     return LX_OK;
 }
 
+/* Of a chat or a response. */
+static lx_status check_tools(lx_completion_params *p, lx_error *err)
+{
+    if (p->tool_choice == LX_TOOLS_NONE)
+        (void)json_object_del(p->variables, "tools");
+    if (p->tool_choice == LX_TOOLS_REQUIRED && !lx_json_has(p->variables, "tools"))
+        return lx_fail(err, LX_ERR_INVALID, "tool_choice",
+                       "tool_choice asks for a call, but tools has no tool");
+    return LX_OK;
+}
+
 static lx_status check_chat(const json_t *root, lx_completion_params *p, lx_error *err)
 {
     if (p->n_messages == 0)
@@ -209,13 +222,8 @@ static lx_status check_chat(const json_t *root, lx_completion_params *p, lx_erro
     bool said = lx_json_field(root, "continue_final_message") != NULL;
     if (!said && begins == NULL)
         p->continues = p->messages[p->n_messages - 1].role == LX_CHAT_ASSISTANT;
-    if (p->no_tools)
-        (void)json_object_del(p->variables, "tools");
-    if (json_is_false(lx_json_field(root, "parallel_tool_calls")) &&
-        lx_json_has(p->variables, "tools"))
-        lx_json_note(&p->notes, "parallel_tool_calls", "an answer may have several calls in it",
-                     NULL);
-    return check_top(p, "logprobs: true", err);
+    lx_status st = check_tools(p, err);
+    return st == LX_OK ? check_top(p, "logprobs: true", err) : st;
 }
 
 /* As bits LX_UNSAID_. */
@@ -295,6 +303,8 @@ lx_status lx_json_read_response(const char *body, size_t bytes, lx_completion_pa
         st = lx_fail(err, LX_ERR_INVALID, "input", "input is missing");
     if (st == LX_OK)
         p->continues = p->messages[p->n_messages - 1].role == LX_CHAT_ASSISTANT;
+    if (st == LX_OK)
+        st = check_tools(p, err);
     if (st == LX_OK)
         st = check_top(p, "include: [\"message.output_text.logprobs\"]", err);
     end_reading(&r);

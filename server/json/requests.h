@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "model/chat.h"
+#include "model/grammar/calls.h"
 #include "model/grammar/grammar.h"
 #include "model/tasks/task.h"
 #include "server/engine/sampling.h"
@@ -78,6 +79,9 @@ typedef enum lx_thinking_begin {
     LX_THINKS_AT_ONCE
 } lx_thinking_begin;
 
+/* Whether an answer has calls of tools. */
+typedef enum lx_tool_choice { LX_TOOLS_AUTO, LX_TOOLS_NONE, LX_TOOLS_REQUIRED } lx_tool_choice;
+
 typedef struct lx_completion_params {
     char model[LX_MAX_MODEL_NAME];
     lx_prompt *prompts; /* [n_prompts], owned */
@@ -120,11 +124,14 @@ typedef struct lx_completion_params {
     size_t instructions_bytes;
     lx_chat_message *messages; /* [n_messages], owned; of a chat, the last one is the prompt, too */
     int32_t n_messages;
-    struct json_t *variables; /* owned: those of the model's template, with tools; NULL: none */
-    bool no_tools;            /* tool_choice is none: the variables have no tools */
-    int64_t call_bytes;       /* bytes of the trees of the calls' arguments */
-    lx_thinking_begin thinks; /* whether the answer may begin with thoughts; see lx_chat_prompt */
-    char *state;              /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
+    struct json_t *variables;   /* owned: those of the model's template, with tools; NULL: none */
+    lx_tool_choice tool_choice; /* none: the variables have no tools */
+    char *tool_name;            /* owned: the one that is called; NULL: any */
+    bool serial_calls;          /* an answer has one call at most */
+    lx_calls *calls;            /* owned: in the answer's grammar; NULL: none; by lx_chat_prompt */
+    int64_t call_bytes;         /* bytes of the trees of the calls' arguments */
+    lx_thinking_begin thinks;   /* whether the answer may begin with thoughts; see lx_chat_prompt */
+    char *state;                /* owned, NUL-terminated: see lx_state_source; NULL: from nothing */
     bool return_state;
     const char *suspend; /* the field that asked for it: "suspend" or "park"; NULL: no */
     const struct lx_saved_state *from; /* the state, filled in by the handler */
@@ -163,6 +170,13 @@ lx_status lx_json_read_template(const char *body, size_t bytes, lx_completion_pa
 bool lx_json_has(const struct json_t *object, const char *name);
 const char *lx_json_name_at(struct json_t *object, int32_t i);
 size_t lx_json_indented_bytes(const struct json_t *value);
+const struct json_t *lx_json_tools(const struct json_t *variables);
+/* The tools as a list of a response's tools. */
+void lx_json_write_tools(const struct json_t *variables, lx_buffer *out);
+
+/* A message as the items of a response's input: how many there are, and item i as JSON. */
+int32_t lx_json_count_items(const lx_chat_message *m);
+void lx_json_write_item(const lx_chat_message *m, int32_t i, lx_buffer *out);
 
 /* POST /v1/responses: messages[0] are the instructions, if there are any; the prompt is the text of
    the last message. */

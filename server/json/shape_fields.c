@@ -53,8 +53,10 @@ static lx_status keep_value(const json_t *value, lx_shape_kind kind, const lx_js
     const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY;
     size_t n = json_dumpb(value, NULL, 0, flags);
     char *text = n > 0 ? malloc(n) : NULL;
-    if (text != NULL)
-        (void)json_dumpb(value, text, n, flags);
+    if (text != NULL && json_dumpb(value, text, n, flags) != n) {
+        free(text);
+        text = NULL;
+    }
     return keep(r, kind, text, n, err);
 }
 

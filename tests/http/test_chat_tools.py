@@ -154,9 +154,16 @@ def test_bad_tools(port, tools, words):
     refused(chat(port, tools=tools), "tools", words)
 
 
-@pytest.mark.parametrize("choice", ["required", "any", {"type": "function", "function": {"name": "weather"}}, {"type": "allowed_tools"}, 1])
-def test_a_call_cannot_be_enforced(port, choice):
-    refused(chat(port, tools=TOOLS, tool_choice=choice), "tool_choice", "must be auto or none")
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "weather"}}])
+def test_a_call_of_an_unknown_format_cannot_be_enforced(port, choice):
+    """The calls of such a model stay in the text, and the answer says so."""
+    refused(chat(port, tools=TOOLS, tool_choice=choice), "tool_choice", "no format that is known")
+    assert params(chat_ok(port, tools=TOOLS, max_tokens=1)) == ["tools"]
+
+
+@pytest.mark.parametrize("choice", ["any", {"type": "allowed_tools"}, {"type": "function"}, 1])
+def test_bad_choices(port, choice):
+    refused(chat(port, tools=TOOLS, tool_choice=choice), "tool_choice", "must be auto, none, required")
 
 
 @pytest.mark.parametrize("message, words", [
@@ -172,8 +179,9 @@ def test_bad_messages(port, message, words):
 
 def test_templates_that_do_not_know_tools(port):
     """Nothing that a template does not read is dropped without a word."""
-    told = chat_ok(port, model="chatml", tools=TOOLS, enable_thinking=False, chat_template_kwargs={"style": 1}, max_tokens=1)
-    assert sorted(params(told)) == ["chat_template_kwargs.style", "enable_thinking", "tools"]
+    refused(chat(port, model="chatml", tools=TOOLS), "tools", "has no tools")
+    told = chat_ok(port, model="chatml", tools=TOOLS, tool_choice="none", enable_thinking=False, chat_template_kwargs={"style": 1}, max_tokens=1)
+    assert sorted(params(told)) == ["chat_template_kwargs.style", "enable_thinking"]
     told = chat_ok(port, CALLED[:2] + HELLO, model="chatml", max_tokens=1)
     assert params(told) == ["messages[1].tool_calls", "messages[1].reasoning_content"]
     refused(chat(port, CALLED, model="chatml"), "messages", "messages[2] has the role tool")

@@ -112,7 +112,7 @@ stage_nightly() {
     built release && check "Python packages" python_env &&
         TEXTS_PART=1 check "all lines of the test set, all texts for each tokenizer" run_pytest build tests/http/test_{answers,tokenize}.py &&
         LARGE_FOLDER_MB=3000 check "a folder of 3 GB" run_pytest build tests/http/test_large_folder.py &&
-        check "quality of couplets" run_pytest build tests/quality
+        check "quality of couplets, answers of 300 schemas" run_pytest build tests/quality
     check "races of the CUDA kernels, further orders, whole models" run_ctest release -L nightly
     check "what the tests of the CUDA back end notice" tests/simt/mutate.py --jobs "$jobs" --least 95 --out "$logs/mutants"
     check "training packages" scripts/deps training && check "training environment" training_env &&
