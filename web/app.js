@@ -24,6 +24,7 @@ const LOAD = {
   images: async () => (await import('./images.js')).images,
   poems: async () => (await withStyle('./poems.js')).poems,
   speech: async () => (await withStyle('./speech.js')).speech,
+  talk: async () => (await Promise.all([withStyle('./talk.js'), loadStyle('/talk.css')]))[0].talk,
   how: async () => (await import('./how.js')).how,
   strip: async () => (await withStyle('./strip.js')).strip,
   race: async () => (await withStyle('./race.js')).race,
@@ -82,7 +83,7 @@ function openTab(name) {
 
 /* Without a hash the first tab that is served. */
 function followHash() {
-  const first = ['couplets', 'images', 'poems', 'speech'].find((tab) => served[tab]) ?? 'couplets';
+  const first = ['couplets', 'images', 'poems', 'speech', 'talk'].find((tab) => served[tab]) ?? 'couplets';
   const named = /^#(\w+)(&|$)/.exec(location.hash)?.[1];
   const name = location.hash === '' ? first : Object.hasOwn(LOAD, named) ? named : 'couplets';
   const isShown = loaded[name]?.hash() === location.hash; // Back to a tab that still shows this address
@@ -128,6 +129,9 @@ async function findServed() {
   const models = await loadModels();
   served.strip = stripOf(models) !== null;
   served.race = racersOf(models).length > 0;
+  const talker = models.find(({ meta }) => meta?.chat);
+  served.talk = talker !== undefined;
+  if (keepsOneSize(talker)) stateBytes.talk = talker.meta.state_bytes;
   stateBytes.first = Object.values(stateBytes)[0] ?? models.find(keepsOneSize)?.meta.state_bytes;
   claimHolds = stateBytes.first !== undefined;
   isKnown = true;
@@ -162,7 +166,7 @@ function render() {
   document.title = `Linnet · ${$(`${page.tab}-tab`).querySelector(`.${page.lang}`).textContent}`;
   renderLanguage();
   renderTabs();
-  const isModels = Object.values(TASKS).includes(page.tab);
+  const isModels = page.tab === 'talk' || Object.values(TASKS).includes(page.tab);
   document.querySelector('.claim p').hidden = !claimHolds || (isKnown && isModels && !stateBytes[page.tab]);
   for (const span of document.querySelectorAll('.state-size')) {
     const bytes = stateBytes[page.tab] ?? stateBytes.first;

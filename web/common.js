@@ -233,7 +233,7 @@ export function say(text) {
 export function linkOf(hash) {
   const [name, ...rest] = hash.slice(1).split('&');
   if (!name) return `${location.origin}/`;
-  const key = /^(couplets|images|poems|speech|how|strip|race)$/.test(name) ? 'tab' : 'line';
+  const key = /^(couplets|images|poems|speech|talk|how|strip|race)$/.test(name) ? 'tab' : 'line';
   return `${location.origin}/?${[`${key}=${name}`, ...rest].join('&')}`;
 }
 

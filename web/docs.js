@@ -46,7 +46,8 @@ function both(zh, en) {
 
 /* --- calls ------------------------------------------------------------------------------------- */
 
-const urlOf = (path) => `${location.origin}${path.replace('{id}', 'STATE').replace('{model}', 'couplet')}`;
+const urlOf = (path) => `${location.origin}${path.replace('{id}', path.includes('/conversations/') ? 'CONVERSATION' : 'STATE')
+  .replace('{item_id}', 'ITEM').replace('{model}', 'couplet')}`;
 
 function curlOf(method, path, { json, form, file, query = '' }) {
   const url = `'${urlOf(path)}${query}'`;

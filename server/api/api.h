@@ -4,12 +4,14 @@
 #ifndef LINNET_SERVER_API_API_H
 #define LINNET_SERVER_API_API_H
 
+#include <pthread.h>
+
 #include "common/budget.h"
 #include "server/http/server.h"
 #include "server/registry/serving.h"
 #include "server/states/store.h"
 
-/* The parts of the server that handlers use; immutable once it runs. */
+/* The parts of the server that handlers use; immutable once it runs, but for the claims. */
 typedef struct lx_api {
     lx_serving *serving;
     lx_http *_Atomic http;          /* for its figures; NULL until it has started */
@@ -28,6 +30,10 @@ typedef struct lx_api {
     lx_budget answers;          /* bytes of jobs, states on their way and answers */
     lx_budget bodies;           /* bytes of bodies, and of what reading them takes */
     struct lx_painter *painter; /* draws the pictures of links */
+    struct lx_claims {
+        pthread_mutex_t mutex;
+        struct lx_claim *first;
+    } claims; /* conversations that requests are changing (claims.h) */
 } lx_api;
 
 void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs);
@@ -36,6 +42,14 @@ void lx_handle_responses(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_response_get(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_response_delete(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_response_items(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_conversation_create(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_conversation_get(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_conversation_update(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_conversation_delete(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_items_list(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_items_create(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_item_get(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_item_delete(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_images_generations(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_images_edits(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_transcriptions(lx_api *api, const lx_request *rq, lx_response *rs);

@@ -176,6 +176,7 @@ static lx_work_params work_params(const lx_api *api, const lx_plan *plan,
         .from = p->from,
         .ahead = p->ahead,
         .return_state = p->return_state,
+        .kept_twice = p->store && p->conversation != NULL,
         .suspend = p->suspend,
     };
 }
@@ -333,14 +334,13 @@ typedef struct answer_size {
     int64_t tokens;      /* of a choice, at most; with the prompt's where it is echoed */
     int64_t pending;     /* of a stream's choice: tokens that are rendered and not sent, at most */
     int64_t token_bytes; /* of text that a token adds, see lx_model.token_bytes */
-    int32_t n_warnings;
+    int32_t n_warnings, n_stored;
     int32_t n_top;          /* likeliest tokens for each; -1: no log-probabilities at all */
     int64_t prompt_ids;     /* that a choice tells; with the ids of its own tokens: -1 neither */
     int64_t repeated_bytes; /* of the request's text, which the answer has in it again */
-    int64_t stored_bytes;   /* of the input that is stored with the answer; -1: nothing is */
+    int64_t stored_bytes; /* of messages in each of n_stored objects, which have the answer, too */
     bool chat, stream, thinks, calls;
-    bool response; /* whose stream ends with all of its text once more */
-    bool tones;    /* a couplet's choices and prompts have them */
+    bool response, tones; /* a stream ends with all of its text once more; choices have tones */
 } answer_size;
 
 /* Whether the answer tells the tones of its lines. */
@@ -366,7 +366,8 @@ static answer_size size_of(const lx_completion_params *p, const lx_work_params *
                         .token_bytes = plans[0]->model->token_bytes,
                         .prompt_ids = -1,
                         .repeated_bytes = (int64_t)p->instructions_bytes + tool_bytes(p),
-                        .stored_bytes = p->response && p->store ? lx_cost_messages(p) : -1,
+                        .n_stored = p->response ? p->store + (p->conversation != NULL) : 0,
+                        .stored_bytes = lx_cost_messages(p) + p->kept_bytes,
                         .chat = p->chat,
                         .thinks = p->thinks != LX_THINKS_NOT || p->calls != NULL,
                         .calls = p->calls != NULL,
@@ -441,8 +442,7 @@ static int64_t answer_bytes(const answer_size *s)
     int64_t text = pieces ? frame_text(s) + choice_text(s) : whole_text(s);
     int64_t bytes = LX_COST_GROWN * text + s->tokens * s->token_bytes + s->repeated_bytes +
                     s->n_choices * held_bytes(s, pieces ? pending : s->tokens);
-    if (s->stored_bytes >= 0) /* the answer and the input once more, and both as bytes */
-        bytes += 2 * LX_COST_GROWN * (whole_text(s) + s->stored_bytes);
+    bytes += s->n_stored * 2 * LX_COST_GROWN * (whole_text(s) + s->stored_bytes);
     return s->stream ? bytes + held_bytes(s, pending) + LX_COST_STREAM : bytes;
 }
 

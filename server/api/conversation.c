@@ -1,5 +1,5 @@
 /*
- * Conversations of stored responses (see conversation.h), and the routes of one stored response.
+ * Conversations of stored responses (see conversation.h).
  *
  * The prompt of a response that follows another is that response's prompt, its answer as the model
  * drew it, and the tokens of the new messages. The state has read all tokens of the first two but
@@ -17,13 +17,11 @@
 #include "model/tasks/text.h"
 #include "server/api/chat.h"
 
-enum { USUAL_ITEMS = 20, MOST_ITEMS = 100, AROUND_LIST = 512 };
-
 /* --- input items --- */
 
 lx_status lx_input_items_init(lx_input_items *items, const lx_completion_params *p, lx_error *err)
 {
-    int32_t first = p->instructions != NULL && !p->knows_instructions;
+    int32_t first = (p->instructions != NULL && !p->knows_instructions) + p->n_earlier;
     lx_buffer_init(&items->text, (size_t)lx_cost_messages(p) + 1);
     size_t n = 0;
     for (int32_t i = first; i < p->n_messages; i++)
@@ -58,8 +56,8 @@ static bool is_int8(const char *fingerprint)
     return n > m && strcmp(fingerprint + n - m, end) == 0;
 }
 
-static lx_status check_model(const lx_served_model *served, const lx_saved_state *state,
-                             lx_error *err)
+lx_status lx_conversation_can_follow(const lx_served_model *served, const lx_saved_state *state,
+                                     lx_error *err)
 {
     static const char field[] = "previous_response_id";
     const lx_model *m = served->model;
@@ -144,7 +142,7 @@ lx_status lx_conversation_prompt(const lx_served_model *served, const lx_saved_s
                                  lx_completion_params *p, lx_error *err)
 {
     lx_plan *plan = NULL;
-    lx_status st = check_model(served, state, err);
+    lx_status st = lx_conversation_can_follow(served, state, err);
     if (st == LX_OK)
         st = lx_state_plan(state, served->model, false, &plan, err);
     if (st == LX_OK)
@@ -155,7 +153,7 @@ lx_status lx_conversation_prompt(const lx_served_model *served, const lx_saved_s
 
 /* --- storing --- */
 
-lx_status lx_conversation_store(const lx_completion *c, const lx_answer *whole,
+lx_status lx_conversation_store(const lx_completion *c, const lx_answer *whole, const char *id,
                                 const lx_stored *stored, lx_store_call **out, lx_error *err)
 {
     const lx_work *w = &c->works[0];
@@ -173,193 +171,69 @@ lx_status lx_conversation_store(const lx_completion *c, const lx_answer *whole,
     lx_stored_write(&s, &blob);
     lx_status st = blob.status == LX_OK
                        ? lx_state_of_job(api, w->pending.served, w->job, 0, &blob, err)
-                       : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a stored response");
+                       : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a conversation");
     lx_store_waiter waiter = lx_api_waiter(&w->rq);
     waiter.reserve = lx_job_get_params(w->job)->reserve;
-    waiter.droppable = true;
+    waiter.droppable = s.kind == LX_STORED_RESPONSE;
     if (st == LX_OK)
-        st = lx_store_call_start(api->states, LX_STORE_PUT, c->id, blob.data, blob.length,
+        st = lx_store_call_start(api->states, LX_STORE_PUT, id, blob.data, blob.length,
                                  api->state_ttl_ms, &waiter, out, err);
     lx_buffer_fini(&blob);
     return st;
 }
 
-/* --- the routes of a stored response --- */
-
-void lx_respond_no_response(lx_response *rs, const char *id, bool previous)
+void lx_conversation_fini(lx_conversation *v)
 {
-    char text[200];
-    (void)snprintf(text, sizeof text, "%s with id '%s' not found.",
-                   previous ? "Previous response" : "Response", id);
-    lx_respond_error(rs, 404, previous ? "previous_response_not_found" : "not_found",
-                     previous ? "previous_response_id" : "response_id", text);
+    lx_claim_free(v->claim);
+    free(v->front);
+    v->claim = NULL;
+    v->front = NULL;
 }
 
-typedef struct stored_request {
-    char id[LX_STATE_ID_MAX + 1];
-    lx_store_op op;
-    bool items, ascending;
-    int32_t limit;
-    char after[LX_STATE_ID_MAX + 1];
-} stored_request;
-
-static void respond_json(lx_buffer *body, lx_response *rs)
+lx_status lx_conversation_keep(const lx_stored *s, const void *bytes, lx_conversation *v,
+                               lx_error *err)
 {
-    lx_response_take(rs, 200, "application/json", body);
-    lx_buffer_fini(body);
+    size_t n = (size_t)((const char *)s->state - (const char *)bytes);
+    v->front = malloc(n + 1);
+    if (v->front == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the conversation");
+    memcpy(v->front, bytes, n);
+    return lx_stored_read(v->front, n, &v->stored, err);
 }
 
-/* The id of an item, which write_item has put first; "" for other text. */
-static void read_item_id(const char *item, uint32_t bytes, char out[LX_STATE_ID_MAX + 1])
+lx_status lx_conversation_check_room(const lx_stored *s, int64_t bytes, int64_t n, lx_error *err)
 {
-    static const char begin[] = "{\"id\":\"";
-    size_t n = sizeof begin - 1;
-    const char *end =
-        bytes > n && memcmp(item, begin, n) == 0 ? memchr(item + n, '"', bytes - n) : NULL;
-    (void)snprintf(out, LX_STATE_ID_MAX + 1, "%.*s", end != NULL ? (int)(end - item - (long)n) : 0,
-                   item + n);
+    if ((int64_t)s->n_items + n <= LX_MAX_CONVERSATION_ITEMS &&
+        (int64_t)s->items_bytes + bytes <= LX_MAX_CONVERSATION_BYTES)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_TOO_LARGE, "conversation",
+                   "the conversation has %u items with %zu bytes and takes no more like these (at "
+                   "most %d items, %d bytes)",
+                   s->n_items, s->items_bytes, LX_MAX_CONVERSATION_ITEMS,
+                   LX_MAX_CONVERSATION_BYTES);
 }
 
-static void write_items(const stored_request *r, const lx_stored *s, lx_buffer *out)
+lx_status lx_conversation_add(lx_conversation *v, const lx_input_items *items, lx_error *err)
 {
-    size_t *at = calloc(s->n_items + 1U, sizeof *at);
-    char id[LX_STATE_ID_MAX + 1], first[LX_STATE_ID_MAX + 1] = "";
-    bool begun = r->after[0] == '\0', more = false;
-    int32_t n = 0;
-    if (at == NULL) {
-        out->status = LX_ERR_NO_MEMORY;
-        return;
-    }
-    for (uint32_t i = 0; i < s->n_items; i++)
-        at[i + 1] = at[i] + s->item_bytes[i];
-    id[0] = '\0';
-    lx_json_put(out, "{'object':'list','data':[");
-    for (uint32_t k = 0; k < s->n_items && !more; k++) {
-        uint32_t i = r->ascending ? k : s->n_items - 1 - k;
-        const char *item = s->items + at[i];
-        char own[LX_STATE_ID_MAX + 1];
-        read_item_id(item, s->item_bytes[i], own);
-        more = begun && n == r->limit;
-        if (begun && !more) {
-            lx_buffer_puts(out, n > 0 ? "," : "");
-            lx_buffer_append(out, item, s->item_bytes[i]);
-            memcpy(id, own, sizeof id);
-            if (n++ == 0)
-                memcpy(first, own, sizeof first);
-        }
-        begun = begun || strcmp(own, r->after) == 0;
-    }
-    lx_json_put(out, "],'first_id':%s,'last_id':%s,'has_more':%i}", n > 0 ? first : NULL,
-                n > 0 ? id : NULL, more);
-    free(at);
-}
-
-static void respond_stored(const stored_request *r, const lx_stored *s, lx_response *rs)
-{
-    lx_buffer body;
-    lx_buffer_init(&body, s->answer_bytes + s->items_bytes + s->n_items + AROUND_LIST);
-    if (r->items)
-        write_items(r, s, &body);
-    else
-        lx_buffer_append(&body, s->answer, s->answer_bytes);
-    respond_json(&body, rs);
-}
-
-/* The store has answered. */
-static void finish_stored(lx_api *api, void *params, lx_status st, lx_error *err, const void *bytes,
-                          size_t n, lx_response *rs)
-{
-    (void)api;
-    const stored_request *r = params;
-    lx_stored s;
-    bool found = st == LX_OK && (r->op == LX_STORE_REMOVE || lx_stored_begins(bytes, n));
-    if (st == LX_ERR_NOT_FOUND || (st == LX_OK && !found)) {
-        lx_respond_no_response(rs, r->id, false);
-        return;
-    }
-    if (found && r->op == LX_STORE_REMOVE) {
-        lx_buffer body;
-        lx_buffer_init(&body, AROUND_LIST);
-        lx_json_put(&body, "{'id':%s,'object':'response','deleted':%i}", r->id, true);
-        respond_json(&body, rs);
-        return;
-    }
-    if (st == LX_OK)
-        st = lx_stored_read(bytes, n, &s, err);
-    if (st == LX_OK)
-        respond_stored(r, &s, rs);
-    else
-        lx_respond_status(rs, st, err);
-}
-
-/* The id is the tail's first segment. An id that no response can have is one that is not there. */
-static void ask_store(lx_api *api, stored_request *r, const lx_request *rq, lx_response *rs)
-{
-    lx_error err = {0};
-    size_t n = strcspn(rq->tail, "/");
-    lx_status st = lx_api_check_ready(api, &err);
-    if (st != LX_OK) {
-        lx_respond_status(rs, st, &err);
-        return;
-    }
-    (void)snprintf(r->id, sizeof r->id, "%.*s", (int)n, rq->tail);
-    if (n > LX_STATE_ID_MAX || !lx_response_id_ok(r->id)) {
-        lx_respond_no_response(rs, r->id, false);
-        return;
-    }
-    lx_state_source source = {.text = r->id,
-                              .bytes = n,
-                              .raw = finish_stored,
-                              .op = r->op,
-                              .params = r,
-                              .params_bytes = sizeof *r};
-    lx_state_resolve(api, &source, rq, rs);
-}
-
-void lx_handle_response_get(lx_api *api, const lx_request *rq, lx_response *rs)
-{
-    stored_request r = {.op = LX_STORE_GET};
-    const char *stream = rq->argument(rq->query, "stream");
-    if (stream != NULL && strcmp(stream, "false") != 0) {
-        lx_error err = {0};
-        lx_respond_status(rs,
-                          lx_fail(&err, LX_ERR_INVALID, "stream",
-                                  "stream must be false: a stored response is sent as a whole"),
-                          &err);
-        return;
-    }
-    ask_store(api, &r, rq, rs);
-}
-
-void lx_handle_response_delete(lx_api *api, const lx_request *rq, lx_response *rs)
-{
-    stored_request r = {.op = LX_STORE_REMOVE};
-    ask_store(api, &r, rq, rs);
-}
-
-static lx_status read_page(const lx_request *rq, stored_request *r, lx_error *err)
-{
-    const char *limit = rq->argument(rq->query, "limit"), *order = rq->argument(rq->query, "order");
-    const char *after = rq->argument(rq->query, "after");
-    char *end = NULL;
-    long most = limit != NULL ? strtol(limit, &end, 10) : USUAL_ITEMS;
-    if (most < 1 || most > MOST_ITEMS || (end != NULL && *end != '\0'))
-        return lx_fail(err, LX_ERR_INVALID, "limit", "limit must be from 1 to %d", MOST_ITEMS);
-    if (order != NULL && strcmp(order, "asc") != 0 && strcmp(order, "desc") != 0)
-        return lx_fail(err, LX_ERR_INVALID, "order", "order must be asc or desc");
-    r->limit = (int32_t)most;
-    r->ascending = order != NULL && strcmp(order, "asc") == 0;
-    (void)snprintf(r->after, sizeof r->after, "%s", after != NULL ? after : "");
+    lx_stored *s = &v->stored;
+    size_t old = s->items_bytes, n = (size_t)s->n_items + items->n;
+    size_t sizes = n * sizeof *s->item_bytes, bytes = old + items->text.length;
+    char *memory = malloc(sizes + s->answer_bytes + bytes + 1);
+    if (memory == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the conversation");
+    uint32_t *item_bytes = (uint32_t *)(void *)memory;
+    char *answer = memory + sizes, *text = answer + s->answer_bytes;
+    memcpy(item_bytes, s->item_bytes, s->n_items * sizeof *item_bytes);
+    memcpy(item_bytes + s->n_items, items->item_bytes, items->n * sizeof *item_bytes);
+    memcpy(answer, s->answer, s->answer_bytes);
+    memcpy(text, s->items, old);
+    memcpy(text + old, items->text.data, items->text.length);
+    s->item_bytes = item_bytes;
+    s->n_items = (uint32_t)n;
+    s->answer = answer;
+    s->items = text;
+    s->items_bytes = bytes;
+    free(v->front);
+    v->front = memory;
     return LX_OK;
-}
-
-void lx_handle_response_items(lx_api *api, const lx_request *rq, lx_response *rs)
-{
-    stored_request r = {.op = LX_STORE_GET, .items = true};
-    lx_error err = {0};
-    lx_status st = read_page(rq, &r, &err);
-    if (st == LX_OK)
-        ask_store(api, &r, rq, rs);
-    else
-        lx_respond_status(rs, st, &err);
 }

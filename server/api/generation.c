@@ -130,7 +130,7 @@ int64_t lx_work_bytes(const lx_api *api, lx_plan *const *plans, int32_t n_plans,
         blob = own > blob ? own : blob;
     }
     if (p->return_state || p->suspend != NULL)
-        bytes += keep_bytes(api, (int64_t)n_plans * p->n, blob);
+        bytes += keep_bytes(api, (int64_t)n_plans * p->n * (p->kept_twice ? 2 : 1), blob);
     return bytes;
 }
 

@@ -27,6 +27,7 @@ typedef struct lx_work_params {
     const lx_saved_state *ahead; /* with `from` NULL: of the first start.rows rows of the prompt;
                                     NULL: none; read by lx_work_start only */
     bool return_state;           /* keep the state of every sample in the store */
+    bool kept_twice;             /* in two objects */
     bool state_only;             /* with it and n = 1: no new token */
     bool prompt_only;            /* with a plan that is scored: no new token */
     const char *suspend;         /* with n = 1: may end with its state when the server stops; see

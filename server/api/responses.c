@@ -1,9 +1,9 @@
 /*
- * POST /v1/responses: a completion whose answer has the form of OpenAI's responses. A response is
- * stored before its end is sent (conversation.h). Whole: one object. Streamed: events that build it
- * up, and at the end the whole text four times more, as clients of the API expect. These last
- * events are written one by one from an answer that is read a second time, and each is sent before
- * the next is made.
+ * POST /v1/responses: a completion whose answer has the form of OpenAI's responses. A response and
+ * its conversation are stored before its end is sent (conversation.h). Whole: one object. Streamed:
+ * events that build it up, and at the end the whole text four times more, as clients of the API
+ * expect. These last events are written one by one from an answer that is read a second time, and
+ * each is sent before the next is made.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,10 +43,13 @@ typedef struct lx_responding {
     size_t instructions_bytes;
     int32_t max_output_tokens;
     char previous[LX_STATE_ID_MAX + 1]; /* the response that it follows; "": none */
-    bool store, ended;                  /* ended: no more tokens come, and the answer was read */
-    lx_input_items items;               /* stored with it, as the next two are */
+    lx_conversation talk;               /* that it belongs to; without an id: none */
+    bool store, truncates;
+    bool ended;           /* no more tokens come, and the answer was read */
+    lx_input_items items; /* stored with it, as the next two are */
     uint32_t instructions_sum, instructions_kept;
     lx_store_call *call;        /* NULL: it is not being stored */
+    lx_store_call *talk_call;   /* NULL: the conversation is not being stored */
     lx_tool_choice tool_choice; /* see lx_completion_params, as are the next two */
     char *tool_name;
     bool serial_calls;
@@ -152,9 +155,10 @@ static void write_request(const lx_responding *r, lx_buffer *out)
         lx_json_put(out, ",'max_output_tokens':null");
     lx_json_put(out,
                 ",'temperature':%f,'top_p':%f,'top_logprobs':%d,'text':{'format':{'type':'text'}},"
-                "'truncation':'disabled','store':%i,'metadata':{},'previous_response_id':%s,"
+                "'truncation':%s,'store':%i,'metadata':{},'previous_response_id':%s,"
                 "'background':false,'parallel_tool_calls':%i,'tools':",
-                s->temperature, s->top_p, r->c->n_logprobs > 0 ? r->c->n_logprobs : 0, r->store,
+                s->temperature, s->top_p, r->c->n_logprobs > 0 ? r->c->n_logprobs : 0,
+                r->truncates ? "auto" : "disabled", r->store,
                 r->previous[0] != '\0' ? r->previous : NULL,
                 r->c->calls != NULL && !r->serial_calls);
     lx_buffer_puts(out, r->tools.length > 0 ? r->tools.data : "[]");
@@ -165,6 +169,10 @@ static void write_request(const lx_responding *r, lx_buffer *out)
                     r->tools.length == 0                  ? "none"
                     : r->tool_choice == LX_TOOLS_REQUIRED ? "required"
                                                           : "auto");
+    if (r->talk.id[0] != '\0')
+        lx_json_put(out, ",'conversation':{'id':%s}", r->talk.id);
+    else
+        lx_json_put(out, ",'conversation':null");
 }
 
 static void write_response(const lx_responding *r, const lx_json_choice *c, lx_buffer *out)
@@ -297,6 +305,41 @@ static void note_unstored(lx_responding *r, const lx_error *why)
     lx_log(LX_LOG_WARN, "response %s is not stored: %s", r->c->id, why->text);
 }
 
+/* Stores the conversation with the input and the answer, all of which the state has read. */
+static lx_status begin_talk(lx_responding *r, lx_error *err)
+{
+    lx_json_choice choice = r->choice;
+    choice.logprobs = NULL; /* they would fill the conversation */
+    lx_input_items answer = {
+        .item_bytes = calloc((size_t)choice.n_calls + 1, sizeof *answer.item_bytes)};
+    if (answer.item_bytes == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer's items");
+    lx_buffer_init(&answer.text, r->c->max_text);
+    for (int32_t i = -1; i < choice.n_calls; i++) {
+        size_t before = answer.text.length;
+        if (i < 0 && has_message(&choice))
+            write_item(r, &choice, &answer.text);
+        else if (i >= 0)
+            write_call(&choice.calls[i], status_of(&choice), true, &answer.text);
+        if (answer.text.length > before)
+            answer.item_bytes[answer.n++] = (uint32_t)(answer.text.length - before);
+    }
+    lx_status st = answer.text.status == LX_OK
+                       ? lx_conversation_add(&r->talk, &r->items, err)
+                       : lx_fail(err, answer.text.status, NULL, "the answer does not fit");
+    if (st == LX_OK)
+        st = lx_conversation_add(&r->talk, &answer, err);
+    lx_input_items_fini(&answer);
+    lx_stored *s = &r->talk.stored;
+    s->n_read = s->n_items;
+    s->tail_bytes = 0;
+    s->instructions_sum = r->instructions_sum;
+    s->instructions_bytes = r->instructions_kept;
+    if (st == LX_OK)
+        st = lx_conversation_store(r->c, &r->whole, r->talk.id, s, &r->talk_call, err);
+    return st;
+}
+
 /* The stored answer is the one that is sent. */
 static void begin_store(lx_responding *r)
 {
@@ -304,7 +347,8 @@ static void begin_store(lx_responding *r)
     lx_buffer answer;
     lx_buffer_init(&answer, r->c->max_text);
     write_response(r, &r->choice, &answer);
-    const lx_stored stored = {.instructions_sum = r->instructions_sum,
+    const lx_stored stored = {.kind = LX_STORED_RESPONSE,
+                              .instructions_sum = r->instructions_sum,
                               .instructions_bytes = r->instructions_kept,
                               .answer = answer.data,
                               .answer_bytes = answer.length,
@@ -313,7 +357,7 @@ static void begin_store(lx_responding *r)
                               .item_bytes = r->items.item_bytes,
                               .n_items = r->items.n};
     lx_status st = answer.status == LX_OK
-                       ? lx_conversation_store(r->c, &r->whole, &stored, &r->call, &err)
+                       ? lx_conversation_store(r->c, &r->whole, r->c->id, &stored, &r->call, &err)
                        : lx_fail(&err, answer.status, NULL, "the answer does not fit");
     lx_buffer_fini(&answer);
     if (st != LX_OK)
@@ -342,23 +386,29 @@ static void end(lx_responding *r)
     r->choice.mean_logprob = lx_answer_mean_logprob(&r->whole);
     if (r->store)
         begin_store(r);
+    if (r->talk.id[0] != '\0')
+        r->status = begin_talk(r, &r->err);
 }
 
-/* Whether the store has answered, or was not asked. */
+/* Whether the store has answered all calls. */
 static bool is_stored(const lx_responding *r)
 {
-    return r->call == NULL || lx_store_call_done(r->call);
+    return (r->call == NULL || lx_store_call_done(r->call)) &&
+           (r->talk_call == NULL || lx_store_call_done(r->talk_call));
 }
 
+/* A conversation that the store has not taken is an error, as the turn would be lost. */
 static void take_store(lx_responding *r)
 {
     lx_error err = {0};
-    if (r->call == NULL)
-        return;
-    if (lx_store_call_status(r->call, &err) != LX_OK)
+    if (r->call != NULL && lx_store_call_status(r->call, &err) != LX_OK)
         note_unstored(r, &err);
+    if (r->talk_call != NULL)
+        r->status = lx_store_call_status(r->talk_call, &r->err);
     lx_store_call_free(r->call);
-    r->call = NULL;
+    lx_store_call_free(r->talk_call);
+    r->call = r->talk_call = NULL;
+    lx_conversation_fini(&r->talk);
 }
 
 /* --- whole --- */
@@ -398,6 +448,7 @@ static void write_error(lx_responding *r, lx_status st, const lx_error *err)
     lx_api_write_error(st, err, &r->pending);
     lx_sse_end(&r->pending);
     r->over = true;
+    lx_conversation_fini(&r->talk); /* the client may try again at once */
 }
 
 static void begin_message(lx_responding *r)
@@ -497,7 +548,10 @@ static bool make_event(lx_responding *r, bool done)
     if (r->next > DELTA) {
         if (r->next == ENDED)
             take_store(r);
-        write_last(r);
+        if (r->status == LX_OK)
+            write_last(r);
+        else
+            write_error(r, r->status, &r->err);
     } else {
         write_event(r, r->next, NULL);
         r->next = r->next == CREATED ? IN_PROGRESS : DELTA;
@@ -524,6 +578,8 @@ static void release(void *context)
 {
     lx_responding *r = context;
     lx_store_call_free(r->call);
+    lx_store_call_free(r->talk_call);
+    lx_conversation_fini(&r->talk);
     lx_answer_fini(&r->whole);
     lx_buffer_fini(&r->pending);
     lx_input_items_fini(&r->items);
@@ -571,9 +627,9 @@ static void note_instructions(lx_responding *r, const lx_completion_params *p,
     }
 }
 
-/* Takes the instructions out of the request. */
+/* Takes the instructions out of the request, and the conversation, where there is one. */
 static lx_status new_responding(lx_completion_params *p, const lx_saved_state *from,
-                                lx_responding **out, lx_error *err)
+                                lx_conversation *talk, lx_responding **out, lx_error *err)
 {
     lx_responding *r = calloc(1, sizeof *r);
     if (r == NULL)
@@ -584,8 +640,13 @@ static lx_status new_responding(lx_completion_params *p, const lx_saved_state *f
     (void)snprintf(r->previous, sizeof r->previous, "%s", p->state != NULL ? p->state : "");
     r->max_output_tokens = p->max_tokens;
     r->store = p->store;
+    r->truncates = p->truncates;
+    if (talk != NULL) {
+        r->talk = *talk;
+        *talk = (lx_conversation){.front = NULL};
+    }
     note_instructions(r, p, from);
-    lx_status st = r->store ? lx_input_items_init(&r->items, p, err) : LX_OK;
+    lx_status st = p->return_state ? lx_input_items_init(&r->items, p, err) : LX_OK;
     r->instructions = p->instructions;
     r->instructions_bytes = p->instructions_bytes;
     p->instructions = NULL;
@@ -601,15 +662,31 @@ static lx_status new_responding(lx_completion_params *p, const lx_saved_state *f
     return st;
 }
 
-/* `from`: the state of the response that it follows, NULL: none. */
+/* A state of fixed size has no need of a cut. */
+static lx_status check_truncation(const lx_model *model, const lx_completion_params *p,
+                                  lx_error *err)
+{
+    if (!p->truncates || model->state.page_floats == 0)
+        return LX_OK;
+    return lx_fail(err, LX_ERR_INVALID, "truncation",
+                   "truncation must be disabled: the state of model %s grows, and the server cuts "
+                   "no conversation",
+                   model->name);
+}
+
+/* `from`: the state that it continues, NULL: none; `talk`: the conversation that it belongs to, or
+   NULL. */
 static void start(lx_api *api, lx_served_model *served, lx_completion_params *p,
-                  const lx_saved_state *from, const lx_request *rq, lx_response *rs)
+                  const lx_saved_state *from, lx_conversation *talk, const lx_request *rq,
+                  lx_response *rs)
 {
     lx_error err = {0};
     int32_t retry_after_s = 0;
     lx_responding *r = NULL;
-    lx_status st = new_responding(p, from, &r, &err);
-    p->return_state = p->store;
+    p->return_state = p->store || talk != NULL;
+    lx_status st = check_truncation(served->model, p, &err);
+    if (st == LX_OK)
+        st = new_responding(p, from, talk, &r, &err);
     if (st == LX_OK)
         st = lx_completion_start(api, served, p, rq, &r->c, &retry_after_s, &err);
     if (strcmp(err.param, "prompt") == 0) /* where the text came from */
@@ -631,7 +708,7 @@ static void follow(lx_api *api, void *params, lx_status st, lx_error *err,
     lx_completion_params *p = params;
     lx_served_model *served = NULL;
     if (st == LX_ERR_NOT_FOUND) {
-        lx_respond_no_response(rs, p->state, true);
+        lx_respond_missing(rs, LX_MISSING_PREVIOUS, p->state);
         return;
     }
     if (st == LX_OK && p->model[0] != '\0')
@@ -645,7 +722,7 @@ static void follow(lx_api *api, void *params, lx_status st, lx_error *err,
     if (strcmp(err->param, "state") == 0)
         (void)snprintf(err->param, sizeof err->param, "previous_response_id");
     if (st == LX_OK)
-        start(api, served, p, state, rq, rs);
+        start(api, served, p, state, NULL, rq, rs);
     else
         lx_api_refuse(api, p->model, st, err, rs);
     p->ahead = NULL;
@@ -661,7 +738,7 @@ static void find_previous(lx_api *api, lx_completion_params *p, const lx_request
                           lx_response *rs)
 {
     if (!lx_state_id_ok(p->state, strlen(p->state))) { /* it could be a state in base64 */
-        lx_respond_no_response(rs, p->state, true);
+        lx_respond_missing(rs, LX_MISSING_PREVIOUS, p->state);
         return;
     }
     lx_state_source source = {.text = p->state,
@@ -672,6 +749,146 @@ static void find_previous(lx_api *api, lx_completion_params *p, const lx_request
                               .fini_params = fini_params};
     lx_state_resolve(api, &source, rq, rs);
     lx_completion_params_init(p);
+}
+
+/* --- in a conversation --- */
+
+typedef struct talk_request {
+    lx_completion_params p;
+    lx_conversation talk;
+} talk_request;
+
+static void fini_talk(void *params)
+{
+    talk_request *r = params;
+    lx_completion_params_fini(&r->p);
+    lx_conversation_fini(&r->talk);
+}
+
+/* The named model, or else the one that made the state, or else the one that a request without a
+   name gets. */
+static lx_status choose_model(lx_api *api, const lx_completion_params *p,
+                              const lx_saved_state *state, lx_served_model **out, lx_error *err)
+{
+    if (p->model[0] != '\0')
+        return lx_serving_find_model(api->serving, p->model, LX_TEXT, out, err);
+    if (state->memory != NULL && lx_state_model(api, state, out, NULL) == LX_OK)
+        return LX_OK;
+    return lx_serving_choose_model(api->serving, p->model, LX_TEXT, out, err);
+}
+
+/* Makes the prompt: from the state where the model continues from it, otherwise from all items.
+ *from is the state or NULL. */
+static lx_status talk_prompt(const lx_served_model *served, const lx_saved_state *state,
+                             const lx_stored *s, lx_completion_params *p,
+                             const lx_saved_state **from, lx_error *err)
+{
+    lx_error why;
+    bool can = state->memory != NULL && lx_state_check(state, served->model, &why) == LX_OK &&
+               lx_conversation_can_follow(served, state, &why) == LX_OK;
+    uint32_t first = can ? s->n_read : 0;
+    const char *items = s->items;
+    for (uint32_t i = 0; i < first; i++)
+        items += s->item_bytes[i];
+    *from = can ? state : NULL;
+    lx_status st = lx_json_add_earlier(items, s->item_bytes + first, s->n_items - first, p, err);
+    if (st != LX_OK)
+        return st;
+    return can ? lx_conversation_prompt(served, state, p, err)
+               : lx_chat_prompt(served->model, p, err);
+}
+
+/* Refuses lines, and a conversation that is full. */
+static lx_status check_talk(const lx_served_model *served, const lx_stored *s,
+                            const lx_completion_params *p, lx_error *err)
+{
+    const lx_model *m = served->model;
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < p->n_messages; i++)
+        bytes += (int64_t)p->messages[i].bytes;
+    if (m->task->ends == NULL || m->config.n_inputs != 1)
+        return lx_fail(err, LX_ERR_INVALID, "conversation",
+                       "model %s answers single lines and has no conversations", m->name);
+    return lx_conversation_check_room(s, bytes, p->n_messages + 1, err);
+}
+
+static void start_talk(lx_api *api, talk_request *r, const lx_stored *s, const void *bytes,
+                       const lx_saved_state *state, const lx_request *rq, lx_response *rs)
+{
+    lx_error err = {0};
+    lx_completion_params *p = &r->p;
+    lx_served_model *served = NULL;
+    const lx_saved_state *from = NULL;
+    lx_status st = choose_model(api, p, state, &served, &err);
+    if (st == LX_OK)
+        st = check_talk(served, s, p, &err);
+    if (st == LX_OK)
+        st = lx_conversation_keep(s, bytes, &r->talk, &err);
+    if (st == LX_OK)
+        st = talk_prompt(served, state, s, p, &from, &err);
+    if (strcmp(err.param, "previous_response_id") == 0)
+        (void)snprintf(err.param, sizeof err.param, "conversation");
+    p->kept_bytes = (int64_t)s->items_bytes + (int64_t)s->answer_bytes;
+    if (st == LX_OK)
+        start(api, served, p, from, &r->talk, rq, rs);
+    else
+        lx_api_refuse(api, p->model, st, &err, rs);
+    p->ahead = NULL;
+}
+
+/* The store has answered with the conversation. A state that cannot be read is one that is not
+   there. */
+static void follow_talk(lx_api *api, void *params, lx_status st, lx_error *err, const void *bytes,
+                        size_t n, const lx_request *rq, lx_response *rs)
+{
+    talk_request *r = params;
+    lx_stored s;
+    lx_saved_state state = {0};
+    if (st == LX_ERR_NOT_FOUND ||
+        (st == LX_OK && lx_stored_kind_of(bytes, n) != LX_STORED_CONVERSATION)) {
+        lx_respond_missing(rs, LX_MISSING_TALK, r->talk.id);
+        lx_conversation_fini(&r->talk);
+        return;
+    }
+    if (st == LX_OK)
+        st = lx_stored_read(bytes, n, &s, err);
+    if (st == LX_OK && lx_state_from_blob(api, bytes, n, &state, err) == LX_ERR_NO_MEMORY)
+        st = LX_ERR_NO_MEMORY;
+    if (st == LX_OK)
+        start_talk(api, r, &s, bytes, &state, rq, rs);
+    else
+        lx_api_refuse(api, r->p.model, st, err, rs);
+    lx_state_fini(&state);
+    lx_conversation_fini(
+        &r->talk); /* before a refusal is sent, as the client may try again at once */
+}
+
+/* Takes all that p holds. */
+static void find_talk(lx_api *api, lx_completion_params *p, const lx_request *rq, lx_response *rs)
+{
+    lx_error err = {0};
+    talk_request r = {.talk = {.front = NULL}};
+    if (!lx_state_id_has(LX_CONVERSATION_PREFIX, p->conversation)) {
+        lx_respond_missing(rs, LX_MISSING_TALK, p->conversation);
+        return;
+    }
+    (void)snprintf(r.talk.id, sizeof r.talk.id, "%s", p->conversation);
+    lx_status st = lx_claim_take(api, rq->owner, r.talk.id, &r.talk.claim, &err);
+    if (st != LX_OK) {
+        lx_respond_claimed(rs, st, &err);
+        return;
+    }
+    r.p = *p;
+    lx_completion_params_init(p);
+    lx_state_source source = {.text = r.talk.id,
+                              .bytes = strlen(r.talk.id),
+                              .raw = follow_talk,
+                              .op = LX_STORE_GET,
+                              .text_bytes = LX_MAX_CONVERSATION_BYTES,
+                              .params = &r,
+                              .params_bytes = sizeof r,
+                              .fini_params = fini_talk};
+    lx_state_resolve(api, &source, rq, rs);
 }
 
 void lx_handle_responses(lx_api *api, const lx_request *rq, lx_response *rs)
@@ -687,12 +904,17 @@ void lx_handle_responses(lx_api *api, const lx_request *rq, lx_response *rs)
         lx_completion_params_fini(&p);
         return;
     }
+    if (st == LX_OK && p.conversation != NULL) {
+        find_talk(api, &p, rq, rs);
+        lx_completion_params_fini(&p);
+        return;
+    }
     if (st == LX_OK)
         st = lx_serving_choose_model(api->serving, p.model, LX_TEXT, &served, &err);
     if (st == LX_OK)
         st = lx_chat_prompt(served->model, &p, &err);
     if (st == LX_OK)
-        start(api, served, &p, NULL, rq, rs);
+        start(api, served, &p, NULL, NULL, rq, rs);
     else
         lx_api_refuse(api, p.model, st, &err, rs);
     lx_completion_params_fini(&p);

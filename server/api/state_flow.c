@@ -28,10 +28,9 @@ bool lx_state_id_ok(const char *id, size_t n)
     return n >= 1 && n <= LX_STATE_ID_MAX && strspn(id, allowed) >= n;
 }
 
-bool lx_response_id_ok(const char *id)
+bool lx_state_id_has(const char *prefix, const char *id)
 {
-    static const char prefix[] = "resp_";
-    size_t n = sizeof prefix - 1;
+    size_t n = strlen(prefix);
     return strncmp(id, prefix, n) == 0 && id[n] != '\0' && strlen(id) <= LX_STATE_ID_MAX &&
            strspn(id + n, "0123456789abcdef") == strlen(id + n);
 }
@@ -44,16 +43,26 @@ lx_status lx_state_to_blob(const lx_api *api, const lx_saved_state *s, lx_buffer
     return lx_state_write(s, api->state_key, api->state_key_bytes, out, err);
 }
 
+lx_status lx_state_part(const void *bytes, size_t n, lx_stored *out, lx_error *err)
+{
+    *out = (lx_stored){.state = bytes, .state_bytes = n};
+    if (lx_stored_kind_of(bytes, n) == LX_STORED_NOTHING)
+        return LX_OK;
+    lx_status st = lx_stored_read(bytes, n, out, err);
+    if (st == LX_OK && out->state_bytes == 0)
+        st = lx_fail(err, LX_ERR_INVALID, "state", "the conversation has no state yet");
+    return st;
+}
+
 lx_status lx_state_from_blob(const lx_api *api, const void *bytes, size_t n, lx_saved_state *out,
                              lx_error *err)
 {
-    lx_stored stored = {.state = bytes, .state_bytes = n};
-    bool is_response = lx_stored_begins(bytes, n);
-    lx_status st = is_response ? lx_stored_read(bytes, n, &stored, err) : LX_OK;
+    lx_stored stored;
+    lx_status st = lx_state_part(bytes, n, &stored, err);
     if (st == LX_OK)
         st = lx_state_read(stored.state, stored.state_bytes, api->state_key, api->state_key_bytes,
                            out, err);
-    if (st != LX_OK || !is_response)
+    if (st != LX_OK || stored.kind == LX_STORED_NOTHING)
         return st;
     int32_t n_tokens = out->start.n_tokens;
     out->stored = stored;
@@ -181,14 +190,15 @@ void lx_state_saver_fini(lx_state_saver *k)
     *k = (lx_state_saver){0};
 }
 
-lx_status lx_state_reserve(lx_api *api, lx_reserve **out, lx_error *err)
+lx_status lx_state_reserve(lx_api *api, int64_t text_bytes, lx_reserve **out, lx_error *err)
 {
     int64_t most = 0;
     for (int32_t i = 0; i < lx_serving_count(api->serving); i++) {
         int64_t bytes = lx_serving_state_bytes(lx_serving_at(api->serving, i));
         most = bytes > most ? bytes : most;
     }
-    return lx_reserve_new(&api->answers, STATE_COPIES * (most + STATE_EXTRA), "state", out, err);
+    return lx_reserve_new(&api->answers, STATE_COPIES * (most + text_bytes + STATE_EXTRA), "state",
+                          out, err);
 }
 
 /* --- where a request with a state begins --- */
@@ -276,7 +286,7 @@ static void finish(void *context, lx_response *rs)
     const void *bytes = lx_store_call_blob(p->call, &n, &ttl_ms);
     int32_t turn = lx_serving_enter(p->api->serving);
     if (p->source.raw != NULL)
-        p->source.raw(p->api, p->source.params, st, &err, bytes, n, rs);
+        p->source.raw(p->api, p->source.params, st, &err, bytes, n, &p->rq, rs);
     else if (p->source.answer == NULL)
         go_on(p->api, &p->source, bytes, n, st, &err, &p->rq, rs);
     else if (st == LX_OK)
@@ -286,7 +296,7 @@ static void finish(void *context, lx_response *rs)
     lx_serving_leave(p->api->serving, turn);
     lx_store_call_free(p->call); /* a slow client has the answer alone */
     p->call = NULL;
-    if (is_about_state(&p->source))
+    if (is_about_state(&p->source) && rs->deferred.context == NULL)
         return; /* the answer is part of the reserve */
     lx_reserve_unref(p->reserve);
     p->reserve = NULL;
@@ -330,7 +340,7 @@ static void resolve_id(lx_api *api, const lx_state_source *s, const lx_request *
     lx_reserve *reserve = NULL;
     lx_store_waiter waiter = lx_api_waiter(rq);
     (void)snprintf(id, sizeof id, "%.*s", (int)s->bytes, s->text);
-    lx_status st = lx_state_reserve(api, &reserve, &err);
+    lx_status st = lx_state_reserve(api, s->text_bytes, &reserve, &err);
     lx_store_op op = is_about_state(s) ? s->op : LX_STORE_GET;
     waiter.reserve = reserve;
     if (st == LX_OK)

@@ -16,8 +16,10 @@ enum { LX_STORE_GRACE_S = 60 };
 
 /* The prefix and 128 random bits in hexadecimal. */
 void lx_state_make_id(const char *prefix, char *id, size_t size);
-/* Whether it is an id of a stored response: "resp_" and hexadecimal digits. */
-bool lx_response_id_ok(const char *id);
+/* Whether it is an id that lx_state_make_id can make: the prefix and hexadecimal digits. */
+bool lx_state_id_has(const char *prefix, const char *id);
+#define LX_RESPONSE_PREFIX "resp_"
+#define LX_CONVERSATION_PREFIX "conv_"
 /* 1 .. LX_STATE_ID_MAX of A-Z a-z 0-9 - _ */
 bool lx_state_id_ok(const char *id, size_t n);
 
@@ -27,8 +29,11 @@ lx_status lx_state_to_blob(const lx_api *api, const lx_saved_state *s, lx_buffer
 /* Appends the state that sample i of a finished job ended with. */
 lx_status lx_state_of_job(const lx_api *api, const lx_served_model *served, const lx_job *job,
                           int32_t i, lx_buffer *out, lx_error *err) LX_MUST_USE;
-/* lx_state_read with the server's key. The bytes may also be a stored response, whose state is
-   read. */
+/* The parts of an object of the store, whose bytes may be a state alone. LX_ERR_INVALID with param
+   "state": they are damaged, or a conversation without a state. */
+lx_status lx_state_part(const void *bytes, size_t n, lx_stored *out, lx_error *err) LX_MUST_USE;
+/* lx_state_read with the server's key. The bytes may also be a stored response or a conversation,
+   whose state is read. LX_ERR_INVALID with param "state": a conversation without a state, too. */
 lx_status lx_state_from_blob(const lx_api *api, const void *bytes, size_t n, lx_saved_state *out,
                              lx_error *err) LX_MUST_USE;
 
@@ -67,9 +72,10 @@ lx_status lx_state_saver_start(lx_state_saver *k, const lx_api *api, const lx_se
 bool lx_state_saver_advance(lx_state_saver *k);
 void lx_state_saver_fini(lx_state_saver *k);
 
-/* Reserves the memory of one state on its way out of the store: its blob, the state that is read,
-   and an answer with its facts. See lx_reserve_new; param "state". */
-lx_status lx_state_reserve(lx_api *api, lx_reserve **out, lx_error *err) LX_MUST_USE;
+/* Reserves the memory of one state on its way out of the store: its blob with so many bytes of
+   text, the state that is read, and an answer with its facts. See lx_reserve_new; param "state". */
+lx_status lx_state_reserve(lx_api *api, int64_t text_bytes, lx_reserve **out,
+                           lx_error *err) LX_MUST_USE;
 
 /* --- where a request with `state` begins: the state is fetched from the store by its id, or read
    from the request, then the request continues. Thread: a worker --- */
@@ -87,9 +93,10 @@ typedef void (*lx_state_answer)(lx_api *api, void *params, const void *bytes, si
 typedef void (*lx_state_start)(lx_api *api, lx_served_model *served, void *params,
                                const lx_saved_state *state, const lx_request *rq, lx_response *rs);
 
-/* Answers such a request with the store's bytes as they are, or with the reason of a failure. */
+/* Goes on with the store's bytes as they are, or with the reason of a failure: it answers, or hands
+   over to one more deferred object. */
 typedef void (*lx_state_raw)(lx_api *api, void *params, lx_status status, lx_error *err,
-                             const void *bytes, size_t n, lx_response *rs);
+                             const void *bytes, size_t n, const lx_request *rq, lx_response *rs);
 
 typedef struct lx_state_source {
     const char *text; /* an id, or a blob in base64 */
@@ -106,6 +113,7 @@ typedef struct lx_state_source {
     lx_store_op op;
     const void *put;
     size_t put_bytes;
+    int64_t text_bytes; /* that the object has with its state, at most; 0: little */
     char model[LX_MAX_MODEL_NAME];
     lx_modality modality;
     /* For the function: params_bytes that are moved away, so that the caller's own nothing any

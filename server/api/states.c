@@ -141,7 +141,7 @@ static void answer_blob(lx_api *api, void *params, const void *bytes, size_t n, 
     (void)ttl_ms;
     lx_error err = {0};
     lx_stored stored = {.state = bytes, .state_bytes = n};
-    if (lx_stored_begins(bytes, n) && lx_stored_read(bytes, n, &stored, &err) != LX_OK) {
+    if (lx_state_part(bytes, n, &stored, &err) != LX_OK) {
         lx_respond_status(rs, LX_ERR_INVALID, &err);
         return;
     }
@@ -203,9 +203,9 @@ void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_served_model *served = NULL;
     lx_plan *plan = NULL;
     lx_status st = LX_OK;
-    if (lx_stored_begins(rq->body, rq->body_bytes)) /* its JSON would be sent as ours */
+    if (lx_stored_kind_of(rq->body, rq->body_bytes) != LX_STORED_NOTHING) /* JSON of a client */
         st = lx_fail(&err, LX_ERR_INVALID, "state",
-                     "these bytes are a stored response: send the state of it");
+                     "these bytes are a stored response or a conversation: send the state of it");
     if (st == LX_OK)
         st = lx_state_from_blob(api, rq->body, rq->body_bytes, &s, &err);
     if (st == LX_OK)
@@ -241,6 +241,13 @@ static lx_status read_index(const lx_request *rq, const char *name, int32_t *out
     return LX_OK;
 }
 
+static const char *object_name(const char *id)
+{
+    return lx_state_id_has(LX_RESPONSE_PREFIX, id)       ? "response"
+           : lx_state_id_has(LX_CONVERSATION_PREFIX, id) ? "conversation"
+                                                         : "state";
+}
+
 /* The store was asked for one entry more than the answer has. */
 static void answer_list(lx_api *api, void *params, const void *bytes, size_t n, int64_t ttl_ms,
                         lx_response *rs)
@@ -257,8 +264,8 @@ static void answer_list(lx_api *api, void *params, const void *bytes, size_t n, 
         lx_json_put(&body,
                     i > 0 ? ",{'id':%s,'object':%s,'bytes':%jd,'expires_in_s':%jd}"
                           : "{'id':%s,'object':%s,'bytes':%jd,'expires_in_s':%jd}",
-                    entries[i].id, lx_response_id_ok(entries[i].id) ? "response" : "state",
-                    entries[i].bytes, entries[i].ttl_ms / 1000);
+                    entries[i].id, object_name(entries[i].id), entries[i].bytes,
+                    entries[i].ttl_ms / 1000);
     lx_json_put(&body, "],'has_more':%i}", found > shown);
     respond_json(rs, 200, &body);
 }

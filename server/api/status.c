@@ -74,7 +74,8 @@ static void write_model(const lx_served_model *m, lx_buffer *out)
                 m->model->n_parameters, c->n_values, c->d_model, c->n_layers, c->n_heads,
                 lx_serving_state_bytes(m), m->n_slots, m->fingerprint);
     write_kinds(c, out);
-    lx_json_put(out, "],'state_grows':%i", m->model->state.page_floats > 0);
+    lx_json_put(out, "],'state_grows':%i,'chat':%i", m->model->state.page_floats > 0,
+                m->model->has_template || m->model->chat != NULL);
     m->model->task->card(m->model, &card);
     for (int32_t i = 0; i < card.n; i++)
         write_field(&card.fields[i], out);

@@ -403,7 +403,8 @@ static void init_api(const lx_serve_options *o, const lx_memory *memory, lx_api 
                     .queue_timeout_ns = (int64_t)(o->queue_timeout * 1e9),
                     .first_token_timeout_ns = (int64_t)(o->first_token_timeout * 1e9),
                     .state_ttl_ms = o->state_ttl * 1000,
-                    .max_forks = (int32_t)o->max_n};
+                    .max_forks = (int32_t)o->max_n,
+                    .claims = {.mutex = PTHREAD_MUTEX_INITIALIZER}};
     lx_budget_init(&api->answers, "answer-memory", memory->answers);
     lx_budget_init(&api->bodies, "body-memory", memory->bodies);
 }

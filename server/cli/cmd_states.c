@@ -102,14 +102,15 @@ static lx_status import_state(task *t, const char *owner, const lx_store_entry *
     if (st == LX_OK)
         st = lx_state_file_begin(t->file, true, err);
     if (st == LX_OK)
-        st = lx_state_file_put(t->file,
-                               &(lx_store_request){.owner = &whose,
-                                                   .id = e->id,
-                                                   .blob = bytes,
-                                                   .size = n,
-                                                   .ttl_ms = left_ms,
-                                                   .droppable = lx_stored_begins(bytes, n)},
-                               &none, err);
+        st = lx_state_file_put(
+            t->file,
+            &(lx_store_request){.owner = &whose,
+                                .id = e->id,
+                                .blob = bytes,
+                                .size = n,
+                                .ttl_ms = left_ms,
+                                .droppable = lx_stored_kind_of(bytes, n) == LX_STORED_RESPONSE},
+            &none, err);
     if (st == LX_OK)
         st = lx_state_file_commit(t->file, err);
     if (st != LX_OK)

@@ -10,11 +10,12 @@
 #include <string.h>
 
 #include "common/random.h"
+#include "model/formats/json_memory.h"
 #include "server/json/fields.h"
 #include "server/json/requests.h"
 #include "server/json/scan.h"
 
-enum { MAX_MESSAGES = 1024, MAX_CALLS = 128 };
+enum { MAX_MESSAGES = 1024, MAX_CALLS = 128, MAX_ITEMS = 20 };
 
 static lx_status no_memory(const char *field, lx_error *err)
 {
@@ -319,6 +320,13 @@ static lx_status read_more(const json_t *message, lx_chat_role role, size_t i,
 
 /* --- messages --- */
 
+/* Whether messages have the form of items, as the input of a response has. */
+static bool reads_items(const lx_json_reading *r)
+{
+    return r->route == LX_JSON_RESPONSES || r->route == LX_JSON_CONVERSATION ||
+           r->route == LX_JSON_ITEMS;
+}
+
 /* A list of parts, each a text; an earlier response's output may be put in again. */
 static bool is_text_part(const json_t *part, bool response)
 {
@@ -402,10 +410,10 @@ static void note_others(const json_t *message, lx_chat_role role, size_t i,
     const json_t *content = json_object_get(message, "content");
     (void)snprintf(prefix, sizeof prefix, "%s[%zu]", r->name, i);
     lx_json_note_members(message, prefix,
-                         r->route == LX_JSON_RESPONSES ? item
-                         : role == LX_CHAT_ASSISTANT   ? assistant
-                         : role == LX_CHAT_TOOL        ? tool
-                                                       : user,
+                         reads_items(r)              ? item
+                         : role == LX_CHAT_ASSISTANT ? assistant
+                         : role == LX_CHAT_TOOL      ? tool
+                                                     : user,
                          r->notes);
     for (size_t k = 0; k < json_array_size(content); k++) {
         (void)snprintf(prefix, sizeof prefix, "%s[%zu].content[%zu]", r->name, i, k);
@@ -485,7 +493,7 @@ static lx_status keep_result(const json_t *item, size_t i, const lx_json_reading
 static lx_status keep_message(const json_t *message, size_t i, const lx_json_reading *r,
                               lx_error *err)
 {
-    bool response = r->route == LX_JSON_RESPONSES;
+    bool response = reads_items(r);
     const json_t *type = response ? lx_json_field(message, "type") : NULL;
     const json_t *content = lx_json_field(message, "content");
     int64_t bytes = json_is_string(content) ? (int64_t)json_string_length(content)
@@ -646,6 +654,24 @@ void lx_json_write_item(const lx_chat_message *m, int32_t i, lx_buffer *out)
                 said ? "{'type':'output_text','annotations':[],'text':%.*s}]}"
                      : "{'type':'input_text','text':%.*s}]}",
                 (int)m->bytes, m->text);
+LX_READER(items)
+{
+    size_t n = json_array_size(value);
+    if (!json_is_array(value) || n > MAX_ITEMS || (n == 0 && r->route == LX_JSON_ITEMS))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "items must be a list of %d to %d messages",
+                       r->route == LX_JSON_ITEMS, MAX_ITEMS);
+    lx_status st = n > 0 ? reserve_messages(n, r->params, err) : LX_OK;
+    return st == LX_OK && n > 0 ? keep_list(value, r, err) : st;
+}
+
+lx_status lx_json_keep_item(const char *item, size_t bytes, size_t i, const lx_json_reading *r,
+                            lx_error *err)
+{
+    json_error_t e;
+    json_t *message = lx_json_load(item, bytes, JSON_ALLOW_NUL, &e);
+    lx_status st = message != NULL ? keep_message(message, i, r, err) : no_memory(r->name, err);
+    json_decref(message);
+    return st;
 }
 
 /* --- for the template's reader --- */

@@ -328,10 +328,61 @@ LX_READER(stop)
 
 LX_READER(truncation)
 {
-    if (lx_json_is(value, "disabled"))
+    *(bool *)r->to = lx_json_is(value, "auto");
+    if (*(bool *)r->to || lx_json_is(value, "disabled"))
         return LX_OK;
-    return lx_fail(err, LX_ERR_INVALID, r->name,
-                   "truncation must be disabled: nothing of the input is dropped");
+    return lx_fail(err, LX_ERR_INVALID, r->name, "truncation must be auto or disabled");
+}
+
+/* An id, or an object with it. */
+LX_READER(conversation)
+{
+    const json_t *id = json_is_object(value) ? lx_json_field(value, "id") : value;
+    const char *text = NULL;
+    size_t bytes = 0;
+    if (!json_is_string(id) || json_string_length(id) == 0)
+        return lx_fail(err, LX_ERR_INVALID, r->name,
+                       "conversation must be an id, or an object with an id");
+    lx_status st = lx_json_take_string(id, r->name, &text, &bytes, err);
+    if (st == LX_OK && (*(char **)r->to = strdup(text)) == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for conversation");
+    return st;
+}
+
+static size_t count_characters(const char *text)
+{
+    size_t n = 0;
+    for (; *text != '\0'; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+LX_READER(metadata)
+{
+    enum { MOST_PAIRS = 16, MOST_KEY = 64, MOST_VALUE = 512 };
+    const char *key = NULL;
+    json_t *text = NULL;
+    bool ok = json_is_object(value) && json_object_size(value) <= MOST_PAIRS;
+    json_object_foreach((json_t *)(uintptr_t)value, key, text)
+    {
+        ok = ok && json_is_string(text) && count_characters(key) <= MOST_KEY &&
+             strlen(json_string_value(text)) == json_string_length(text) &&
+             count_characters(json_string_value(text)) <= MOST_VALUE;
+    }
+    if (!ok)
+        return lx_fail(err, LX_ERR_INVALID, r->name,
+                       "metadata must be an object of at most %d texts without NULs; a key has at "
+                       "most %d characters, a text %d",
+                       MOST_PAIRS, MOST_KEY, MOST_VALUE);
+    size_t bytes = json_dumpb(value, NULL, 0, JSON_COMPACT);
+    char *copy = malloc(bytes + 1);
+    if (copy == NULL || json_dumpb(value, copy, bytes, JSON_COMPACT) != bytes) {
+        free(copy);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for metadata");
+    }
+    copy[bytes] = '\0';
+    *(char **)r->to = copy;
+    return LX_OK;
 }
 
 LX_READER(include)

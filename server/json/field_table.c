@@ -24,6 +24,10 @@ enum {
     TEMPLATE = 1 << LX_JSON_TEMPLATE,
     CHATS = CHAT | TEMPLATE,
     SPEECH = 1 << LX_JSON_TRANSCRIPTIONS,
+    CONVERSATION = 1 << LX_JSON_CONVERSATION,
+    METADATA = 1 << LX_JSON_METADATA,
+    ITEMS = 1 << LX_JSON_ITEMS,
+    CONVERSATIONS = CONVERSATION | METADATA | ITEMS,
     RELOAD = 1 << LX_JSON_RELOAD,
     CHOICES = COMPLETIONS | CHAT,
     TEXT = CHOICES | RESPONSES,
@@ -115,11 +119,10 @@ typedef lx_transcription_params speech;
 /* Rows of one route stand in the order in which a bad body names them. Of two names of one field
    the later counts. */
 static const lx_field rows[] = {
-    {"model", ALL & ~(FORK | RELOAD), LX_FIELD_OWN, 0,
+    {"model", ALL & ~(FORK | CONVERSATIONS | RELOAD), LX_FIELD_OWN, 0,
      .read = lx_read_model}, /* the first member of each */
 
     /* Fields of the responses' clients that would make another answer. */
-    REFUSED("conversation", RESPONSES, FALSE, "a conversation continues by previous_response_id"),
     REFUSED("background", RESPONSES, FALSE, "an answer comes on the connection that asks for it"),
     REFUSED("prompt", RESPONSES, FALSE, "prompts are not kept: send the text as input"),
     REFUSED("messages", RESPONSES, FALSE, "send them as input"),
@@ -135,8 +138,9 @@ static const lx_field rows[] = {
     REFUSED("return_state", RESPONSES, FALSE, "use /v1/completions"),
     REFUSED("suspend", RESPONSES, FALSE, "use /v1/completions"),
     REFUSED("park", RESPONSES, FALSE, "use /v1/completions"),
-    OWN("truncation", RESPONSES, text, model, truncation),
+    OWN("truncation", RESPONSES, text, truncates, truncation),
     ID("previous_response_id", RESPONSES, text, state, 1),
+    OWN("conversation", RESPONSES, text, conversation, conversation),
     BOOL("store", RESPONSES, text, store),
 
     /* States, which say where a request begins. */
@@ -315,6 +319,10 @@ static const lx_field rows[] = {
     OWN("class", STATES, state, class_number, class),
     INT32("n", FORK, forks, n, 1, LX_FIELD_MAX_N),
     OWN("seeds", FORK, forks, seeds, seeds),
+
+    /* Conversations. */
+    OWN("items", CONVERSATION | ITEMS, text, messages, items),
+    OWN("metadata", CONVERSATION | METADATA, text, metadata, metadata),
 
     /* Tokens. */
     BOOL("add_special", TOKENIZE, tokenized, add_special),

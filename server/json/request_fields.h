@@ -31,6 +31,9 @@ typedef enum lx_json_route {
     LX_JSON_DETOKENIZE,
     LX_JSON_TEMPLATE,
     LX_JSON_TRANSCRIPTIONS,
+    LX_JSON_CONVERSATION,
+    LX_JSON_METADATA, /* of a conversation */
+    LX_JSON_ITEMS,    /* for a conversation */
     LX_JSON_RELOAD,
     LX_JSON_ROUTES
 } lx_json_route;
@@ -140,6 +143,9 @@ LX_READER(enable_thinking);
 LX_READER(padded_stream);
 LX_READER(truncation);
 LX_READER(include);
+LX_READER(conversation);
+LX_READER(items);
+LX_READER(metadata);
 
 /* A file is a data: URL, r->to an lx_upload */
 LX_READER(file);
@@ -156,6 +162,11 @@ LX_READER(tokens);
 LX_READER(transcript_format);
 LX_READER(granularities);
 LX_READER(language);
+
+/* Appends item i of a stored conversation, which is JSON of ours, to the params' messages. These
+   have room for it. */
+lx_status lx_json_keep_item(const char *item, size_t bytes, size_t i, const lx_json_reading *r,
+                            lx_error *err) LX_MUST_USE;
 
 /* Whether the value is one of those LX_NEUTRAL_ values. */
 bool lx_json_is_neutral(const json_t *value, unsigned neutral);

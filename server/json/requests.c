@@ -90,6 +90,8 @@ void lx_completion_params_fini(lx_completion_params *p)
     free(p->biases);
     free(p->allowed);
     free(p->state);
+    free(p->conversation);
+    free(p->metadata);
     free((char *)p->shape.text);
     task_fields_fini(&p->fields);
     lx_completion_params_init(p);
@@ -301,6 +303,9 @@ lx_status lx_json_read_response(const char *body, size_t bytes, lx_completion_pa
     p->chat = p->response = true;
     if (st == LX_OK && p->n_messages == 0)
         st = lx_fail(err, LX_ERR_INVALID, "input", "input is missing");
+    if (st == LX_OK && p->conversation != NULL && p->state != NULL)
+        st = lx_fail(err, LX_ERR_INVALID, "conversation",
+                     "conversation and previous_response_id exclude each other: leave out one");
     if (st == LX_OK)
         p->continues = p->messages[p->n_messages - 1].role == LX_CHAT_ASSISTANT;
     if (st == LX_OK)
@@ -308,6 +313,83 @@ lx_status lx_json_read_response(const char *body, size_t bytes, lx_completion_pa
     if (st == LX_OK)
         st = check_top(p, "include: [\"message.output_text.logprobs\"]", err);
     end_reading(&r);
+    return st;
+}
+
+/* --- conversations --- */
+
+static lx_status read_conversation(const char *body, size_t bytes, lx_json_route route,
+                                   lx_completion_params *p, lx_error *err)
+{
+    lx_completion_params_init(p);
+    lx_json_reading r = {.route = route, .params = p, .notes = &p->notes};
+    return bytes > 0 ? read_whole(body, bytes, r, err) : LX_OK;
+}
+
+lx_status lx_json_read_conversation(const char *body, size_t bytes, lx_completion_params *p,
+                                    lx_error *err)
+{
+    return read_conversation(body, bytes, LX_JSON_CONVERSATION, p, err);
+}
+
+lx_status lx_json_read_metadata(const char *body, size_t bytes, lx_completion_params *p,
+                                lx_error *err)
+{
+    lx_status st = read_conversation(body, bytes, LX_JSON_METADATA, p, err);
+    if (st == LX_OK && p->metadata == NULL)
+        st = lx_fail(err, LX_ERR_INVALID, "metadata", "metadata is missing");
+    return st;
+}
+
+lx_status lx_json_read_items(const char *body, size_t bytes, lx_completion_params *p, lx_error *err)
+{
+    lx_status st = read_conversation(body, bytes, LX_JSON_ITEMS, p, err);
+    if (st == LX_OK && p->n_messages == 0)
+        st = lx_fail(err, LX_ERR_INVALID, "items", "items is missing");
+    return st;
+}
+
+/* Moves the messages of `earlier` to p, whose instructions stay first; the list has room for all.
+ */
+static void insert(lx_completion_params *earlier, lx_completion_params *p, lx_chat_message *list)
+{
+    size_t first = p->instructions != NULL, n = (size_t)earlier->n_messages;
+    memcpy(list, p->messages, first * sizeof *list);
+    memcpy(list + first, earlier->messages, n * sizeof *list);
+    memcpy(list + first + n, p->messages + first, ((size_t)p->n_messages - first) * sizeof *list);
+    free(p->messages);
+    p->messages = list;
+    p->n_messages += earlier->n_messages;
+    p->n_earlier = earlier->n_messages;
+    p->input_is_text = false;
+    earlier->n_messages = 0;
+}
+
+lx_status lx_json_add_earlier(const char *items, const uint32_t *item_bytes, uint32_t n,
+                              lx_completion_params *p, lx_error *err)
+{
+    lx_completion_params earlier;
+    if (n == 0)
+        return LX_OK;
+    lx_completion_params_init(&earlier);
+    const lx_json_reading r = {.route = LX_JSON_RESPONSES,
+                               .params = &earlier,
+                               .notes = &earlier.notes,
+                               .name = "conversation"};
+    earlier.messages = calloc(n, sizeof *earlier.messages);
+    lx_chat_message *list = calloc(n + (size_t)p->n_messages, sizeof *list);
+    lx_status st = earlier.messages != NULL && list != NULL
+                       ? LX_OK
+                       : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the conversation");
+    for (uint32_t i = 0; st == LX_OK && i < n; i++) {
+        st = lx_json_keep_item(items, item_bytes[i], i, &r, err);
+        items += item_bytes[i];
+    }
+    if (st == LX_OK)
+        insert(&earlier, p, list);
+    else
+        free(list);
+    lx_completion_params_fini(&earlier);
     return st;
 }
 

@@ -145,7 +145,15 @@ typedef struct lx_completion_params {
     size_t tail_bytes;
     const struct lx_saved_state *ahead;
     bool knows_instructions; /* the conversation has them: they are no message */
-    int64_t timeout_ms;      /* 0: the server's */
+    /* Of a response: the id of the conversation that it belongs to, owned; NULL: none. n_earlier
+       messages after the instructions are the conversation's (lx_json_add_earlier). kept_bytes has
+       the conversation without its state. */
+    char *conversation;
+    int32_t n_earlier;
+    int64_t kept_bytes;
+    bool truncates;     /* of a response: the client allows that the conversation is cut */
+    char *metadata;     /* owned, of a conversation: a JSON object; NULL: none */
+    int64_t timeout_ms; /* 0: the server's */
 } lx_completion_params;
 
 /* Every default: no prompt, n 1, temperature 0.8, top_p 1, top_k 0, rank, rules and normalize on.
@@ -182,6 +190,19 @@ void lx_json_write_item(const lx_chat_message *m, int32_t i, lx_buffer *out);
    the last message. */
 lx_status lx_json_read_response(const char *body, size_t bytes, lx_completion_params *p,
                                 lx_error *err) LX_MUST_USE;
+
+/* POST /v1/conversations, /v1/conversations/ID and /v1/conversations/ID/items: messages and
+   metadata. A new conversation may have neither, the others must have theirs. */
+lx_status lx_json_read_conversation(const char *body, size_t bytes, lx_completion_params *p,
+                                    lx_error *err) LX_MUST_USE;
+lx_status lx_json_read_metadata(const char *body, size_t bytes, lx_completion_params *p,
+                                lx_error *err) LX_MUST_USE;
+lx_status lx_json_read_items(const char *body, size_t bytes, lx_completion_params *p,
+                             lx_error *err) LX_MUST_USE;
+/* Puts n stored items (server/states/stored.h) before the messages of a response's request and
+   after its instructions. */
+lx_status lx_json_add_earlier(const char *items, const uint32_t *item_bytes, uint32_t n,
+                              lx_completion_params *p, lx_error *err) LX_MUST_USE;
 
 /* --- images --- */
 

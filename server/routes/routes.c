@@ -1,5 +1,5 @@
 /* The route table (see routes.h). A pattern's "*" stands for one path segment, unless a route
-   without one has exactly that path. */
+   without "*" has exactly that path. */
 #include "server/routes/routes.h"
 
 #include <stdio.h>
@@ -29,6 +29,14 @@ static const struct route {
     {"GET", "/v1/responses/*", lx_handle_response_get, 0},
     {"DELETE", "/v1/responses/*", lx_handle_response_delete, 0},
     {"GET", "/v1/responses/*/input_items", lx_handle_response_items, 0},
+    {"POST", "/v1/conversations", lx_handle_conversation_create, 0},
+    {"GET", "/v1/conversations/*", lx_handle_conversation_get, 0},
+    {"POST", "/v1/conversations/*", lx_handle_conversation_update, 0},
+    {"DELETE", "/v1/conversations/*", lx_handle_conversation_delete, 0},
+    {"GET", "/v1/conversations/*/items", lx_handle_items_list, 0},
+    {"POST", "/v1/conversations/*/items", lx_handle_items_create, 0},
+    {"GET", "/v1/conversations/*/items/*", lx_handle_item_get, 0},
+    {"DELETE", "/v1/conversations/*/items/*", lx_handle_item_delete, 0},
     {"POST", "/v1/images/generations", lx_handle_images_generations, 0},
     {"POST", "/v1/images/edits", lx_handle_images_edits, UPLOADS},
     {"POST", "/v1/audio/transcriptions", lx_handle_transcriptions, UPLOADS},
@@ -58,17 +66,26 @@ static const struct route {
     {"GET", "/metrics", lx_handle_metrics, QUICK},
 };
 
-/* The path from the segment that "*" stands for on, "" without one; NULL: no match. */
+/* The path from the segment that the first "*" stands for on, "" without "*"; NULL: no match. */
 static const char *match(const char *pattern, const char *path)
 {
-    size_t head = strcspn(pattern, "*");
-    if (pattern[head] == '\0')
-        return strcmp(pattern, path) == 0 ? "" : NULL;
-    if (strncmp(pattern, path, head) != 0)
-        return NULL;
-    const char *segment = path + head;
-    size_t n = strcspn(segment, "/");
-    return n > 0 && strcmp(segment + n, pattern + head + 1) == 0 ? segment : NULL;
+    const char *segment = NULL;
+    for (;;) {
+        size_t head = strcspn(pattern, "*");
+        if (strncmp(pattern, path, head) != 0)
+            return NULL;
+        pattern += head;
+        path += head;
+        if (*pattern == '\0')
+            break;
+        segment = segment != NULL ? segment : path;
+        size_t n = strcspn(path, "/");
+        if (n == 0)
+            return NULL;
+        pattern++;
+        path += n;
+    }
+    return *path != '\0' ? NULL : segment != NULL ? segment : "";
 }
 
 static void allow(lx_route_match *m, const char *method)

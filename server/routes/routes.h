@@ -12,8 +12,9 @@ typedef void (*lx_handler)(lx_api *api, const lx_request *rq, lx_response *rs);
 typedef struct lx_route_match {
     lx_handler handler; /* NULL: no such path, or not this method */
     unsigned flags;     /* of its row in the table */
-    const char *tail;   /* the segment that the pattern's "*" stands for and all after it, or "" */
-    char allow[64];     /* "GET, HEAD, POST, OPTIONS"; "" when there is no such path */
+    const char
+        *tail; /* the segment that the pattern's first "*" stands for and all after it, or "" */
+    char allow[64]; /* "GET, HEAD, POST, OPTIONS"; "" when there is no such path */
 } lx_route_match;
 
 lx_route_match lx_routes_find(const char *method, const char *path);

@@ -1,6 +1,8 @@
 /*
  * A stored response as bytes: the answer and the input as JSON, then the state after the answer
- * (blob.h). docs/state-format.md describes every byte.
+ * (blob.h). A conversation is such bytes, too: its answer is the conversation's JSON, its items are
+ * all messages, and its state has read the first n_read of them. Without a state the rest is empty.
+ * docs/state-format.md describes every byte.
  */
 #ifndef LINNET_SERVER_STATES_STORED_H
 #define LINNET_SERVER_STATES_STORED_H
@@ -14,7 +16,14 @@
 
 enum { LX_MAX_TAIL = 256 };
 
+typedef enum lx_stored_kind {
+    LX_STORED_NOTHING, /* bytes of something else */
+    LX_STORED_RESPONSE,
+    LX_STORED_CONVERSATION
+} lx_stored_kind;
+
 typedef struct lx_stored {
+    lx_stored_kind kind;
     /* The answer may be cut at a stop string. A conversation continues after n_kept tokens of the
        state's answer and the text of the tail, which is a part of the next token's text. */
     int32_t n_kept;
@@ -25,12 +34,13 @@ typedef struct lx_stored {
     size_t answer_bytes, items_bytes;
     const uint32_t *item_bytes; /* [n_items] of each object */
     uint32_t n_items;
+    uint32_t n_read;   /* of a conversation: the items that the state has read */
     const void *state; /* the rest */
     size_t state_bytes;
 } lx_stored;
 
-/* Whether the bytes begin like a stored response. */
-bool lx_stored_begins(const void *bytes, size_t n);
+/* The kind by the first bytes alone. */
+lx_stored_kind lx_stored_kind_of(const void *bytes, size_t n);
 /* Appends all but the state, which the caller appends. */
 void lx_stored_write(const lx_stored *s, lx_buffer *out);
 /* The pointers of *out point into the bytes, which begin at a multiple of 8. LX_ERR_INVALID with

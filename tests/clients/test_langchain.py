@@ -42,6 +42,17 @@ def test_a_conversation(base):
     assert "".join(part.text for part in streamed) == later.text
 
 
+def test_a_conversation_object(base):
+    """The server has the conversation; LangChain sends the new message only."""
+    with openai.OpenAI(base_url=base, api_key="none") as api:
+        talk = api.conversations.create()
+        model = ChatOpenAI(base_url=base, api_key="none", model=TALK, max_tokens=said.LENGTH, max_retries=0, use_responses_api=True,
+                           extra_body={"seed": said.SEED, "conversation": talk.id})
+        answers = [model.invoke("hello 春").text, "".join(part.text for part in model.stream("more"))]
+        items = list(api.conversations.items.list(talk.id, order="asc"))
+        assert [item.content[0].text for item in items] == ["hello 春", answers[0], "more", answers[1]]
+
+
 def test_a_batch(base, port):
     asked = [WORDS | {"what": f"hello {i}"} for i in range(8)]
     want = [said.chat(port, TALK, [said.MESSAGES[0], {"role": "user", "content": w["what"]}]) for w in asked]

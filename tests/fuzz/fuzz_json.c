@@ -28,7 +28,7 @@ static void check_prompts(const lx_completion_params *p)
     MUST(p->n_prompts >= 1 && p->n_prompts <= LX_MAX_PROMPTS);
     for (int32_t i = 0; i < p->n_prompts; i++) {
         const lx_prompt *one = &p->prompts[i];
-        if (p->state != NULL) { /* one in place of the state's */
+        if (p->state != NULL && !p->response) { /* one in place of the state's */
             MUST(p->n_prompts == 1 && one->text == NULL && one->ids == NULL && p->state[0] != '\0');
             continue;
         }
@@ -80,6 +80,20 @@ static void try_response(const char *body, size_t n)
         check_completion(&p);
     else
         check_failure(st, &err);
+    lx_completion_params_fini(&p);
+}
+
+/* Few messages and no more; of items at least one. */
+static void try_conversation(const char *body, size_t n, bool items)
+{
+    lx_error err = {0};
+    lx_completion_params p;
+    lx_status st = items ? lx_json_read_items(body, n, &p, &err)
+                         : lx_json_read_conversation(body, n, &p, &err);
+    if (st != LX_OK)
+        check_failure(st, &err);
+    else
+        MUST(p.n_messages >= items && p.n_messages <= 20 && (!items || p.metadata == NULL));
     lx_completion_params_fini(&p);
 }
 
@@ -149,7 +163,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     MUST(body != NULL);
     memcpy(body, data + 1, n - 1);
     check_scan(body, n - 1);
-    int route = data[0] % 8;
+    int route = data[0] % 10;
     switch (route) {
     case 0:
     case 1:
@@ -168,8 +182,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     case 6:
         try_state_fork(body, n - 1);
         break;
-    default:
+    case 7:
         try_response(body, n - 1);
+        break;
+    default:
+        try_conversation(body, n - 1, route == 9);
     }
     free(body);
     return 0;

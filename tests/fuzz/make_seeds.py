@@ -339,6 +339,9 @@ def bodies() -> dict[str, bytes]:
                          "instructions": "s", "include": ["message.output_text.logprobs"], "top_logprobs": 3, "stream": True,
                          "max_output_tokens": 3, "text": {"format": {"type": "text"}}, "truncation": "disabled"}),
         "response-text": (7, {"model": "m", "input": "月", "stop": "x", "seed": 3, "tools": []}),
+        "response-in": (7, {"input": "月", "conversation": {"id": "conv_1"}, "truncation": "auto", "store": False}),
+        "conversation": (8, {"items": [{"role": "user", "content": "月"}], "metadata": {"a": "月"}}),
+        "items": (9, {"items": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "月"}]}]}),
     }
     made = {name: bytes([route]) + json.dumps(body, ensure_ascii=False).encode() for name, (route, body) in seeds.items()}
     deep = b'{"model":"m","prompt":' + b"[" * 40 + b"]" * 40 + b"}"

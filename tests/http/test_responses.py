@@ -172,11 +172,11 @@ WRONG = [
     ("include", {"include": "message.output_text.logprobs"}),
     ("top_logprobs", {"top_logprobs": 2}),
     ("text", {"text": {"format": {"type": "json_object"}}}),
-    ("truncation", {"truncation": "auto"}),
+    ("truncation", {"truncation": "middle"}),
     ("stream_options", {"stream_options": {}}),
     ("stream_options", {"stream": True, "stream_options": {"include_obfuscation": True}}),
     *((name, {name: value}) for name, value in [
-        ("conversation", "conv_1"), ("background", True), ("prompt", {"id": "a"}),
+        ("background", True), ("prompt", {"id": "a"}),
         ("max_tokens", 5), ("max_completion_tokens", 5), ("logprobs", True), ("n", 2), ("messages", []),
         ("return_state", True), ("state", "state-1"), ("suspend", True)]),
 ]
@@ -208,8 +208,8 @@ def test_errors_have_the_clients_types(api):
     with pytest.raises(openai.NotFoundError):
         api.responses.create(model="no-such-model", input=UPPER)
     with pytest.raises(openai.BadRequestError) as caught:
-        api.responses.create(model=MODEL, input=UPPER, truncation="auto")
-    assert caught.value.param == "truncation"
+        api.responses.create(model=MODEL, input=UPPER, top_logprobs=2)
+    assert caught.value.param == "top_logprobs"
     with pytest.raises(openai.NotFoundError):
         api.responses.retrieve("resp_1")
 

@@ -58,6 +58,14 @@ static void wait_answered(answer *a)
     assert_int_equal(a->calls, 1);
 }
 
+static answer call_of(lx_state_store *s, const lx_store_request *rq)
+{
+    answer a = {0};
+    s->ops->call(s, rq, note, &a);
+    wait_answered(&a);
+    return a;
+}
+
 static lx_status put(lx_state_store *s, const char *id, const char *text, int64_t ttl_ms)
 {
     answer a = {0};
@@ -66,20 +74,30 @@ static lx_status put(lx_state_store *s, const char *id, const char *text, int64_
     return a.status;
 }
 
-static answer get(lx_state_store *s, const char *id, int64_t ttl_ms)
+static answer get_of(lx_state_store *s, const lx_owner *o, const char *id, int64_t ttl_ms)
 {
     answer a = {0};
-    store_get(s, &owner, id, ttl_ms, note, &a);
+    store_get(s, o, id, ttl_ms, note, &a);
     wait_answered(&a);
     return a;
 }
 
-static lx_status drop(lx_state_store *s, const char *id)
+static answer get(lx_state_store *s, const char *id, int64_t ttl_ms)
+{
+    return get_of(s, &owner, id, ttl_ms);
+}
+
+static lx_status drop_of(lx_state_store *s, const lx_owner *o, const char *id)
 {
     answer a = {0};
-    store_remove(s, &owner, id, note, &a);
+    store_remove(s, o, id, note, &a);
     wait_answered(&a);
     return a.status;
+}
+
+static lx_status drop(lx_state_store *s, const char *id)
+{
+    return drop_of(s, &owner, id);
 }
 
 static void assert_held(lx_state_store *s, int64_t states, int64_t bytes)
@@ -149,21 +167,12 @@ static void owners_see_their_own_only(void **state)
     static const lx_owner alice = {.name = "alice"}, bob = {.name = "bob"};
     lx_state_store *s = open_store(10, 1000);
     assert_int_equal(put_of(s, &alice, "x", "hers"), LX_OK);
-    answer a = {0};
-    store_get(s, &bob, "x", 0, note, &a);
-    wait_answered(&a);
-    assert_int_equal(a.status, LX_ERR_NOT_FOUND);
+    assert_int_equal(get_of(s, &bob, "x", 0).status, LX_ERR_NOT_FOUND);
     assert_int_equal(get(s, "x", 0).status, LX_ERR_NOT_FOUND);
     assert_int_equal(put_of(s, &bob, "x", "his own"), LX_OK);
     assert_held(s, 2, 4 + 7);
-    a = (answer){0};
-    store_remove(s, &bob, "x", note, &a);
-    wait_answered(&a);
-    assert_int_equal(a.status, LX_OK);
-    a = (answer){0};
-    store_get(s, &alice, "x", 0, note, &a);
-    wait_answered(&a);
-    assert_string_equal(a.text, "hers");
+    assert_int_equal(drop_of(s, &bob, "x"), LX_OK);
+    assert_string_equal(get_of(s, &alice, "x", 0).text, "hers");
     assert_held(s, 1, 4);
     s->ops->close(s);
 }
@@ -172,12 +181,10 @@ static void owners_see_their_own_only(void **state)
 static void assert_listed(lx_state_store *s, const lx_owner *o, const char *after, size_t most,
                           const char *ids)
 {
-    answer a = {0};
     char found[64];
     size_t at = 0;
-    lx_store_request rq = {.op = LX_STORE_LIST, .owner = o, .id = after, .most = most};
-    s->ops->call(s, &rq, note, &a);
-    wait_answered(&a);
+    answer a =
+        call_of(s, &(lx_store_request){.op = LX_STORE_LIST, .owner = o, .id = after, .most = most});
     assert_int_equal(a.status, LX_OK);
     found[0] = '\0';
     for (size_t i = 0; i < a.size / sizeof(lx_store_entry); i++) {
@@ -208,17 +215,14 @@ static void owners_list_their_own(void **state)
 
 static lx_status put_droppable(lx_state_store *s, const lx_owner *o, const char *id)
 {
-    answer a = {0};
-    lx_store_request rq = {.op = LX_STORE_PUT,
-                           .owner = o,
-                           .id = id,
-                           .blob = "1234",
-                           .size = 4,
-                           .ttl_ms = LONG,
-                           .droppable = true};
-    s->ops->call(s, &rq, note, &a);
-    wait_answered(&a);
-    return a.status;
+    return call_of(s, &(lx_store_request){.op = LX_STORE_PUT,
+                                          .owner = o,
+                                          .id = id,
+                                          .blob = "1234",
+                                          .size = 4,
+                                          .ttl_ms = LONG,
+                                          .droppable = true})
+        .status;
 }
 
 /* At the limit of their owner. */
@@ -231,23 +235,37 @@ static void droppable_states_make_room(void **state)
     assert_int_equal(put_of(s, &alice, "promised", "1234"), LX_OK);
     assert_int_equal(put_droppable(s, &alice, "a"), LX_OK);
     assert_int_equal(put_droppable(s, &alice, "b"), LX_OK);
-    answer a = {0};
-    store_get(s, &alice, "a", LONG, note, &a); /* a use */
-    wait_answered(&a);
+    assert_int_equal(get_of(s, &alice, "a", LONG).status, LX_OK); /* a use */
     assert_int_equal(put_droppable(s, &alice, "c"), LX_OK);
-    a = (answer){0};
-    store_get(s, &alice, "b", 0, note, &a);
-    wait_answered(&a);
-    assert_int_equal(a.status, LX_ERR_NOT_FOUND);
+    assert_int_equal(get_of(s, &alice, "b", 0).status, LX_ERR_NOT_FOUND);
     assert_int_equal(put_of(s, &alice, "d", "1234"), LX_OK); /* a goes */
     assert_int_equal(put_of(s, &alice, "e", "1234"), LX_OK); /* c goes */
     assert_int_equal(put_droppable(s, &alice, "f"), LX_ERR_BUSY);
     assert_int_equal(put_of(s, &alice, "g", "1234"), LX_ERR_BUSY);
     assert_held(s, 4, 16);
-    a = (answer){0};
-    store_get(s, &bob, "his", 0, note, &a);
-    wait_answered(&a);
-    assert_int_equal(a.status, LX_OK);
+    assert_int_equal(get_of(s, &bob, "his", 0).status, LX_OK);
+    s->ops->close(s);
+}
+
+/* A state in its own place counts once, and an expired one not at all. */
+static void owners_have_limits(void **state)
+{
+    (void)state;
+    static const lx_owner alice = {.name = "alice", .max_states = 2, .max_bytes = 8};
+    lx_state_store *s = open_store(10, 100);
+    assert_int_equal(put_of(s, &alice, "a", "123456789"), LX_ERR_TOO_LARGE);
+    assert_int_equal(put_of(s, &alice, "a", "1234"), LX_OK);
+    assert_int_equal(put_of(s, &alice, "b", "12345"), LX_ERR_BUSY);
+    assert_int_equal(put_of(s, &alice, "b", "1234"), LX_OK);
+    assert_int_equal(put_of(s, &alice, "c", ""), LX_ERR_BUSY);
+    assert_int_equal(put_of(s, &alice, "a", "12345"), LX_ERR_BUSY);
+    assert_int_equal(put_of(s, &alice, "a", "12"), LX_OK);
+    assert_held(s, 2, 6);
+    assert_int_equal(drop_of(s, &alice, "b"), LX_OK);
+    assert_int_equal(put_of(s, &alice, "c", "123456"), LX_OK);
+    assert_int_equal(get_of(s, &alice, "c", 1).status, LX_OK); /* it ends now */
+    sleep_past_ms(1);
+    assert_int_equal(put_of(s, &alice, "d", "123456"), LX_OK);
     s->ops->close(s);
 }
 
@@ -288,7 +306,7 @@ static void threads_do_not_disturb_each_other(void **state)
 #define STORE_CASES                                                                                \
     cmocka_unit_test(what_is_kept_comes_back), cmocka_unit_test(many_are_not_mixed_up),            \
         cmocka_unit_test(owners_see_their_own_only), cmocka_unit_test(owners_list_their_own),      \
-        cmocka_unit_test(droppable_states_make_room),                                              \
+        cmocka_unit_test(droppable_states_make_room), cmocka_unit_test(owners_have_limits),        \
         cmocka_unit_test(threads_do_not_disturb_each_other)
 
 #endif

@@ -31,6 +31,9 @@ static const struct {
     [LX_JSON_DETOKENIZE] = {"/detokenize", false},
     [LX_JSON_TEMPLATE] = {"/apply-template", false},
     [LX_JSON_TRANSCRIPTIONS] = {"/v1/audio/transcriptions", true},
+    [LX_JSON_CONVERSATION] = {"/v1/conversations", false},
+    [LX_JSON_METADATA] = {"/v1/conversations/{id}", false},
+    [LX_JSON_ITEMS] = {"/v1/conversations/{id}/items", false},
     [LX_JSON_RELOAD] = {"/v1/models/reload", false},
 };
 

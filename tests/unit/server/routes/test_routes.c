@@ -88,6 +88,20 @@ static void test_tail_is_one_segment(void **state)
     assert_string_equal(lx_routes_find("GET", "/v1/models/a/b").allow, "");
 }
 
+static void test_two_segments(void **state)
+{
+    (void)state;
+    lx_route_match m = lx_routes_find("GET", "/v1/conversations/a/items/b");
+    assert_ptr_equal(m.handler, lx_handle_item_get);
+    assert_string_equal(m.tail, "a/items/b");
+    assert_ptr_equal(lx_routes_find("GET", "/v1/conversations/a/items").handler,
+                     lx_handle_items_list);
+    assert_string_equal(lx_routes_find("GET", "/v1/conversations/a/items/").allow, "");
+    assert_string_equal(lx_routes_find("GET", "/v1/conversations//items/b").allow, "");
+    assert_string_equal(lx_routes_find("GET", "/v1/conversations/a/item/b").allow, "");
+    assert_string_equal(lx_routes_find("GET", "/v1/conversations/a/items/b/c").allow, "");
+}
+
 static void test_unknown_paths(void **state)
 {
     (void)state;
@@ -209,19 +223,26 @@ static void test_assets_by_kind(void **state)
     free(rs.body);
 }
 
-/* The path a pattern has in the document, or that of the first path that fits it. */
+/* Whether the document's path is the pattern with names in braces in place of each "*". */
+static bool is_path_of(const char *path, const char *pattern)
+{
+    for (; *pattern != '\0' && path != NULL; pattern++) {
+        if (*pattern == '*')
+            path = *path == '{' ? strchr(path, '}') : NULL;
+        else if (*path != *pattern)
+            path = NULL;
+        path = path != NULL ? path + 1 : NULL;
+    }
+    return path != NULL && *path == '\0';
+}
+
 static json_t *described(json_t *paths, const char *pattern)
 {
-    size_t n = strcspn(pattern, "*");
     const char *path = NULL;
     json_t *item = NULL;
-    if (pattern[n] == '\0')
-        return json_object_get(paths, pattern);
     json_object_foreach(paths, path, item)
     {
-        const char *end =
-            strncmp(path, pattern, n) == 0 && path[n] == '{' ? strchr(path, '}') : NULL;
-        if (end != NULL && strcmp(end + 1, pattern + n + 1) == 0)
+        if (is_path_of(path, pattern))
             return item;
     }
     return NULL;
@@ -261,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_who_takes_uploads),
         cmocka_unit_test(test_what_is_quick),
         cmocka_unit_test(test_tail_is_one_segment),
+        cmocka_unit_test(test_two_segments),
         cmocka_unit_test(test_unknown_paths),
         cmocka_unit_test(test_allow),
         cmocka_unit_test(test_dispatch_without_a_handler),

@@ -1,6 +1,6 @@
 /*
- * The store of states in a file: limits that drop the least recently used states, limits of owners,
- * times that outlive the store, files that cannot be used, and disks that are full.
+ * The store of states in a file: limits that drop the least recently used states, times that
+ * outlive the store, files that cannot be used, and disks that are full.
  */
 enum { MANY = 1000, HAMMERED = 500 };
 
@@ -110,27 +110,6 @@ static void the_least_recently_used_go_first(void **state)
     assert_held(s, 2, 12);
     assert_int_equal(put(s, "f", "1234567890123", LONG), LX_ERR_TOO_LARGE);
     assert_held(s, 2, 12);
-    s->ops->close(s);
-}
-
-static void owners_have_limits(void **state)
-{
-    (void)state;
-    static const lx_owner alice = {.name = "alice", .max_states = 2, .max_bytes = 8};
-    lx_state_store *s = open_store(10, 100);
-    assert_int_equal(put_of(s, &alice, "a", "123456789"), LX_ERR_TOO_LARGE);
-    assert_int_equal(put_of(s, &alice, "a", "1234"), LX_OK);
-    assert_int_equal(put_of(s, &alice, "b", "12345"), LX_ERR_BUSY);
-    assert_int_equal(put_of(s, &alice, "b", "1234"), LX_OK);
-    assert_int_equal(put_of(s, &alice, "c", ""), LX_ERR_BUSY);
-    assert_int_equal(put_of(s, &alice, "a", "12345"), LX_ERR_BUSY);
-    assert_int_equal(put_of(s, &alice, "a", "12"), LX_OK); /* in place of the former state */
-    assert_held(s, 2, 6);
-    answer a = {0};
-    store_get(s, &alice, "b", 1, note, &a); /* it ends now */
-    wait_answered(&a);
-    sleep_past_ms(1);
-    assert_int_equal(put_of(s, &alice, "d", "123456"), LX_OK);
     s->ops->close(s);
 }
 
@@ -366,7 +345,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STORE_CASES,
         cmocka_unit_test(the_least_recently_used_go_first),
-        cmocka_unit_test(owners_have_limits),
         cmocka_unit_test(times_and_states_outlive_the_store),
         cmocka_unit_test(only_the_owner_may_read_the_file),
         cmocka_unit_test(a_file_has_one_process),

@@ -1,4 +1,5 @@
-/* Stored responses as bytes: what is written is read, and no changed or cut byte passes. */
+/* Stored responses and conversations as bytes: a reader gets the written fields, and refuses every
+   changed or cut byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,10 +15,12 @@ static const char answer[] = "{\"id\":\"resp_1\"}", items[] = "{\"a\":1}{\"bcd\"
                   rest[] = "state";
 static const uint32_t item_bytes[] = {7, 9};
 
-/* A response with its state after it. */
-static void write_one(lx_buffer *out)
+/* An object with its state after it. */
+static void write_one(lx_stored_kind kind, lx_buffer *out)
 {
-    lx_stored s = {.n_kept = 5,
+    lx_stored s = {.kind = kind,
+                   .n_read = kind == LX_STORED_CONVERSATION,
+                   .n_kept = 5,
                    .tail = "ab",
                    .tail_bytes = 2,
                    .instructions_sum = 7,
@@ -35,14 +38,15 @@ static void write_one(lx_buffer *out)
     assert_int_equal(out->status, LX_OK);
 }
 
-static void a_response_is_read_as_it_was_written(void **state)
+static void check_reading(lx_stored_kind kind)
 {
-    (void)state;
     lx_buffer b;
     lx_stored s;
-    write_one(&b);
-    assert_true(lx_stored_begins(b.data, b.length));
+    write_one(kind, &b);
+    assert_int_equal(lx_stored_kind_of(b.data, b.length), kind);
     assert_int_equal(lx_stored_read(b.data, b.length, &s, NULL), LX_OK);
+    assert_int_equal(s.kind, kind);
+    assert_int_equal(s.n_read, kind == LX_STORED_CONVERSATION);
     assert_int_equal(s.n_kept, 5);
     assert_int_equal(s.tail_bytes, 2);
     assert_memory_equal(s.tail, "ab", 2);
@@ -59,12 +63,18 @@ static void a_response_is_read_as_it_was_written(void **state)
     lx_buffer_fini(&b);
 }
 
-static void every_changed_byte_is_refused(void **state)
+static void an_object_is_read_as_it_was_written(void **state)
 {
     (void)state;
+    check_reading(LX_STORED_RESPONSE);
+    check_reading(LX_STORED_CONVERSATION);
+}
+
+static void check_changes(lx_stored_kind kind)
+{
     lx_buffer b;
     lx_stored s;
-    write_one(&b);
+    write_one(kind, &b);
     for (size_t i = 0; i < b.length - sizeof rest; i++) {
         b.data[i] = (char)(b.data[i] ^ 0x41);
         assert_int_equal(lx_stored_read(b.data, b.length, &s, NULL), LX_ERR_INVALID);
@@ -73,12 +83,18 @@ static void every_changed_byte_is_refused(void **state)
     lx_buffer_fini(&b);
 }
 
-static void a_cut_is_refused(void **state)
+static void every_changed_byte_is_refused(void **state)
 {
     (void)state;
+    check_changes(LX_STORED_RESPONSE);
+    check_changes(LX_STORED_CONVERSATION);
+}
+
+static void check_cuts(lx_stored_kind kind)
+{
     lx_buffer b;
     lx_stored s;
-    write_one(&b);
+    write_one(kind, &b);
     for (size_t n = 0; n < b.length - sizeof rest; n++) {
         char *cut = malloc(n + 1); /* its end is that of a block, which sanitizers watch */
         memcpy(cut, b.data, n);
@@ -90,12 +106,32 @@ static void a_cut_is_refused(void **state)
     lx_buffer_fini(&b);
 }
 
+static void a_cut_is_refused(void **state)
+{
+    (void)state;
+    check_cuts(LX_STORED_RESPONSE);
+    check_cuts(LX_STORED_CONVERSATION);
+}
+
+/* A state cannot have read more items than there are. */
+static void too_many_read_items_are_refused(void **state)
+{
+    (void)state;
+    lx_buffer b;
+    lx_stored s = {.kind = LX_STORED_CONVERSATION, .n_read = 1, .answer = answer};
+    lx_buffer_init(&b, 4096);
+    lx_stored_write(&s, &b);
+    assert_int_equal(lx_stored_read(b.data, b.length, &s, NULL), LX_ERR_INVALID);
+    lx_buffer_fini(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_response_is_read_as_it_was_written),
+        cmocka_unit_test(an_object_is_read_as_it_was_written),
         cmocka_unit_test(every_changed_byte_is_refused),
         cmocka_unit_test(a_cut_is_refused),
+        cmocka_unit_test(too_many_read_items_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
