@@ -10,14 +10,51 @@ def norm(n):
     return tensor([n], 1.0, 0.3)
 
 
+def norms(prefix, n, *names):
+    return {f"{prefix}{name}.weight": norm(n) for name in names}
+
+
+def both(prefix, n):
+    """Weight and bias of a norm."""
+    return {f"{prefix}.weight": norm(n), f"{prefix}.bias": tensor([n], 0, 0.3)}
+
+
+def products(prefix, **shapes):
+    """shapes: (rows, columns) by name."""
+    return {f"{prefix}{name}.weight": tensor(list(shape)) for name, shape in shapes.items()}
+
+
+def biases(prefix, mean=0, scale=0.3, **sizes):
+    return {f"{prefix}{name}": tensor([n], mean, scale) for name, n in sizes.items()}
+
+
+def convs(prefix, taps, **channels):
+    return {f"{prefix}{name}.weight": tensor([n, 1, taps], 0.2, 0.5) for name, n in channels.items()}
+
+
+def gated_mlp(prefix, d, hidden, gate="gate_proj", up="up_proj", down="down_proj"):
+    return products(prefix, **{gate: (hidden, d), up: (hidden, d), down: (d, hidden)})
+
+
+def decays(prefix, heads, a="A_log", dt="dt_bias"):
+    return biases(prefix, 0, 1.5, **{a: heads}) | biases(prefix, -1, 1.5, **{dt: heads})
+
+
+def model_tensors(c, layer, begin="model.", embed="embed_tokens", final="norm", last=norms):
+    """Tensors around the layers, and those of layer(number), whose names begin after the layer's."""
+    d = c["hidden_size"]
+    out = {f"{begin}{embed}.weight": tensor([c["vocab_size"], d], 0, 0.5)}
+    for i in range(c["num_hidden_layers"]):
+        out |= {f"{begin}layers.{i}.{name}": t for name, t in layer(i).items()}
+    out |= last(begin, d, final)
+    return out | ({} if c["tie_word_embeddings"] else {"lm_head.weight": tensor([c["vocab_size"], d])})
+
+
 def softmax_tensors(c):
     own, d = c["attn"], c["hidden_size"]
     keys = d // own["num_heads"] * (own.get("num_kv_heads") or own["num_heads"])
-    out = {"q_proj.weight": tensor([d, d]), "k_proj.weight": tensor([keys, d]), "v_proj.weight": tensor([keys, d]),
-           "o_proj.weight": tensor([d, d])}
-    if own.get("qkv_bias"):
-        out |= {f"{part}_proj.bias": tensor([d if part == "q" else keys], 0, 0.3) for part in "qkv"}
-    return out
+    out = products("", q_proj=(d, d), k_proj=(keys, d), v_proj=(keys, d), o_proj=(d, d))
+    return out | (biases("", **{"q_proj.bias": d, "k_proj.bias": keys, "v_proj.bias": keys}) if own.get("qkv_bias") else {})
 
 
 ATTN = {"layers": [1], "num_heads": 4, "num_kv_heads": 2, "qkv_bias": False, "window_size": None, "rope_theta": 10000.0}
@@ -25,19 +62,14 @@ ATTN = {"layers": [1], "num_heads": 4, "num_kv_heads": 2, "qkv_bias": False, "wi
 
 def fla_tensors(c, mixer):
     """mixer: a layer's tensors after attn."""
-    d, hidden = c["hidden_size"], c["intermediate_size"]
-    out = {"model.embeddings.weight": tensor([c["vocab_size"], d], 0, 0.5)}
-    for i in range(c["num_hidden_layers"]):
-        p = f"model.layers.{i}."
-        out |= {f"{p}attn_norm.weight": norm(d), f"{p}mlp_norm.weight": norm(d)}
+    d = c["hidden_size"]
+
+    def layer(i):
         own = softmax_tensors(c) if c.get("attn") and i in c["attn"]["layers"] else mixer
-        out |= {f"{p}attn.{name}": t for name, t in own.items()}
-        out |= {f"{p}mlp.gate_proj.weight": tensor([hidden, d]), f"{p}mlp.up_proj.weight": tensor([hidden, d]),
-                f"{p}mlp.down_proj.weight": tensor([d, hidden])}
-    out["model.norm.weight"] = norm(d)
-    if not c["tie_word_embeddings"]:
-        out["lm_head.weight"] = tensor([c["vocab_size"], d])
-    return out
+        return norms("", d, "attn_norm", "mlp_norm") | {f"attn.{name}": t for name, t in own.items()} | gated_mlp(
+            "mlp.", d, c["intermediate_size"])
+
+    return model_tensors(c, layer, embed="embeddings")
 
 
 def delta_tensors(c, **other):
@@ -48,18 +80,16 @@ def delta_tensors(c, **other):
     else:
         heads = c["num_heads"]
         keys, size = int(d * c["expand_k"]), int(d * c["expand_v"]) // heads
-    out = {"q_proj.weight": tensor([keys, d]), "k_proj.weight": tensor([keys, d]), "v_proj.weight": tensor([heads * size, d]),
-           "b_proj.weight": tensor([heads, d]), "o_norm.weight": norm(size), "o_proj.weight": tensor([d, heads * size])}
+    out = products("", q_proj=(keys, d), k_proj=(keys, d), v_proj=(heads * size, d), b_proj=(heads, d)) | norms("", size, "o_norm")
+    out |= products("", o_proj=(d, heads * size))
     if gated:
-        out |= {"a_proj.weight": tensor([heads, d]), "A_log": tensor([heads], 0, 1.5), "dt_bias": tensor([heads], -1, 1.5)}
+        out |= products("", a_proj=(heads, d)) | decays("", heads)
     if c["use_short_conv"]:
-        out |= {f"{part}_conv1d.weight": tensor([heads * size if part == "v" else keys, 1, c["conv_size"]], 0.2, 0.5)
-                for part in "qkv"}
+        out |= convs("", c["conv_size"], q_conv1d=keys, k_conv1d=keys, v_conv1d=heads * size)
     if kda:
-        out |= {"f_proj.0.weight": tensor([size, d]), "f_proj.1.weight": tensor([heads * c["head_dim"], size]),
-                "A_log": tensor([heads], 0, 1.5), "dt_bias": tensor([heads * c["head_dim"]], -1, 1.5),
-                "g_proj.0.weight": tensor([size, d]), "g_proj.1.weight": tensor([heads * size, size]),
-                "g_proj.1.bias": tensor([heads * size], 0, 0.3)}
+        out |= products("", **{"f_proj.0": (size, d), "f_proj.1": (heads * c["head_dim"], size)})
+        out |= biases("", 0, 1.5, A_log=heads) | biases("", -1, 1.5, dt_bias=heads * c["head_dim"])
+        out |= products("", **{"g_proj.0": (size, d), "g_proj.1": (heads * size, size)}) | biases("", **{"g_proj.1.bias": heads * size})
     if c.get("use_gate"):
         out["g_proj.weight"] = tensor([heads * size, d])
     return fla_tensors(c, out | other)
@@ -99,45 +129,39 @@ RWKV6 = {key: value for key, value in FLA.items() if key != "fuse_swiglu"} | {
 def hgrn2_tensors(c, **other):
     d, size = c["hidden_size"], c["expand_ratio"]
     keys = d // size * size
-    out = {"q_proj.weight": tensor([keys, d]), "f_proj.weight": tensor([keys, d]), "i_proj.weight": tensor([d, d]),
-           "g_norm.weight": norm(d), "o_proj.weight": tensor([d, d])}
+    out = products("", q_proj=(keys, d), f_proj=(keys, d), i_proj=(d, d)) | norms("", d, "g_norm") | products("", o_proj=(d, d))
     if c["use_short_conv"]:
-        out |= {f"{part}_conv1d.weight": tensor([keys, 1, c["conv_size"]], 0.2, 0.5) for part in "qfi"}
+        out |= convs("", c["conv_size"], q_conv1d=keys, f_conv1d=keys, i_conv1d=keys)
     out = fla_tensors(c, out | other)
     if c["use_lower_bound"]:
         out["model.lower_bounds"] = tensor([c["num_hidden_layers"], d], 0, 1.5)
     return out
 
 
-def both(prefix, n):
-    """Weight and bias of a norm."""
-    return {f"{prefix}.weight": norm(n), f"{prefix}.bias": tensor([n], 0, 0.3)}
+def rwkv_tensors(c, mixer, feed_forward):
+    """mixer and feed_forward: a layer's tensors after attn and ffn, by its number."""
+    d = c["hidden_size"]
+
+    def layer(i):
+        return (both("pre_norm", d) if i == 0 and c["norm_first"] else {}) | both("attn_norm", d) | both("ffn_norm", d) | {
+            f"attn.{name}": t for name, t in mixer(i).items()} | {f"ffn.{name}": t for name, t in feed_forward.items()}
+
+    return model_tensors(c, layer, embed="embeddings", last=lambda begin, n, name: both(begin + name, n))
 
 
 def rwkv6_tensors(c):
     d, heads, hidden = c["hidden_size"], c["num_heads"], c["intermediate_size"]
     keys, values = int(d * c["expand_k"]), int(d * c["expand_v"])
-    rank, w_rank = c["proj_low_rank_dim"], c["gate_low_rank_dim"]
-    out = {"model.embeddings.weight": tensor([c["vocab_size"], d], 0, 0.5)}
-    for i in range(c["num_hidden_layers"]):
-        p = f"model.layers.{i}."
-        if i == 0 and c["norm_first"]:
-            out |= both(f"{p}pre_norm", d)
-        out |= both(f"{p}attn_norm", d) | both(f"{p}ffn_norm", d) | both(f"{p}attn.g_norm", values)
-        out |= {f"{p}attn.x_proj.0.mu": tensor([d], 0.5, 0.5), f"{p}attn.x_proj.0.linear.weight": tensor([5 * rank, d]),
-                f"{p}attn.x_proj.2.weight": tensor([d, 5 * rank]), f"{p}attn.x_bias": tensor([5, d], 0.5, 0.5),
-                f"{p}attn.r_proj.linear.weight": tensor([keys, d]), f"{p}attn.k_proj.linear.weight": tensor([keys, d]),
-                f"{p}attn.v_proj.linear.weight": tensor([values, d]), f"{p}attn.g_proj.linear.weight": tensor([values, d]),
-                f"{p}attn.w_proj.linear.lora.0.weight": tensor([w_rank, d]),
-                f"{p}attn.w_proj.linear.lora.2.weight": tensor([keys, w_rank]),
-                f"{p}attn.w_proj.linear.lora.2.bias": tensor([keys], -1, 2), f"{p}attn.bonus": tensor([heads, keys // heads], 0, 0.5),
-                f"{p}attn.o_proj.weight": tensor([d, values]), f"{p}ffn.key.mu": tensor([d], 0.5, 0.5),
-                f"{p}ffn.key.linear.weight": tensor([hidden, d]), f"{p}ffn.value.weight": tensor([d, hidden]),
-                f"{p}ffn.receptance.mu": tensor([d], 0.5, 0.5), f"{p}ffn.receptance.linear.weight": tensor([d, d])}
-    out |= both("model.norm", d)
-    if not c["tie_word_embeddings"]:
-        out["lm_head.weight"] = tensor([c["vocab_size"], d])
-    return out
+    rank, w_rank, half = c["proj_low_rank_dim"], c["gate_low_rank_dim"], (0.5, 0.5)
+    mixer = both("g_norm", values) | {"x_proj.0.mu": tensor([d], *half)} | products(
+        "", **{"x_proj.0.linear": (5 * rank, d), "x_proj.2": (d, 5 * rank)}) | {"x_bias": tensor([5, d], *half)} | products("", **{
+            "r_proj.linear": (keys, d), "k_proj.linear": (keys, d), "v_proj.linear": (values, d), "g_proj.linear": (values, d),
+            "w_proj.linear.lora.0": (w_rank, d), "w_proj.linear.lora.2": (keys, w_rank)}) | {
+                "w_proj.linear.lora.2.bias": tensor([keys], -1, 2), "bonus": tensor([heads, keys // heads], 0, 0.5)} | products(
+                    "", o_proj=(d, values))
+    feed_forward = {"key.mu": tensor([d], *half)} | products("", **{"key.linear": (hidden, d), "value": (d, hidden)}) | {
+        "receptance.mu": tensor([d], *half)} | products("", **{"receptance.linear": (d, d)})
+    return rwkv_tensors(c, lambda i: mixer, feed_forward)
 
 
 RWKV7 = {"model_type": "rwkv7", "architectures": ["RWKV7ForCausalLM"], "a_low_rank_dim": 3, "attn": None, "attn_mode": "chunk",
@@ -149,28 +173,20 @@ RWKV7 = {"model_type": "rwkv7", "architectures": ["RWKV7ForCausalLM"], "a_low_ra
 
 def rwkv7_tensors(c):
     d, hidden = c["hidden_size"], c["intermediate_size"]
-    out = {"model.embeddings.weight": tensor([c["vocab_size"], d], 0, 0.5)}
     ranks = {"w": "decay_low_rank_dim", "a": "a_low_rank_dim", "v": "v_low_rank_dim", "g": "gate_low_rank_dim"}
-    for i in range(c["num_hidden_layers"]):
-        p = f"model.layers.{i}."
-        if i == 0 and c["norm_first"]:
-            out |= both(f"{p}pre_norm", d)
-        out |= both(f"{p}attn_norm", d) | both(f"{p}ffn_norm", d) | both(f"{p}attn.g_norm", d)
-        out |= {f"{p}attn.x_{name}": tensor([1, 1, d], 0.5, 0.5) for name in "rwkvag"}
-        out |= {f"{p}attn.{name}_proj.weight": tensor([d, d]) for name in "rkvo"}
+
+    def mixer(i):
+        out = both("g_norm", d) | {f"x_{name}": tensor([1, 1, d], 0.5, 0.5) for name in "rwkvag"}
+        out |= products("", **{f"{name}_proj": (d, d) for name in "rkvo"})
         for name, key in ranks.items():
             if name == "v" and i == 0:
                 continue
-            out |= {f"{p}attn.{name}_lora.lora.0.weight": tensor([c[key], d]), f"{p}attn.{name}_lora.lora.2.weight": tensor([d, c[key]])}
+            out |= products(f"{name}_lora.lora.", **{"0": (c[key], d), "2": (d, c[key])})
             if name != "g":
-                out[f"{p}attn.{name}_lora.lora.2.bias"] = tensor([d], -1 if name == "w" else 0, 1.5)
-        out |= {f"{p}attn.k_k": tensor([d], 0.8, 0.4), f"{p}attn.k_a": tensor([d], 1, 0.4),
-                f"{p}attn.r_k": tensor([d // c["head_dim"], c["head_dim"]], 0, 0.5), f"{p}ffn.x_k": tensor([d], 0.5, 0.5),
-                f"{p}ffn.key.weight": tensor([hidden, d]), f"{p}ffn.value.weight": tensor([d, hidden])}
-    out |= both("model.norm", d)
-    if not c["tie_word_embeddings"]:
-        out["lm_head.weight"] = tensor([c["vocab_size"], d])
-    return out
+                out[f"{name}_lora.lora.2.bias"] = tensor([d], -1 if name == "w" else 0, 1.5)
+        return out | {"k_k": tensor([d], 0.8, 0.4), "k_a": tensor([d], 1, 0.4), "r_k": tensor([d // c["head_dim"], c["head_dim"]], 0, 0.5)}
+
+    return rwkv_tensors(c, mixer, {"x_k": tensor([d], 0.5, 0.5)} | products("", key=(hidden, d), value=(d, hidden)))
 
 
 def gla_tensors(c, **other):
@@ -179,17 +195,15 @@ def gla_tensors(c, **other):
     shared = heads // (c["num_kv_heads"] or heads)
     keys, values = int(d * c["expand_k"]), int(d * c["expand_v"])
     norm_name = "g_norm_swish_gate" if c["use_output_gate"] and c["fuse_norm"] else "g_norm"
-    out = {"q_proj.weight": tensor([keys, d]), "k_proj.weight": tensor([keys // shared, d]),
-           "v_proj.weight": tensor([values // shared, d])}
+    out = products("", q_proj=(keys, d), k_proj=(keys // shared, d), v_proj=(values // shared, d))
     if c["model_type"] == "gla":
-        out |= {"gk_proj.0.weight": tensor([16, d]), "gk_proj.1.weight": tensor([keys // shared, 16]),
-                "gk_proj.1.bias": tensor([keys // shared], -2, 2)}
-    out |= {f"{norm_name}.weight": norm(values // heads), "o_proj.weight": tensor([d, values])}
+        out |= products("", **{"gk_proj.0": (16, d), "gk_proj.1": (keys // shared, 16)}) | biases(
+            "", -2, 2, **{"gk_proj.1.bias": keys // shared})
+    out |= norms("", values // heads, norm_name) | products("", o_proj=(d, values))
     if c["use_output_gate"]:
         out["g_proj.weight"] = tensor([values, d])
     if c["use_short_conv"] and c["model_type"] != "retnet":  # whose model builds none
-        out |= {f"{part}_conv1d.weight": tensor([n, 1, c["conv_size"]], 0.2, 0.5)
-                for part, n in (("q", keys), ("k", keys // shared), ("v", values // shared))}
+        out |= convs("", c["conv_size"], q_conv1d=keys, k_conv1d=keys // shared, v_conv1d=values // shared)
     return fla_tensors(c, out | other)
 
 
@@ -209,24 +223,16 @@ FLA_MAMBA2 = {key: value for key, value in MAMBA2.items() if not key.startswith(
 def mamba2_tensors(c):
     d, heads, inner = c["hidden_size"], c["num_heads"], c["num_heads"] * c["head_dim"]
     channels = inner + 2 * c["n_groups"] * c["state_size"]
-    out = {"backbone.embeddings.weight": tensor([c["vocab_size"], d], 0, 0.5)}
-    for i in range(c["num_hidden_layers"]):
-        p = f"backbone.layers.{i}."
-        out |= {f"{p}norm.weight": norm(d), f"{p}mixer.in_proj.weight": tensor([inner + channels + heads, d]),
-                f"{p}mixer.out_proj.weight": tensor([d, inner]),
-                f"{p}mixer.conv1d.weight": tensor([channels, 1, c["conv_kernel"]], 0.2, 0.5),
-                f"{p}mixer.A_log": tensor([heads], 0, 1.5), f"{p}mixer.D": tensor([heads], 0.5, 1),
-                f"{p}mixer.dt_bias": tensor([heads], -1, 1.5)}
-        if c["use_bias"]:
-            out |= {f"{p}mixer.in_proj.bias": tensor([inner + channels + heads], 0, 0.3), f"{p}mixer.out_proj.bias": tensor([d], 0, 0.3)}
-        if c["use_conv_bias"]:
-            out[f"{p}mixer.conv1d.bias"] = tensor([channels], 0, 0.3)
-        if c.get("rmsnorm", True):
-            out[f"{p}mixer.norm.weight"] = norm(inner)
-    out["backbone.norm_f.weight"] = norm(d)
-    if not c["tie_word_embeddings"]:
-        out["lm_head.weight"] = tensor([c["vocab_size"], d])
-    return out
+    mixer = products("mixer.", in_proj=(inner + channels + heads, d), out_proj=(d, inner))
+    mixer |= convs("mixer.", c["conv_kernel"], conv1d=channels)
+    mixer |= biases("mixer.", 0, 1.5, A_log=heads) | biases("mixer.", 0.5, 1, D=heads) | biases("mixer.", -1, 1.5, dt_bias=heads)
+    if c["use_bias"]:
+        mixer |= biases("mixer.", **{"in_proj.bias": inner + channels + heads, "out_proj.bias": d})
+    if c["use_conv_bias"]:
+        mixer |= biases("mixer.", **{"conv1d.bias": channels})
+    if c.get("rmsnorm", True):
+        mixer |= norms("mixer.", inner, "norm")
+    return model_tensors(c, lambda i: norms("", d, "norm") | mixer, "backbone.", "embeddings", "norm_f")
 
 
 # A folder of our own: transformers has the kind in models of experts only, which are not served.
@@ -241,10 +247,8 @@ def lightning_tensors(c):
     d, values, out = c["d_model"], c["n_heads"] * c["d_value"], {"embed.token.weight": tensor([256, c["d_model"]], 0, 0.5)}
     for i in range(c["n_layers"]):
         p = f"layers.{i}."
-        out |= {f"{p}norm1.weight": norm(d), f"{p}norm2.weight": norm(d), f"{p}attn.qkv.weight": tensor([3 * values, d]),
-                f"{p}attn.g.weight": tensor([values, d]), f"{p}attn.out.weight": tensor([d, values]),
-                f"{p}attn.norm.weight": norm(values), f"{p}ff.gate.weight": tensor([c["d_ff"], d]),
-                f"{p}ff.up.weight": tensor([c["d_ff"], d]), f"{p}ff.down.weight": tensor([d, c["d_ff"]])}
+        out |= norms(p, d, "norm1", "norm2") | products(f"{p}attn.", qkv=(3 * values, d), g=(values, d), out=(d, values))
+        out |= norms(f"{p}attn.", values, "norm") | gated_mlp(f"{p}ff.", d, c["d_ff"], "gate", "up", "down")
     return out | {"final_norm.weight": norm(d), "head.weight": tensor([256, d])}
 
 
@@ -268,34 +272,26 @@ WHOLE_QWEN = {"model_type": "qwen3_5", "architectures": ["Qwen3_5ForConditionalG
 def qwen_tensors(c):
     """Of a whole model with one tensor for pictures and one for guesses, which nothing reads."""
     whole, c = c["model_type"] == "qwen3_5", c.get("text_config", c)
-    begin, d, hidden, size = "model.language_model." if whole else "model.", c["hidden_size"], c["intermediate_size"], c["head_dim"]
+    begin, d, size = "model.language_model." if whole else "model.", c["hidden_size"], c["head_dim"]
     queries, shared = c["num_attention_heads"] * size, c["num_key_value_heads"] * size
     heads, values = c["linear_num_value_heads"], c["linear_num_value_heads"] * c["linear_value_head_dim"]
     all_of = 2 * c["linear_num_key_heads"] * c["linear_key_head_dim"] + values
-    out = {f"{begin}embed_tokens.weight": tensor([c["vocab_size"], d], 0, 0.5)}
 
-    def norm_less_one(n):
-        return tensor([n], 0.0, 0.3)
+    def less_one(prefix, n, *names):
+        return {f"{prefix}{name}.weight": tensor([n], 0.0, 0.3) for name in names}
 
-    for i, kind in enumerate(c["layer_types"]):
-        p = f"{begin}layers.{i}."
-        out |= {f"{p}input_layernorm.weight": norm_less_one(d), f"{p}post_attention_layernorm.weight": norm_less_one(d)}
-        if kind == "full_attention":
-            out |= {f"{p}self_attn.q_proj.weight": tensor([2 * queries, d]), f"{p}self_attn.k_proj.weight": tensor([shared, d]),
-                    f"{p}self_attn.v_proj.weight": tensor([shared, d]), f"{p}self_attn.o_proj.weight": tensor([d, queries]),
-                    f"{p}self_attn.q_norm.weight": norm_less_one(size), f"{p}self_attn.k_norm.weight": norm_less_one(size)}
+    def layer(i):
+        out, p = less_one("", d, "input_layernorm", "post_attention_layernorm"), "linear_attn."
+        if c["layer_types"][i] == "full_attention":
+            out |= products("self_attn.", q_proj=(2 * queries, d), k_proj=(shared, d), v_proj=(shared, d), o_proj=(d, queries))
+            out |= less_one("self_attn.", size, "q_norm", "k_norm")
         else:
-            out |= {f"{p}linear_attn.in_proj_qkv.weight": tensor([all_of, d]), f"{p}linear_attn.in_proj_z.weight": tensor([values, d]),
-                    f"{p}linear_attn.in_proj_b.weight": tensor([heads, d]), f"{p}linear_attn.in_proj_a.weight": tensor([heads, d]),
-                    f"{p}linear_attn.conv1d.weight": tensor([all_of, 1, c["linear_conv_kernel_dim"]], 0.2, 0.5),
-                    f"{p}linear_attn.A_log": tensor([heads], 0, 1.5), f"{p}linear_attn.dt_bias": tensor([heads], -1, 1.5),
-                    f"{p}linear_attn.norm.weight": norm(c["linear_value_head_dim"]),
-                    f"{p}linear_attn.out_proj.weight": tensor([d, values])}
-        out |= {f"{p}mlp.gate_proj.weight": tensor([hidden, d]), f"{p}mlp.up_proj.weight": tensor([hidden, d]),
-                f"{p}mlp.down_proj.weight": tensor([d, hidden])}
-    out[f"{begin}norm.weight"] = norm_less_one(d)
-    if not c["tie_word_embeddings"]:
-        out["lm_head.weight"] = tensor([c["vocab_size"], d])
+            out |= products(p, in_proj_qkv=(all_of, d), in_proj_z=(values, d), in_proj_b=(heads, d), in_proj_a=(heads, d))
+            out |= convs(p, c["linear_conv_kernel_dim"], conv1d=all_of) | decays(p, heads)
+            out |= norms(p, c["linear_value_head_dim"], "norm") | products(p, out_proj=(d, values))
+        return out | gated_mlp("mlp.", d, c["intermediate_size"])
+
+    out = model_tensors(c, layer, begin, last=less_one)
     if whole:
         out |= {"model.visual.patch_embed.proj.weight": tensor([4, 3, 2, 2, 2]), "mtp.fc.weight": tensor([d, 2 * d])}
     return out
@@ -310,27 +306,30 @@ LFM2 = {"model_type": "lfm2", "architectures": ["Lfm2ForCausalLM"], "block_auto_
         "transformers_version": "5.24.0", "use_cache": True, "vocab_size": 256}
 
 
+def lfm2_hidden(c):
+    """Columns of the feed-forward net."""
+    size = c.get("block_ff_dim") or c["intermediate_size"]
+    if not c["block_auto_adjust_ff_dim"]:
+        return size
+    return -int(-(c["block_ffn_dim_multiplier"] * (2 * size // 3)) // c["block_multiple_of"]) * c["block_multiple_of"]
+
+
+def conv_part(c):
+    """A gated short convolution of LFM2 and LFM3."""
+    d = c["hidden_size"]
+    out = products("conv.", in_proj=(3 * d, d), out_proj=(d, d)) | convs("conv.", c["conv_L_cache"], conv=d)
+    return out | (biases("conv.", **{"in_proj.bias": 3 * d, "out_proj.bias": d, "conv.bias": d}) if c["conv_bias"] else {})
+
+
 def lfm2_tensors(c):
-    d, hidden, size = c["hidden_size"], 24, c["hidden_size"] // c["num_attention_heads"]
-    out, shared = {"model.embed_tokens.weight": tensor([c["vocab_size"], d], 0, 0.5)}, c["num_key_value_heads"] * size
-    for i, kind in enumerate(c["layer_types"]):
-        p = f"model.layers.{i}."
-        out |= {f"{p}operator_norm.weight": norm(d), f"{p}ffn_norm.weight": norm(d)}
-        if kind == "conv":
-            out |= {f"{p}conv.in_proj.weight": tensor([3 * d, d]), f"{p}conv.out_proj.weight": tensor([d, d]),
-                    f"{p}conv.conv.weight": tensor([d, 1, c["conv_L_cache"]], 0.2, 0.5)}
-            if c["conv_bias"]:
-                out |= {f"{p}conv.{part}.bias": tensor([n], 0, 0.3) for part, n in (("in_proj", 3 * d), ("out_proj", d), ("conv", d))}
-        else:
-            out |= {f"{p}self_attn.q_proj.weight": tensor([d, d]), f"{p}self_attn.k_proj.weight": tensor([shared, d]),
-                    f"{p}self_attn.v_proj.weight": tensor([shared, d]), f"{p}self_attn.out_proj.weight": tensor([d, d]),
-                    f"{p}self_attn.q_layernorm.weight": norm(size), f"{p}self_attn.k_layernorm.weight": norm(size)}
-        out |= {f"{p}feed_forward.w1.weight": tensor([hidden, d]), f"{p}feed_forward.w3.weight": tensor([hidden, d]),
-                f"{p}feed_forward.w2.weight": tensor([d, hidden])}
-    out["model.embedding_norm.weight"] = norm(d)
-    if not c["tie_word_embeddings"]:
-        out["lm_head.weight"] = tensor([c["vocab_size"], d])
-    return out
+    d, size = c["hidden_size"], c["hidden_size"] // c["num_attention_heads"]
+
+    def layer(i):
+        own = conv_part(c) if c["layer_types"][i] == "conv" else softmax_part(c, "self_attn.", size, "out_proj") | norms(
+            "self_attn.", size, "q_layernorm", "k_layernorm")
+        return norms("", d, "operator_norm", "ffn_norm") | own | gated_mlp("feed_forward.", d, lfm2_hidden(c), "w1", "w3", "w2")
+
+    return model_tensors(c, layer, final="embedding_norm")
 
 
 MAMBA = {"mamba_chunk_size": 256, "mamba_conv_bias": True, "mamba_d_conv": 4, "mamba_d_head": 8, "mamba_d_state": 10,
@@ -362,50 +361,41 @@ FALCON_H1 = MAMBA | {
 def mamba_part(c, p, inner, norm_too):
     """The tensors of a Mamba-2 mixer of a hybrid."""
     d, heads, channels = c["hidden_size"], c["mamba_n_heads"], inner + 2 * c["mamba_n_groups"] * c["mamba_d_state"]
-    out = {f"{p}in_proj.weight": tensor([inner + channels + heads, d]), f"{p}out_proj.weight": tensor([d, inner]),
-           f"{p}conv1d.weight": tensor([channels, 1, c["mamba_d_conv"]], 0.2, 0.5), f"{p}A_log": tensor([heads], 0, 1.5),
-           f"{p}D": tensor([heads], 0.5, 1), f"{p}dt_bias": tensor([heads], -1, 1.5)}
+    out = products(p, in_proj=(inner + channels + heads, d), out_proj=(d, inner)) | convs(p, c["mamba_d_conv"], conv1d=channels)
+    out |= biases(p, 0, 1.5, A_log=heads) | biases(p, 0.5, 1, D=heads) | biases(p, -1, 1.5, dt_bias=heads)
     if c["mamba_proj_bias"]:
-        out |= {f"{p}in_proj.bias": tensor([inner + channels + heads], 0, 0.3), f"{p}out_proj.bias": tensor([d], 0, 0.3)}
+        out |= biases(p, **{"in_proj.bias": inner + channels + heads, "out_proj.bias": d})
     if c["mamba_conv_bias"]:
-        out[f"{p}conv1d.bias"] = tensor([channels], 0, 0.3)
-    return out | ({f"{p}norm.weight": norm(inner)} if norm_too else {})
+        out |= biases(p, **{"conv1d.bias": channels})
+    return out | (norms(p, inner, "norm") if norm_too else {})
 
 
-def softmax_part(c, p, size):
+def softmax_part(c, p, size, out="o_proj"):
     d, queries, keys = c["hidden_size"], c["num_attention_heads"] * size, c["num_key_value_heads"] * size
-    return {f"{p}q_proj.weight": tensor([queries, d]), f"{p}k_proj.weight": tensor([keys, d]),
-            f"{p}v_proj.weight": tensor([keys, d]), f"{p}o_proj.weight": tensor([d, queries])}
+    return products(p, **{"q_proj": (queries, d), "k_proj": (keys, d), "v_proj": (keys, d), out: (d, queries)})
 
 
 def granite_tensors(c):
     d, hidden = c["hidden_size"], c["shared_intermediate_size"]
-    out = {"model.embed_tokens.weight": tensor([c["vocab_size"], d], 0, 0.5)}
-    for i, kind in enumerate(c["layer_types"]):
-        p = f"model.layers.{i}."
-        out |= {f"{p}input_layernorm.weight": norm(d), f"{p}post_attention_layernorm.weight": norm(d)}
-        out |= mamba_part(c, f"{p}mamba.", 2 * d, True) if kind in ("mamba", "linear_attention") else softmax_part(
-            c, f"{p}self_attn.", d // c["num_attention_heads"])
-        out |= {f"{p}shared_mlp.input_linear.weight": tensor([2 * hidden, d]), f"{p}shared_mlp.output_linear.weight": tensor([d, hidden])}
-    out["model.norm.weight"] = norm(d)
-    if not c["tie_word_embeddings"]:
-        out["lm_head.weight"] = tensor([c["vocab_size"], d])
-    return out
+
+    def layer(i):
+        linear = c["layer_types"][i] in ("mamba", "linear_attention")
+        own = mamba_part(c, "mamba.", 2 * d, True) if linear else softmax_part(c, "self_attn.", d // c["num_attention_heads"])
+        return norms("", d, "input_layernorm", "post_attention_layernorm") | own | products(
+            "shared_mlp.", input_linear=(2 * hidden, d), output_linear=(d, hidden))
+
+    return model_tensors(c, layer)
 
 
 def falcon_h1_tensors(c):
-    d, hidden = c["hidden_size"], c["intermediate_size"]
-    out = {"model.embed_tokens.weight": tensor([c["vocab_size"], d], 0, 0.5)}
-    for i in range(c["num_hidden_layers"]):
-        p = f"model.layers.{i}."
-        out |= {f"{p}input_layernorm.weight": norm(d), f"{p}pre_ff_layernorm.weight": norm(d)}
-        out |= mamba_part(c, f"{p}mamba.", c["mamba_d_ssm"], c["mamba_rms_norm"]) | softmax_part(c, f"{p}self_attn.", c["head_dim"])
-        out |= {f"{p}feed_forward.gate_proj.weight": tensor([hidden, d]), f"{p}feed_forward.up_proj.weight": tensor([hidden, d]),
-                f"{p}feed_forward.down_proj.weight": tensor([d, hidden])}
-    out["model.final_layernorm.weight"] = norm(d)
-    if not c["tie_word_embeddings"]:
-        out["lm_head.weight"] = tensor([c["vocab_size"], d])
-    return out
+    d = c["hidden_size"]
+
+    def layer(i):
+        return norms("", d, "input_layernorm", "pre_ff_layernorm") | mamba_part(
+            c, "mamba.", c["mamba_d_ssm"], c["mamba_rms_norm"]) | softmax_part(c, "self_attn.", c["head_dim"]) | gated_mlp(
+                "feed_forward.", d, c["intermediate_size"])
+
+    return model_tensors(c, layer, final="final_layernorm")
 
 
 OLMO_HYBRID = {
@@ -421,31 +411,23 @@ OLMO_HYBRID = {
 
 
 def olmo_hybrid_tensors(c):
-    d, hidden, heads = c["hidden_size"], c["intermediate_size"], c["linear_num_value_heads"]
-    sizes = {"q": c["linear_num_key_heads"] * c["linear_key_head_dim"], "v": heads * c["linear_value_head_dim"]}
-    sizes["k"], head = sizes["q"], d // c["num_attention_heads"]
-    out = {"model.embed_tokens.weight": tensor([c["vocab_size"], d], 0, 0.5)}
-    for i, kind in enumerate(c["layer_types"]):
-        p = f"model.layers.{i}."
-        if kind == "linear_attention":
-            out |= {f"{p}attention_layer_norm.weight": norm(d), f"{p}feedforward_layer_norm.weight": norm(d),
-                    f"{p}linear_attn.A_log": tensor([heads], 0, 1.5), f"{p}linear_attn.dt_bias": tensor([heads], -1, 1.5),
-                    f"{p}linear_attn.a_proj.weight": tensor([heads, d]), f"{p}linear_attn.b_proj.weight": tensor([heads, d]),
-                    f"{p}linear_attn.g_proj.weight": tensor([sizes["v"], d]), f"{p}linear_attn.o_proj.weight": tensor([d, sizes["v"]]),
-                    f"{p}linear_attn.o_norm.weight": norm(c["linear_value_head_dim"])}
-            for part, n in sizes.items():
-                out |= {f"{p}linear_attn.{part}_proj.weight": tensor([n, d]),
-                        f"{p}linear_attn.{part}_conv1d.weight": tensor([n, 1, c["linear_conv_kernel_dim"]], 0.2, 0.5)}
+    d, heads, p = c["hidden_size"], c["linear_num_value_heads"], "linear_attn."
+    keys, values = c["linear_num_key_heads"] * c["linear_key_head_dim"], heads * c["linear_value_head_dim"]
+    head, taps = d // c["num_attention_heads"], c["linear_conv_kernel_dim"]
+
+    def layer(i):
+        if c["layer_types"][i] == "linear_attention":
+            out = norms("", d, "attention_layer_norm", "feedforward_layer_norm") | decays(p, heads)
+            out |= products(p, a_proj=(heads, d), b_proj=(heads, d), g_proj=(values, d), o_proj=(d, values))
+            out |= norms(p, c["linear_value_head_dim"], "o_norm")
+            for part, n in (("q", keys), ("v", values), ("k", keys)):
+                out |= products(p, **{f"{part}_proj": (n, d)}) | convs(p, taps, **{f"{part}_conv1d": n})
         else:
-            out |= softmax_part(c, f"{p}self_attn.", head) | {
-                f"{p}post_attention_layernorm.weight": norm(d), f"{p}post_feedforward_layernorm.weight": norm(d),
-                f"{p}self_attn.q_norm.weight": norm(d), f"{p}self_attn.k_norm.weight": norm(c["num_key_value_heads"] * head)}
-        out |= {f"{p}mlp.gate_proj.weight": tensor([hidden, d]), f"{p}mlp.up_proj.weight": tensor([hidden, d]),
-                f"{p}mlp.down_proj.weight": tensor([d, hidden])}
-    out["model.norm.weight"] = norm(d)
-    if not c["tie_word_embeddings"]:
-        out["lm_head.weight"] = tensor([c["vocab_size"], d])
-    return out
+            out = softmax_part(c, "self_attn.", head) | norms("", d, "post_attention_layernorm", "post_feedforward_layernorm")
+            out |= norms("self_attn.", d, "q_norm") | norms("self_attn.", c["num_key_value_heads"] * head, "k_norm")
+        return out | gated_mlp("mlp.", d, c["intermediate_size"])
+
+    return model_tensors(c, layer)
 
 
 LFM3 = {"model_type": "lfm3", "architectures": ["Lfm3ForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
@@ -460,24 +442,16 @@ LFM3 = {"model_type": "lfm3", "architectures": ["Lfm3ForCausalLM"], "attention_b
 
 
 def lfm3_tensors(c):
-    d, hidden = c["hidden_size"], c["intermediate_size"]
-    out = {"model.embed_tokens.weight": tensor([c["vocab_size"], d], 0, 0.5)}
-    for i, kind in enumerate(c["layer_types"]):
-        p = f"model.layers.{i}."
-        out |= {f"{p}{part}norm.weight": norm(d) for part in ("operator_", "ffn_", "post_operator_", "post_ffn_")}
-        if kind == "conv":
-            out |= {f"{p}conv.in_proj.weight": tensor([3 * d, d]), f"{p}conv.out_proj.weight": tensor([d, d]),
-                    f"{p}conv.conv.weight": tensor([d, 1, c["conv_L_cache"]], 0.2, 0.5)}
-        else:
-            out |= softmax_part(c, f"{p}self_attn.", c["head_dim"]) | {
-                f"{p}self_attn.gate_proj.weight": tensor([c["num_attention_heads"], d]),
-                f"{p}self_attn.q_norm.weight": norm(c["head_dim"]), f"{p}self_attn.k_norm.weight": norm(c["head_dim"])}
-        out |= {f"{p}feed_forward.w1.weight": tensor([hidden, d]), f"{p}feed_forward.w3.weight": tensor([hidden, d]),
-                f"{p}feed_forward.w2.weight": tensor([d, hidden])}
-    out["model.embedding_norm.weight"] = norm(d)
-    if not c["tie_word_embeddings"]:
-        out["lm_head.weight"] = tensor([c["vocab_size"], d])
-    return out
+    d = c["hidden_size"]
+
+    def layer(i):
+        names = ["operator_norm", "ffn_norm"] + ["post_operator_norm", "post_ffn_norm"] * c["use_sandwich_norm"]
+        own = conv_part(c) if c["layer_types"][i] == "conv" else softmax_part(c, "self_attn.", c["head_dim"]) | (products(
+            "self_attn.", gate_proj=(c["num_attention_heads"], d)) if c["use_attention_gate"] else {}) | norms(
+                "self_attn.", c["head_dim"], "q_norm", "k_norm")
+        return norms("", d, *names) | own | gated_mlp("feed_forward.", d, c["intermediate_size"], "w1", "w3", "w2")
+
+    return model_tensors(c, layer, final="embedding_norm")
 
 
 def in_bf16(tensors):

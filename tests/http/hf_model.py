@@ -9,6 +9,7 @@ import sys
 from array import array
 from pathlib import Path
 
+import numpy
 import vocabularies
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "golden"))
@@ -23,11 +24,17 @@ def data_of(tensor, rng):
     return array("f", [rng.uniform(tensor["mean"] - tensor["scale"], tensor["mean"] + tensor["scale"]) for _ in range(n)]).tobytes()
 
 
-def write_safetensors(path, tensors):
-    """tensors: name to (shape, bytes) in f32."""
+def as_bf16(data):
+    """Bytes of f32, rounded."""
+    bits = numpy.frombuffer(data, "<u4").astype(numpy.uint64)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2").tobytes()
+
+
+def write_safetensors(path, tensors, dtype="F32"):
+    """tensors: name to (shape, bytes)."""
     head, at = {}, 0
     for name, (shape, data) in tensors.items():
-        head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + len(data)]}
+        head[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
         at += len(data)
     text = json.dumps({**head, "__metadata__": {"format": "pt"}}).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data for _, data in tensors.values()))
@@ -51,9 +58,9 @@ def tokenizer_of_all():
     return vocabularies.byte_level(pattern=vocabularies.QWEN2, template=True)
 
 
-def write(folder, config, tensors_of, seed=1, shards=0):
-    """tensors_of: of folders.py, the tensors that the config asks for; in so many shards, or in one file. Returns the
-    tokenizer."""
+def write(folder, config, tensors_of, seed=1, shards=0, bf16=False):
+    """tensors_of: of folders.py, the tensors that the config asks for; in so many shards, or in one file, there also in
+    bf16. Returns the tokenizer."""
     folder.mkdir(parents=True)
     tokenizer = tokenizer_of_all()
     own = {"vocab_size": tokenizer.get_vocab_size() + 6, "eos_token_id": 3, "bos_token_id": 2}
@@ -65,6 +72,9 @@ def write(folder, config, tensors_of, seed=1, shards=0):
     (folder / "tokenizer.json").write_text(tokenizer.to_str())
     if shards:
         write_shards(folder, tensors, shards)
+    elif bf16:
+        rounded = {name: (shape, as_bf16(data)) for name, (shape, data) in tensors.items()}
+        write_safetensors(folder / "model.safetensors", rounded, "BF16")
     else:
         write_safetensors(folder / "model.safetensors", tensors)
     return tokenizer

@@ -47,6 +47,29 @@ static void read_heads(lx_hf_reader *r, lx_mixer_config *m, int32_t n_heads, int
     lx_mixer_value(m, "key_heads")->i = keys;
 }
 
+lx_mixer_config lx_hf_read_delta(lx_hf_reader *r, const lx_config *c, int32_t key_heads,
+                                 int32_t value_heads, int32_t size)
+{
+    lx_mixer_config m = lx_hf_mixer(c, "gated_deltanet");
+    int32_t keys = lx_hf_int(r, "linear_num_key_heads", 1, LX_MAX_HEADS, key_heads);
+    m.n_heads = lx_hf_int(r, "linear_num_value_heads", 1, LX_MAX_HEADS, value_heads);
+    m.d_key = lx_hf_int(r, "linear_key_head_dim", 1, LX_MAX_HEAD_SIZE,
+                        size > 0 ? size : 3 * c->d_model / (4 * keys));
+    m.d_value =
+        lx_hf_int(r, "linear_value_head_dim", 1, LX_MAX_HEAD_SIZE, size > 0 ? size : 2 * m.d_key);
+    bool fits = m.d_key >= 1 && m.d_key <= LX_MAX_HEAD_SIZE && m.d_value <= LX_MAX_HEAD_SIZE;
+    if (m.n_heads % keys != 0)
+        lx_hf_wrong(r, "linear_num_value_heads", "must be a multiple of linear_num_key_heads");
+    if (!fits || (int64_t)2 * keys * m.d_key + (int64_t)m.n_heads * m.d_value > LX_MAX_D_FF) {
+        lx_hf_wrong(r, "linear_num_value_heads", "gives heads that are too large or too small");
+        m.d_key = m.d_value = 1;
+    }
+    lx_mixer_value(&m, "key_heads")->i = keys;
+    lx_mixer_value(&m, "conv")->i = lx_hf_int(r, "linear_conv_kernel_dim", 2, LX_CONV_MOST_TAPS, 4);
+    lx_mixer_set_word(&m, "gate", "silu");
+    return m;
+}
+
 /* The pairs are as wide as a head of values. */
 static void read_kda(lx_hf_reader *r, lx_config *c)
 {

@@ -16,13 +16,17 @@
 #include "model/formats/hugging_face/reader.h"
 
 static const lx_tensor_name layer_names[] = {
-    {"norm1", "input_layernorm"},          {"norm2", "pre_ff_layernorm"},
-    {"attn.in", "mamba.in_proj"},          {"attn.out", "mamba.out_proj"},
-    {"attn.conv", "mamba.conv1d"},         {"attn", "mamba"},
-    {"beside.attn.q", "self_attn.q_proj"}, {"beside.attn.k", "self_attn.k_proj"},
-    {"beside.attn.v", "self_attn.v_proj"}, {"beside.attn.out", "self_attn.o_proj"},
-    {"ff.gate", "feed_forward.gate_proj"}, {"ff.up", "feed_forward.up_proj"},
-    {"ff.down", "feed_forward.down_proj"}, {NULL, NULL},
+    {"norm1", "input_layernorm"},
+    {"norm2", "pre_ff_layernorm"},
+    LX_HF_MAMBA_NAMES,
+    {"beside.attn.q", "self_attn.q_proj"},
+    {"beside.attn.k", "self_attn.k_proj"},
+    {"beside.attn.v", "self_attn.v_proj"},
+    {"beside.attn.out", "self_attn.o_proj"},
+    {"ff.gate", "feed_forward.gate_proj"},
+    {"ff.up", "feed_forward.up_proj"},
+    {"ff.down", "feed_forward.down_proj"},
+    {NULL, NULL},
 };
 
 static const struct lx_tensor_names names = {.layers = "model.layers.",
@@ -82,9 +86,8 @@ static lx_mixer_config read_mamba(lx_hf_reader *r, const lx_config *c)
 /* Queries, keys and values are made of a x, so scores have a twice. */
 static lx_mixer_config read_softmax(lx_hf_reader *r, const lx_config *c)
 {
-    lx_mixer_config m = lx_hf_mixer(c, "grouped_query");
-    lx_hf_read_heads(r, c, &m, 32, 8);
-    lx_hf_only_flag(r, "attention_bias", false);
+    static const lx_hf_heads heads = {.heads = 32, .key_heads = 8};
+    lx_mixer_config m = lx_hf_read_heads(r, c, &heads);
     lx_hf_read_rotation(r, &m, 10000, 1);
     double in = factor(r, "attention_in_multiplier");
     set_factor(&m, "scale", in * in * factor(r, "key_multiplier") / sqrt(m.d_key));
@@ -95,8 +98,6 @@ static lx_mixer_config read_softmax(lx_hf_reader *r, const lx_config *c)
 static void read_feed_forward(lx_hf_reader *r, lx_config *c)
 {
     double factors[2];
-    c->d_ff = lx_hf_int(r, "intermediate_size", 1, LX_MAX_D_FF, 14336);
-    c->feed_forward = lx_hf_mixer(c, "gated_mlp");
     read_factors(r, "mlp_multipliers", 2, factors);
     set_factor(&c->feed_forward, "gate_scale", factors[0]);
     set_factor(&c->feed_forward, "out_scale", factors[1]);
@@ -106,15 +107,15 @@ static void read_feed_forward(lx_hf_reader *r, lx_config *c)
 
 static void read_config(lx_hf_reader *r, lx_config *c)
 {
-    c->wiring = LX_WIRING_PRE;
-    c->rms_norm = true;
-    c->names = &names;
-    c->tied_head = lx_hf_flag(r, "tie_word_embeddings", false);
-    lx_hf_only_word(r, "hidden_act", "silu");
+    static const lx_hf_hybrid usual = {.names = &names,
+                                       .eps = 1e-5,
+                                       .d_model = 4096,
+                                       .n_layers = 32,
+                                       .d_ff = 14336,
+                                       .vocab_size = 128000,
+                                       .context = 8192};
+    lx_hf_read_hybrid(r, c, &usual);
     lx_hf_only_flag(r, "projectors_bias", false);
-    c->norm_eps = (float)lx_hf_number(r, "rms_norm_eps", 1e-30, 1, 1e-5);
-    c->d_model = lx_hf_int(r, "hidden_size", 1, LX_MAX_WIDTH, 4096);
-    c->n_layers = lx_hf_int(r, "num_hidden_layers", 1, LX_MAX_LAYERS, 32);
     c->embedding_scale = (float)factor(r, "embedding_multiplier");
     c->head_scale = (float)factor(r, "lm_head_multiplier");
     read_feed_forward(r, c);
@@ -122,9 +123,8 @@ static void read_config(lx_hf_reader *r, lx_config *c)
     c->beside = read_softmax(r, c);
     lx_hf_set_mixer(c, &mamba);
     /* Of training, and of ways to compute the same result. */
-    lx_hf_ignore(r, "attention_dropout mlp_expansion_factor num_logits_to_keep time_step_floor "
-                    "time_step_max time_step_min time_step_rank");
-    lx_hf_read_text(r, c, 128000, 8192);
+    lx_hf_ignore(r, "mlp_expansion_factor num_logits_to_keep time_step_floor time_step_max "
+                    "time_step_min time_step_rank");
 }
 
 const lx_hf_kind lx_hf_falcon_h1 = {.model_types = {"falcon_h1"}, .read = read_config};

@@ -5,12 +5,10 @@
  * key `attn` of its configs names.
  */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "model/formats/hugging_face/reader.h"
 
-enum { MAX_SOFTMAX_HEAD = 1024, MAX_WINDOW = 1 << 20 };
+enum { MAX_WINDOW = 1 << 20 };
 
 const lx_tensor_name lx_hf_layer_names[] = {
     {"norm1", "attn_norm"},
@@ -82,73 +80,6 @@ void lx_hf_conv(lx_hf_reader *r, lx_mixer_config *m, bool fallback)
     lx_mixer_value(m, "conv")->i = conv ? taps : 0;
 }
 
-/* --- layers of hybrids --- */
-
-void lx_hf_read_heads(lx_hf_reader *r, const lx_config *c, lx_mixer_config *m, int32_t n_heads,
-                      int32_t key_heads)
-{
-    m->n_heads = lx_hf_int(r, "num_attention_heads", 1, LX_MAX_HEADS, n_heads);
-    m->d_key = lx_hf_int(r, "head_dim", 2, MAX_SOFTMAX_HEAD, c->d_model / m->n_heads);
-    key_heads = lx_hf_int(r, "num_key_value_heads", 1, LX_MAX_HEADS,
-                          key_heads > 0 ? key_heads : m->n_heads);
-    if (m->n_heads % key_heads != 0)
-        lx_hf_wrong(r, "num_key_value_heads", "must divide num_attention_heads");
-    if (m->d_key < 2 || m->d_key > MAX_SOFTMAX_HEAD || 3 * m->n_heads * m->d_key > LX_MAX_D_FF) {
-        lx_hf_wrong(r, "num_attention_heads", "gives heads that are too large or too small");
-        m->d_key = 2;
-    }
-    m->d_value = m->d_key;
-    lx_mixer_value(m, "key_heads")->i = key_heads;
-}
-
-static bool has_word(const lx_hf_layer_type *type, const char *word)
-{
-    for (size_t i = 0; i < sizeof type->words / sizeof *type->words; i++) {
-        if (word != NULL && type->words[i] != NULL && strcmp(word, type->words[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* "must say "A", "B" or "C" of every layer" */
-static void refuse_types(lx_hf_reader *r, const lx_hf_layer_type *types, size_t n)
-{
-    char what[160] = "must say ";
-    for (size_t i = 0; i < n; i++) {
-        const char *before = i == 0 ? "" : i + 1 < n ? ", " : " or ";
-        size_t used = strlen(what);
-        (void)snprintf(what + used, sizeof what - used, "%s\"%s\"", before, types[i].words[0]);
-    }
-    size_t used = strlen(what);
-    (void)snprintf(what + used, sizeof what - used, " of every layer");
-    lx_hf_wrong(r, "layer_types", what);
-}
-
-bool lx_hf_place_layers(lx_hf_reader *r, lx_config *c, const lx_hf_layer_type *types, size_t n)
-{
-    const json_t *listed = r->st == LX_OK ? json_object_get(r->root, "layer_types") : NULL;
-    bool ok = json_array_size(listed) == (size_t)c->n_layers;
-    lx_hf_set_mixer(c, types[0].mixer);
-    for (int32_t i = 0; i < c->n_layers; i++)
-        c->mixers[i] = *types[0].mixer;
-    c->n_mixers = c->n_layers;
-    if (listed == NULL || json_is_null(listed))
-        return false;
-    for (int32_t i = 0; ok && i < c->n_layers; i++) {
-        const char *word = json_string_value(json_array_get(listed, (size_t)i));
-        size_t k = 0;
-        while (k < n && !has_word(&types[k], word))
-            k++;
-        ok = k < n;
-        if (ok)
-            c->mixers[i] = *types[k].mixer;
-    }
-    if (!ok)
-        refuse_types(r, types, n);
-    lx_hf_ignore(r, "layer_types");
-    return true;
-}
-
 /* --- blocks --- */
 
 /* The usual width of a feed-forward net: times / over of hidden_ratio times the model's, up to a
@@ -203,7 +134,7 @@ static void read_layer(lx_hf_reader *r, const lx_config *c, lx_mixer_config *m)
     int32_t n_heads = lx_hf_int(r, "num_heads", 1, LX_MAX_HEADS, 0);
     int32_t key_heads = lx_hf_int(r, "num_kv_heads", 1, LX_MAX_HEADS, n_heads);
     if (n_heads < 1 || c->d_model % n_heads != 0 || c->d_model / n_heads % 2 != 0 ||
-        c->d_model / n_heads > MAX_SOFTMAX_HEAD) {
+        c->d_model / n_heads > LX_HF_MAX_SOFTMAX_HEAD) {
         lx_hf_wrong(r, "num_heads", "must divide hidden_size into heads of 2, 4, .. 1024");
         n_heads = key_heads = 1;
     }

@@ -23,20 +23,8 @@ static const lx_tensor_name block_names[] = {
     {"ff.down", "shared_mlp.output_linear"},
     {NULL, NULL},
 };
-static const lx_tensor_name mamba_names[] = {
-    {"attn.in", "mamba.in_proj"},
-    {"attn.out", "mamba.out_proj"},
-    {"attn.conv", "mamba.conv1d"},
-    {"attn", "mamba"},
-    {NULL, NULL},
-};
-static const lx_tensor_name softmax_names[] = {
-    {"attn.q", "self_attn.q_proj"},
-    {"attn.k", "self_attn.k_proj"},
-    {"attn.v", "self_attn.v_proj"},
-    {"attn.out", "self_attn.o_proj"},
-    {NULL, NULL},
-};
+static const lx_tensor_name mamba_names[] = {LX_HF_MAMBA_NAMES, {NULL, NULL}};
+static const lx_tensor_name softmax_names[] = {LX_HF_SOFTMAX_NAMES, {NULL, NULL}};
 
 static const struct lx_tensor_names names = {
     .layers = "model.layers.",
@@ -78,40 +66,37 @@ static void read_scales(lx_hf_reader *r, lx_config *c, lx_mixer_config *softmax)
 
 static void read_layers(lx_hf_reader *r, lx_config *c)
 {
+    static const lx_hf_heads heads = {.heads = 32};
     int64_t inner = (int64_t)c->d_model * lx_hf_int(r, "mamba_expand", 1, 64, 2);
     lx_mixer_config mamba = lx_hf_read_mamba(r, c, inner, c->norm_eps);
-    lx_mixer_config softmax = lx_hf_mixer(c, "grouped_query");
+    lx_mixer_config softmax = lx_hf_read_heads(r, c, &heads);
     lx_mixer_set_word(&mamba, "norm", "gate_first");
-    lx_hf_read_heads(r, c, &softmax, 32, 0);
-    lx_hf_only_flag(r, "attention_bias", false);
     read_positions(r, &softmax);
     read_scales(r, c, &softmax);
     const lx_hf_layer_type types[] = {{{"linear_attention", "mamba"}, &mamba},
                                       {{"full_attention", "attention"}, &softmax}};
-    (void)lx_hf_place_layers(r, c, types, 2);
+    (void)lx_hf_place_layers(r, c, types, 2, 0);
 }
 
 static void read_config(lx_hf_reader *r, lx_config *c)
 {
-    c->wiring = LX_WIRING_PRE;
-    c->rms_norm = true;
-    c->names = &names;
-    c->tied_head = lx_hf_flag(r, "tie_word_embeddings", false);
-    lx_hf_only_word(r, "hidden_act", "silu");
+    static const lx_hf_hybrid usual = {.names = &names,
+                                       .d_ff_key = "shared_intermediate_size",
+                                       .eps = 1e-6,
+                                       .d_model = 4096,
+                                       .n_layers = 32,
+                                       .d_ff = 1024,
+                                       .vocab_size = 32000,
+                                       .context = 2048};
+    lx_hf_read_hybrid(r, c, &usual);
     lx_hf_only_word(r, "normalization_function", "rmsnorm");
     if (lx_hf_int(r, "num_local_experts", 0, INT32_MAX, 8) != 0)
         lx_hf_wrong(r, "num_local_experts", "must be 0: models with experts are not supported");
-    c->norm_eps = (float)lx_hf_number(r, "rms_norm_eps", 1e-30, 1, 1e-6);
-    c->d_model = lx_hf_int(r, "hidden_size", 1, LX_MAX_WIDTH, 4096);
-    c->n_layers = lx_hf_int(r, "num_hidden_layers", 1, LX_MAX_LAYERS, 32);
-    c->d_ff = lx_hf_int(r, "shared_intermediate_size", 1, LX_MAX_D_FF, 1024);
-    c->feed_forward = lx_hf_mixer(c, "gated_mlp");
     lx_mixer_value(&c->feed_forward, "joined")->i = true;
     read_layers(r, c);
     /* Of training and of experts. */
-    lx_hf_ignore(r, "attention_dropout init_method intermediate_size num_experts_per_tok "
-                    "output_router_logits router_aux_loss_coef");
-    lx_hf_read_text(r, c, 32000, 2048);
+    lx_hf_ignore(r, "init_method intermediate_size num_experts_per_tok output_router_logits "
+                    "router_aux_loss_coef");
 }
 
 const lx_hf_kind lx_hf_granite = {.model_types = {"granitemoehybrid"}, .read = read_config};

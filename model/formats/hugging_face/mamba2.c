@@ -9,6 +9,7 @@
  * time_step_limit and dt_limit), and transformers has other defaults and never looks at
  * norm_before_gate. fla's configs are known by norm_eps.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "model/formats/hugging_face/reader.h"
@@ -46,10 +47,32 @@ static void only_mamba_layers(lx_hf_reader *r)
     lx_hf_ignore(r, "layer_types");
 }
 
+/* Keys that have other names in hybrids. */
+enum { HEADS, GROUPS, TAPS, CONV_BIAS, BIAS };
+
+static void read_parts(lx_hf_reader *r, lx_mixer_config *m, const char *const keys[],
+                       int32_t usual_groups)
+{
+    char what[64];
+    int32_t groups = lx_hf_int(r, keys[GROUPS], 1, LX_MAX_HEADS, usual_groups);
+    (void)snprintf(what, sizeof what, "must divide %s", keys[HEADS]);
+    if (m->n_heads % groups != 0)
+        lx_hf_wrong(r, keys[GROUPS], what);
+    if ((int64_t)m->n_heads * m->d_value + 2 * (int64_t)groups * m->d_key > LX_MAX_D_FF)
+        lx_hf_wrong(r, keys[HEADS], "gives more than 262144 columns");
+    lx_mixer_value(m, "groups")->i = groups;
+    lx_mixer_value(m, "conv")->i = lx_hf_int(r, keys[TAPS], 2, LX_CONV_MOST_TAPS, 4);
+    bool conv = lx_hf_flag(r, keys[CONV_BIAS], true), products = lx_hf_flag(r, keys[BIAS], false);
+    lx_mixer_set_word(m, "bias",
+                      conv ? (products ? "both" : "conv") : (products ? "products" : "none"));
+}
+
 static lx_mixer_config read_sizes(lx_hf_reader *r, lx_config *c, bool fla)
 {
     c->d_model = lx_hf_int(r, "hidden_size", 1, LX_MAX_WIDTH, fla ? 2048 : 4096);
     c->n_layers = lx_hf_int(r, "num_hidden_layers", 1, LX_MAX_LAYERS, fla ? 48 : 64);
+    static const char *const keys[] = {"num_heads", "n_groups", "conv_kernel", "use_conv_bias",
+                                       "use_bias"};
     lx_mixer_config m = lx_hf_mixer(c, "mamba2");
     double inner = c->d_model * lx_hf_number(r, "expand", 1e-3, 64, 2);
     m.d_key = lx_hf_int(r, "state_size", 1, LX_MAX_HEAD_SIZE, 128);
@@ -59,12 +82,7 @@ static lx_mixer_config read_sizes(lx_hf_reader *r, lx_config *c, bool fla)
         lx_hf_wrong(r, "num_heads", "times head_dim must be expand times hidden_size");
     if (lx_hf_int(r, "intermediate_size", 1, INT32_MAX, (int32_t)inner) != (int32_t)inner)
         lx_hf_wrong(r, "intermediate_size", "must be expand times hidden_size");
-    int32_t groups = lx_hf_int(r, "n_groups", 1, LX_MAX_HEADS, fla ? 1 : 8);
-    lx_mixer_value(&m, "groups")->i = groups;
-    if (m.n_heads % groups != 0)
-        lx_hf_wrong(r, "n_groups", "must divide num_heads");
-    if ((int64_t)m.n_heads * m.d_value + 2 * (int64_t)groups * m.d_key > LX_MAX_D_FF)
-        lx_hf_wrong(r, "num_heads", "gives more than 262144 columns");
+    read_parts(r, &m, keys, fla ? 1 : 8);
     return m;
 }
 
@@ -96,10 +114,6 @@ static void read_config(lx_hf_reader *r, lx_config *c)
     only_mamba_layers(r);
     lx_mixer_config m = read_sizes(r, c, fla);
     read_norm(r, c, &m, fla);
-    lx_mixer_value(&m, "conv")->i = lx_hf_int(r, "conv_kernel", 2, LX_CONV_MOST_TAPS, 4);
-    bool conv_bias = lx_hf_flag(r, "use_conv_bias", true), bias = lx_hf_flag(r, "use_bias", false);
-    lx_mixer_set_word(&m, "bias",
-                      conv_bias ? (bias ? "both" : "conv") : (bias ? "products" : "none"));
     lx_hf_set_mixer(c, &m);
     lx_hf_ignore(r, "A_init_range chunk_size conv_init dt_init_floor dt_max dt_min "
                     "rescale_prenorm_residual residual_in_fp32 time_step_floor time_step_max "
@@ -119,6 +133,8 @@ static int32_t read_head_size(lx_hf_reader *r, int32_t fallback)
 
 lx_mixer_config lx_hf_read_mamba(lx_hf_reader *r, const lx_config *c, int64_t inner, float eps)
 {
+    static const char *const keys[] = {"mamba_n_heads", "mamba_n_groups", "mamba_d_conv",
+                                       "mamba_conv_bias", "mamba_proj_bias"};
     lx_mixer_config m = lx_hf_mixer(c, "mamba2");
     m.n_heads = lx_hf_int(r, "mamba_n_heads", 1, LX_MAX_HEADS, 128);
     int64_t size = inner / m.n_heads;
@@ -126,19 +142,7 @@ lx_mixer_config lx_hf_read_mamba(lx_hf_reader *r, const lx_config *c, int64_t in
     m.d_key = lx_hf_int(r, "mamba_d_state", 1, LX_MAX_HEAD_SIZE, 256);
     if ((int64_t)m.n_heads * m.d_value != inner)
         lx_hf_wrong(r, "mamba_n_heads", "times mamba_d_head must be the columns of the mixer");
-    int32_t groups = lx_hf_int(r, "mamba_n_groups", 1, LX_MAX_HEADS, 1);
-    if (m.n_heads % groups != 0)
-        lx_hf_wrong(r, "mamba_n_groups", "must divide mamba_n_heads");
-    if (inner + 2 * (int64_t)groups * m.d_key > LX_MAX_D_FF)
-        lx_hf_wrong(r, "mamba_n_heads", "gives more than 262144 columns");
-    lx_mixer_value(&m, "groups")->i = groups;
-    lx_mixer_value(&m, "conv")->i = lx_hf_int(r, "mamba_d_conv", 2, LX_CONV_MOST_TAPS, 4);
-    bool conv = lx_hf_flag(r, "mamba_conv_bias", true);
-    bool products = lx_hf_flag(r, "mamba_proj_bias", false);
-    lx_mixer_set_word(&m, "bias",
-                      conv       ? (products ? "both" : "conv")
-                      : products ? "products"
-                                 : "none");
+    read_parts(r, &m, keys, 1);
     lx_mixer_value(&m, "eps")->f = eps;
     lx_mixer_value(&m, "feed_forward")->i = true;
     lx_hf_only_unbounded(r, "time_step_limit");

@@ -31,20 +31,14 @@ static const lx_tensor_name linear_names[] = {
     {"attn.q_conv", "linear_attn.q_conv1d"},
     {"attn.k_conv", "linear_attn.k_conv1d"},
     {"attn.v_conv", "linear_attn.v_conv1d"},
-    {"attn.A_log", "linear_attn.A_log"},
-    {"attn.dt_bias", "linear_attn.dt_bias"},
+    {"attn", "linear_attn"},
     LX_HF_GATED_MLP_NAMES,
     {NULL, NULL},
 };
 static const lx_tensor_name softmax_names[] = {
     {"post_norm1", "post_attention_layernorm"},
     {"post_norm2", "post_feedforward_layernorm"},
-    {"attn.q", "self_attn.q_proj"},
-    {"attn.k", "self_attn.k_proj"},
-    {"attn.v", "self_attn.v_proj"},
-    {"attn.out", "self_attn.o_proj"},
-    {"attn.q_norm", "self_attn.q_norm"},
-    {"attn.k_norm", "self_attn.k_norm"},
+    LX_HF_SOFTMAX_NAMES,
     LX_HF_GATED_MLP_NAMES,
     {NULL, NULL},
 };
@@ -70,68 +64,31 @@ static void read_positions(lx_hf_reader *r, lx_mixer_config *m)
     lx_hf_ignore(r, "rope_parameters rope_theta");
 }
 
-static void read_linear(lx_hf_reader *r, const lx_config *c, int32_t heads, lx_mixer_config *m)
-{
-    int32_t keys = lx_hf_int(r, "linear_num_key_heads", 1, LX_MAX_HEADS, heads);
-    m->n_heads = lx_hf_int(r, "linear_num_value_heads", 1, LX_MAX_HEADS, heads);
-    int32_t size = 3 * c->d_model / (4 * keys);
-    m->d_key = lx_hf_int(r, "linear_key_head_dim", 1, LX_MAX_HEAD_SIZE, size);
-    m->d_value = lx_hf_int(r, "linear_value_head_dim", 1, LX_MAX_HEAD_SIZE, 2 * m->d_key);
-    bool fits = m->d_key >= 1 && m->d_key <= LX_MAX_HEAD_SIZE && m->d_value <= LX_MAX_HEAD_SIZE;
-    if (m->n_heads % keys != 0)
-        lx_hf_wrong(r, "linear_num_value_heads", "must be a multiple of linear_num_key_heads");
-    if (!fits || (int64_t)2 * keys * m->d_key + (int64_t)m->n_heads * m->d_value > LX_MAX_D_FF) {
-        lx_hf_wrong(r, "linear_num_value_heads", "gives heads that are too large or too small");
-        m->d_key = m->d_value = 1;
-    }
-    lx_mixer_value(m, "key_heads")->i = keys;
-    lx_mixer_value(m, "conv")->i = lx_hf_int(r, "linear_conv_kernel_dim", 2, LX_CONV_MOST_TAPS, 4);
-    lx_mixer_set_word(m, "beta",
-                      lx_hf_flag(r, "linear_allow_neg_eigval", true) ? "twice_sigmoid" : "sigmoid");
-    lx_mixer_set_word(m, "gate", "silu");
-    lx_mixer_value(m, "eps")->f = 1e-5f;
-}
-
-/* Without a list every fourth layer is a softmax layer, or at least the last one. */
-static void place_layers(lx_hf_reader *r, lx_config *c, const lx_mixer_config *linear,
-                         const lx_mixer_config *softmax)
-{
-    const lx_hf_layer_type types[] = {{{"linear_attention"}, linear},
-                                      {{"full_attention"}, softmax}};
-    if (lx_hf_place_layers(r, c, types, 2))
-        return;
-    for (int32_t i = EVERY - 1; i < c->n_layers; i += EVERY)
-        c->mixers[i] = *softmax;
-    if (c->n_layers < EVERY)
-        c->mixers[c->n_layers - 1] = *softmax;
-}
-
 static void read_config(lx_hf_reader *r, lx_config *c)
 {
-    c->wiring = LX_WIRING_PRE;
-    c->rms_norm = true;
-    c->names = &names;
-    c->tied_head = lx_hf_flag(r, "tie_word_embeddings", false);
-    lx_hf_only_word(r, "hidden_act", "silu");
-    lx_hf_only_flag(r, "attention_bias", false);
-    c->norm_eps = (float)lx_hf_number(r, "rms_norm_eps", 1e-30, 1, 1e-6);
-    c->d_model = lx_hf_int(r, "hidden_size", 1, LX_MAX_WIDTH, 3840);
-    c->n_layers = lx_hf_int(r, "num_hidden_layers", 1, LX_MAX_LAYERS, 32);
-    c->d_ff = lx_hf_int(r, "intermediate_size", 1, LX_MAX_D_FF, 11008);
-    c->feed_forward = lx_hf_mixer(c, "gated_mlp");
-    lx_mixer_config linear = lx_hf_mixer(c, "gated_deltanet");
-    lx_mixer_config softmax = lx_hf_mixer(c, "grouped_query");
+    static const lx_hf_hybrid usual = {.names = &names,
+                                       .eps = 1e-6,
+                                       .d_model = 3840,
+                                       .n_layers = 32,
+                                       .d_ff = 11008,
+                                       .vocab_size = 100352,
+                                       .context = 65536};
+    static const lx_hf_heads heads = {.heads = 30, .norm = "row"};
+    lx_hf_read_hybrid(r, c, &usual);
+    lx_mixer_config softmax = lx_hf_read_heads(r, c, &heads);
     softmax.norms = LX_NORM_AFTER;
-    lx_hf_read_heads(r, c, &softmax, 30, 0);
-    lx_mixer_set_word(&softmax, "norm", "row");
-    lx_mixer_value(&softmax, "eps")->f = c->norm_eps;
     read_positions(r, &softmax);
-    read_linear(r, c, softmax.n_heads, &linear);
-    place_layers(r, c, &linear, &softmax);
+    lx_mixer_config linear = lx_hf_read_delta(r, c, softmax.n_heads, softmax.n_heads, 0);
+    bool twice = lx_hf_flag(r, "linear_allow_neg_eigval", true);
+    lx_mixer_set_word(&linear, "beta", twice ? "twice_sigmoid" : "sigmoid");
+    lx_mixer_value(&linear, "eps")->f = 1e-5f;
+    const lx_hf_layer_type types[] = {{{"linear_attention"}, &linear},
+                                      {{"full_attention"}, &softmax}};
+    /* At least the last layer is a softmax layer. */
+    (void)lx_hf_place_layers(r, c, types, 2, c->n_layers < EVERY ? c->n_layers : EVERY);
     /* Of training. */
-    lx_hf_ignore(r, "attention_dropout linear_a_log_max linear_a_log_min linear_dt_init_floor "
-                    "linear_dt_max linear_dt_min");
-    lx_hf_read_text(r, c, 100352, 65536);
+    lx_hf_ignore(r, "linear_a_log_max linear_a_log_min linear_dt_init_floor linear_dt_max "
+                    "linear_dt_min");
 }
 
 const lx_hf_kind lx_hf_olmo_hybrid = {.model_types = {"olmo_hybrid"}, .read = read_config};

@@ -30,6 +30,8 @@ typedef struct lx_hf_kind {
 #include "model/tasks/text_config.h"
 #undef HF_KIND
 
+enum { LX_HF_MAX_SOFTMAX_HEAD = 1024 }; /* columns of a head of grouped_query */
+
 /* --- keys --- */
 
 /* "FILE: KEY WHAT" */
@@ -78,10 +80,26 @@ void lx_hf_read_base(lx_hf_reader *r, lx_mixer_config *m, const char *key, doubl
    older files keys of the root. base and share are the defaults of rope_theta and of
    partial_rotary_factor. With a share of 1 all columns of a head must turn. */
 void lx_hf_read_rotation(lx_hf_reader *r, lx_mixer_config *m, double base, double share);
-/* grouped_query of hybrids of transformers: num_attention_heads, head_dim, num_key_value_heads and
-   their defaults (key_heads 0: as many as heads). */
-void lx_hf_read_heads(lx_hf_reader *r, const lx_config *c, lx_mixer_config *m, int32_t n_heads,
-                      int32_t key_heads);
+/* Keys around the layers of hybrids of transformers, with the numbers of a file that does not say
+   them. RMSNorm stands before every branch, and gated_mlp after every mixer. */
+typedef struct lx_hf_hybrid {
+    const struct lx_tensor_names *names;
+    const char *eps_key, *d_ff_key; /* NULL: rms_norm_eps, intermediate_size */
+    double eps;
+    int32_t d_model, n_layers, d_ff, vocab_size, context;
+    bool tied;
+} lx_hf_hybrid;
+void lx_hf_read_hybrid(lx_hf_reader *r, lx_config *c, const lx_hf_hybrid *usual);
+/* grouped_query of hybrids of transformers, with the numbers of a file that does not say them. */
+typedef struct lx_hf_heads {
+    int32_t heads, key_heads, size; /* key_heads 0: as many as heads; size 0: d_model / heads */
+    const char *norm;               /* of queries and keys; NULL: none */
+} lx_hf_heads;
+lx_mixer_config lx_hf_read_heads(lx_hf_reader *r, const lx_config *c, const lx_hf_heads *usual);
+/* gated_deltanet of hybrids of transformers: the keys that begin with linear_. size: of heads where
+   the file does not say it; 0: 3/4 of d_model together for keys, twice as much for values. */
+lx_mixer_config lx_hf_read_delta(lx_hf_reader *r, const lx_config *c, int32_t key_heads,
+                                 int32_t value_heads, int32_t size);
 /* mamba2 of hybrids of transformers, with a feed-forward net: the keys that begin with mamba_, and
    time_step_limit. inner: columns of the mixer. */
 lx_mixer_config lx_hf_read_mamba(lx_hf_reader *r, const lx_config *c, int64_t inner, float eps);
@@ -90,9 +108,10 @@ typedef struct lx_hf_layer_type {
     const char *words[2]; /* NULL: none */
     const lx_mixer_config *mixer;
 } lx_hf_layer_type;
-/* Places the mixers of n types as layer_types says. Without the key all layers have the first
-   mixer, and the result is false. */
-bool lx_hf_place_layers(lx_hf_reader *r, lx_config *c, const lx_hf_layer_type *types, size_t n);
+/* Places the mixers of n types as layer_types says. Without the key the result is false, and all
+   layers have the first mixer, but every `every`-th the second one (0: none). */
+bool lx_hf_place_layers(lx_hf_reader *r, lx_config *c, const lx_hf_layer_type *types, size_t n,
+                        int32_t every);
 
 /* fla's blocks: names, norms, sizes and a gated feed-forward net; n_layers and hidden_ratio where
    the file does not say them. */
@@ -112,6 +131,18 @@ extern const lx_tensor_name lx_hf_layer_names[];
             {.names = (OWN)},                                                                      \
             {.names = lx_hf_layer_names}                                                           \
         }                                                                                          \
+    }
+/* transformers' names of grouped_query, mamba2 and gated_mlp in a layer of hybrids. */
+#define LX_HF_SOFTMAX_NAMES                                                                        \
+    {"attn.q", "self_attn.q_proj"}, {"attn.k", "self_attn.k_proj"},                                \
+        {"attn.v", "self_attn.v_proj"}, {"attn.out", "self_attn.o_proj"},                          \
+    {                                                                                              \
+        "attn", "self_attn"                                                                        \
+    }
+#define LX_HF_MAMBA_NAMES                                                                          \
+    {"attn.in", "mamba.in_proj"}, {"attn.out", "mamba.out_proj"}, {"attn.conv", "mamba.conv1d"},   \
+    {                                                                                              \
+        "attn", "mamba"                                                                            \
     }
 #define LX_HF_GATED_MLP_NAMES                                                                      \
     {"ff.gate", "mlp.gate_proj"}, {"ff.up", "mlp.up_proj"},                                        \
