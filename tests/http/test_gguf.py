@@ -63,6 +63,7 @@ KINDS = {
     "qwen35": (folders.QWEN | {"head_dim": 32, "hidden_size": 64, "intermediate_size": 96, "linear_key_head_dim": 16,
                                "linear_value_head_dim": 32, "linear_num_value_heads": 6}, folders.qwen_tensors),
     "qwen35_tied": (folders.QWEN | {"tie_word_embeddings": True, "linear_num_value_heads": 2}, folders.qwen_tensors),
+    "lfm2": (folders.LFM2 | {"hidden_size": 32}, folders.lfm2_tensors),
     "rwkv7": (folders.RWKV7 | {"norm_eps": EPS / 8, "hidden_size": 32, "intermediate_size": 64, "value_dim": 32}, folders.rwkv7_tensors),
     "rwkv6": (folders.RWKV6 | {"norm_eps": EPS, "hidden_size": 32, "intermediate_size": 64, "num_heads": 4, "expand_k": 1.0,
                                "num_hidden_layers": 3}, folders.rwkv6_tensors),
@@ -127,6 +128,7 @@ PRE = {
     "qwen35": {"pattern": vocabularies.QWEN2.replace(r"]?\p{L}+", r"]?[\p{L}\p{M}]+").replace(r"\s\p{L}\p{N}", r"\s\p{L}\p{M}\p{N}"),
                "normalizer": normalizers.NFC()},
     "llama-bpe": {"pattern": vocabularies.LLAMA3, "ignore_merges": True},
+    "lfm2": {"pattern": vocabularies.LLAMA3, "ignore_merges": True},
     "gpt-2": {},
     "mpt": {"normalizer": normalizers.NFC()},
     "olmo": {"normalizer": normalizers.NFC()},
@@ -343,6 +345,9 @@ BAD = [
 
 
 BAD_OF = [
+    ("lfm2", with_keys(lfm2__attention__head_count_kv=(I32, [0, 2, -1])), "lfm2.attention.head_count_kv must have a number per layer"),
+    ("lfm2", with_keys(lfm2__attention__head_count_kv=2), "lfm2.attention.head_count_kv must have a number per layer"),
+    ("lfm2", without_tensor("blk.0.shortconv.conv.weight"), "tensor blk.0.shortconv.conv.weight is missing"),
     ("llama", with_keys(llama__rope__dimension_count=8), "llama.rope.dimension_count must be the size of a head"),
     ("llama", with_tensor("rope_freqs.weight"), "rope_freqs.weight is not supported"),
     ("llama", with_keys(llama__expert_count=8), "llama.expert_count must be 0"),
