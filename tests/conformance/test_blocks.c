@@ -299,7 +299,7 @@ static bool odd_values_of_blocks(device *dut, device *oracle)
     block_case c = {.cols = COLS, .outputs = OUTPUTS, .rows = ROWS, .dtype = LX_Q4_0};
     rng r = {4};
     block_data data = make_data(&c, &r);
-    float y[ROWS * OUTPUTS];
+    float *y = floats(ROWS * OUTPUTS);
     lx_matrix *none = NULL;
     if (dut->blocks || dut->int4) {
         data.x = floats(ROWS * COLS); /* row 0: zeros */
