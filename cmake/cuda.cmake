@@ -10,7 +10,7 @@ set_property(CACHE LINNET_CUDA PROPERTY STRINGS AUTO ON OFF)
 # Shared files that a back end needs.
 set(linnet_plugin_sources
   ${CMAKE_SOURCE_DIR}/common/status.c ${CMAKE_SOURCE_DIR}/kernels/objects.c ${CMAKE_SOURCE_DIR}/kernels/step.c
-  ${CMAKE_SOURCE_DIR}/kernels/op.c)
+  ${CMAKE_SOURCE_DIR}/kernels/op.c ${CMAKE_SOURCE_DIR}/kernels/formats.c)
 file(GLOB linnet_cuda_host CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.c
   ${CMAKE_SOURCE_DIR}/kernels/ops/*/op.c ${CMAKE_SOURCE_DIR}/kernels/ops/*/cuda*.c)
 file(GLOB linnet_cuda_device CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu

@@ -29,7 +29,7 @@ int main(void)
 {
     const lx_cpu_isa *isa = NULL;
     lx_backend_options options = {.n_threads = 1};
-    for (options.precision = LX_PRECISION_F32; options.precision <= LX_PRECISION_INT8; options.precision++)
+    for (options.precision = LX_PRECISION_F32; options.precision <= LX_PRECISION_INT4; options.precision++)
         if (lx_cpu_choose(&options, &isa, NULL) == LX_OK)
             (void)printf(\"%s;\", isa->name);
     return 0;

@@ -24,9 +24,11 @@ lx_status lx_backend_open(const char *name, const lx_backend_options *options, l
     if (options->n_threads < 1 || options->n_threads > 256)
         return lx_fail(err, LX_ERR_INVALID, "threads", "threads is %d, must be 1 to 256",
                        options->n_threads);
-    if (options->precision == LX_PRECISION_INT8 && strcmp(name, "cpu") != 0)
+    if (options->precision >= LX_PRECISION_INT8 && strcmp(name, "cpu") != 0 &&
+        lx_precision_name(options->precision) != NULL)
         return lx_fail(err, LX_ERR_UNSUPPORTED, "precision",
-                       "precision int8 is for the back end cpu, not %s", name);
+                       "precision %s is for the back end cpu, not %s",
+                       lx_precision_name(options->precision), name);
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (strcmp(known[i].name, name) == 0)
             return known[i].open(options, out, err);

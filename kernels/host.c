@@ -126,7 +126,7 @@ lx_status lx_host_table_new(lx_backend *be, const lx_host_tensor *t, lx_table **
     lx_status st = lx_host_tensor_check(t, "an embedding table", err);
     if (st != LX_OK)
         return st;
-    size_t n_bytes = (size_t)t->rows * (size_t)t->cols * (size_t)lx_dtype_bytes(t->dtype);
+    size_t n_bytes = lx_format_bytes(t->dtype, t->rows * t->cols);
     lx_table *table = calloc(1, sizeof *table);
     if (table == NULL)
         return no_memory(err, "an embedding table", sizeof *table);

@@ -59,12 +59,13 @@ typedef struct lx_kernels lx_kernels; /* the table */
  *
  *   plain, avx2, avx512    every precision, exact bits
  *   avx512bf16             auto only: rounds activations to bf16, bits of its own
- *   avx512vnni             int8 only: exact bits
- *   amx                    auto: bf16 on tiles, bits of its own; int8: exact bits
+ *   avx512vnni             int8 and int4: exact bits
+ *   amx                    auto: bf16 on tiles, bits of its own; int8 and int4: exact bits
  *   amxplain               the bits of amx in plain C, slowly: never chosen by auto
  *   neon                   every precision, exact bits
- *   neondot                int8 only: exact bits
- *   neonbf16               auto: rounds activations to bf16, bits of its own; int8: exact bits
+ *   neondot                int8 and int4: exact bits
+ *   neonbf16               auto: rounds activations to bf16, bits of its own; int8 and int4: exact
+ *                          bits
  *   neonbf16plain          the bits of neonbf16 in plain C, slowly: never chosen by auto
  */
 typedef enum lx_isa {
@@ -89,6 +90,12 @@ const char *lx_isa_name(lx_isa isa);
 /*
  * How the factors enter a product. All other values are f32, states too.
  *
+ * Weights in blocks of LX_Q8_0 or LX_Q4_0 stay in blocks on the cpu with AUTO, weights of
+ * LX_F32_OF_BLOCKS become LX_Q8_0 there, and with INT4 every matrix becomes LX_Q4_0 (lx_block_of).
+ * Each 32 inputs that meet a block have a scale t = max |x| / 127, and become n = x / t, rounded to
+ * nearest, ties to even. y = b + sum over the blocks of (d t) (sum of q n), where the inner sum is
+ * exact.
+ *
  * INT8 (cpu only): a row of W has a scale s = max |w| / 127, and its weights are stored as whole
  * numbers p = w / s, -127 .. 127, rounded to nearest, ties to even. A chunk of 256 neighbouring
  * inputs has a scale t = max |x| / 127, and its inputs become n = x / t with the same rounding.
@@ -97,8 +104,12 @@ const char *lx_isa_name(lx_isa isa);
 typedef enum lx_precision {
     LX_PRECISION_F32,  /* unchanged: the exact path */
     LX_PRECISION_AUTO, /* rounded to bf16 where the processor multiplies bf16, otherwise F32 */
-    LX_PRECISION_INT8
+    LX_PRECISION_INT8,
+    LX_PRECISION_INT4 /* cpu only */
 } lx_precision;
+
+/* "f32" .. "int4"; NULL after the last. Static; any thread. */
+const char *lx_precision_name(lx_precision precision);
 
 /* An opened back end; the first member of every back end's own structure. */
 struct lx_backend {
@@ -219,11 +230,38 @@ struct lx_kernels {
     int32_t (*step_size)(int32_t n);
 };
 
+/* --- stored values (formats.c) --- */
+
+/* Static; NULL: no such type. */
+const lx_format *lx_format_of(lx_dtype dtype);
+/* Bytes of n values, which are whole blocks. */
+size_t lx_format_bytes(lx_dtype dtype, int64_t n);
 /* bf16 and f16 to f32, exact. */
 float lx_bf16_to_f32(uint16_t x);
 float lx_f16_to_f32(uint16_t x);
-/* Element i of a host tensor as f32. */
+/* Element i of a host tensor as f32, exact. */
 float lx_host_tensor_at(const lx_host_tensor *t, int64_t i);
+/* Elements first .. first + n - 1 as f32. `to` may be the memory that the tensor's data is the end
+   of. */
+void lx_host_tensor_expand(const lx_host_tensor *t, int64_t first, int64_t n, float *to);
+
+/* A block's scale and whole numbers: -127 .. 127 for LX_Q8_0 (-128 in some files), -8 .. 7 for
+   LX_Q4_0. */
+typedef struct lx_block {
+    uint16_t scale; /* f16 */
+    int8_t q[LX_BLOCK];
+} lx_block;
+
+#define LX_BLOCK_MOST 4e5f /* the largest weight that a block may hold: f16 ends at 65504 */
+
+/*
+ * Columns col .. col + 31 of a row as a block of LX_Q8_0 or LX_Q4_0; after the row's end they are
+ * 0. A block of the tensor's own type stays as it is. Other values are rounded, to nearest, ties to
+ * even. For LX_Q8_0 the scale is their greatest size / 127. For LX_Q4_0 it is the value of the
+ * greatest size / -8, and then once more the scale with the least sum of squared errors for the
+ * numbers found; of both the one with less error counts.
+ */
+void lx_block_of(const lx_host_tensor *t, int64_t row, int64_t col, lx_dtype to, lx_block *out);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,6 @@
 /*
- * Checks that all back ends make of objects and the map of pages, which every back end keeps on the
- * host (see objects.h), and stored weights as f32. Both half formats are subsets of f32, so the
- * conversions are exact.
+ * Checks that all back ends make of objects, and the map of pages, which every back end keeps on
+ * the host (see objects.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,61 +27,6 @@ lx_status lx_rows_check(int64_t rows, int64_t width, lx_error *err)
 bool lx_array_has(const lx_array *a, int64_t offset, int64_t n)
 {
     return offset >= 0 && n >= 0 && offset <= a->n && n <= a->n - offset;
-}
-
-/* --- stored weights --- */
-
-static float float_of_bits(uint32_t bits)
-{
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-float lx_bf16_to_f32(uint16_t x)
-{
-    return float_of_bits((uint32_t)x << 16);
-}
-
-float lx_f16_to_f32(uint16_t x)
-{
-    uint32_t sign = (uint32_t)(x & 0x8000u) << 16, exponent = (x >> 10) & 31u, mantissa = x & 1023u;
-    if (exponent == 31)
-        return float_of_bits(sign | 0x7f800000u | mantissa << 13);
-    if (exponent != 0)
-        return float_of_bits(sign | (exponent + 112) << 23 | mantissa << 13);
-    float magnitude = (float)mantissa * 0x1p-24f; /* subnormal or zero */
-    return sign != 0 ? -magnitude : magnitude;
-}
-
-float lx_host_tensor_at(const lx_host_tensor *t, int64_t i)
-{
-    const unsigned char *bytes = t->data;
-    if (t->dtype == LX_F32) {
-        float f;
-        memcpy(&f, bytes + i * 4, sizeof f);
-        return f;
-    }
-    uint16_t half;
-    memcpy(&half, bytes + i * 2, sizeof half);
-    return t->dtype == LX_BF16 ? lx_bf16_to_f32(half) : lx_f16_to_f32(half);
-}
-
-int lx_dtype_bytes(lx_dtype dtype)
-{
-    return dtype == LX_F32 ? 4 : 2;
-}
-
-lx_status lx_host_tensor_check(const lx_host_tensor *t, const char *what, lx_error *err)
-{
-    if (t->dtype != LX_F32 && t->dtype != LX_BF16 && t->dtype != LX_F16)
-        return lx_fail(err, LX_ERR_UNSUPPORTED, NULL, "%s has unknown dtype %d", what,
-                       (int)t->dtype);
-    if (t->data == NULL || t->rows < 1 || t->cols < 1 || t->rows > LX_MAX_FLOATS / t->cols ||
-        t->rows > INT32_MAX || t->cols > INT32_MAX)
-        return lx_fail(err, LX_ERR_INVALID, NULL, "%s has shape [%lld, %lld]", what,
-                       (long long)t->rows, (long long)t->cols);
-    return LX_OK;
 }
 
 /* --- layouts and pages --- */

@@ -73,9 +73,9 @@ lx_status lx_rows_check(int64_t rows, int64_t width, lx_error *err);
 /* Whether elements offset .. offset + n - 1 are in the array. */
 bool lx_array_has(const lx_array *a, int64_t offset, int64_t n);
 
-/* LX_OK when the tensor has 1 .. 2^40 elements and a known dtype; `what` names it in the error. */
+/* LX_OK when the tensor has 1 .. 2^40 elements, a known dtype and rows of whole blocks; `what`
+   names it in the error (formats.c). */
 lx_status lx_host_tensor_check(const lx_host_tensor *t, const char *what, lx_error *err);
-int lx_dtype_bytes(lx_dtype dtype);
 
 /* Checks the layout and fills a zeroed *s in, but for the memory of data, pool and drawn; `pages`
    and `mapped` it allocates, and the caller frees. */

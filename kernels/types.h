@@ -16,9 +16,26 @@ typedef struct lx_table lx_table;     /* an embedding table */
 typedef struct lx_states lx_states;   /* the recurrent states of all slots */
 typedef struct lx_mask lx_mask;       /* a fixed set of token ids that may not be sampled */
 
-typedef enum lx_dtype { LX_F32, LX_BF16, LX_F16 } lx_dtype;
+/*
+ * The types of values in files. Q8_0 and Q4_0 are blocks of 32 neighbours of a row, as ggml has
+ * them: an f16 scale d, then whole numbers q. A value is d q. Q8_0 has 32 signed bytes q. Q4_0 has
+ * 16 bytes: q + 8 of value j is the low half of byte j, of value j + 16 its high half.
+ *
+ * F32_OF_BLOCKS is f32 numbers that a reader expanded from blocks of another kind. A matrix of them
+ * may be held in less: lx_precision.
+ */
+typedef enum lx_dtype { LX_F32, LX_BF16, LX_F16, LX_Q8_0, LX_Q4_0, LX_F32_OF_BLOCKS } lx_dtype;
 
-/* A matrix on the host, as it lies in a weights file: row-major [rows, cols]. */
+#define LX_BLOCK 32 /* values of a block */
+
+typedef struct lx_format {
+    const char *name; /* "F32" .. "Q4_0" */
+    int32_t block;    /* values that are stored together: LX_BLOCK or 1 */
+    int32_t n_bytes;  /* of them */
+} lx_format;
+
+/* A matrix on the host, as it lies in a weights file: row-major [rows, cols]. A row has whole
+   blocks. */
 typedef struct lx_host_tensor {
     lx_dtype dtype;
     int64_t rows, cols; /* a vector has rows = 1 */

@@ -114,20 +114,14 @@ static lx_status load_product(loader *l, const char *prefix, lx_matrix **out, lx
     return st;
 }
 
-/* One matrix out of parts of the file's; where all is of one type the rows are copied as they are,
-   else as f32. */
+/* One matrix out of parts of the file's; where all is of one type and has whole blocks the rows are
+   copied as they are, else as f32. */
 typedef struct assembly {
     lx_dtype dtype;
-    size_t size; /* of an element */
     char *data;
     float *bias; /* NULL for none */
     int64_t rows, cols;
 } assembly;
-
-static size_t size_of(lx_dtype dtype)
-{
-    return dtype == LX_F32 ? sizeof(float) : sizeof(uint16_t);
-}
 
 /* The row of the file's tensor that row i of its part is. */
 static int64_t file_row(const lx_mixer_tensor *t, int64_t i)
@@ -137,13 +131,13 @@ static int64_t file_row(const lx_mixer_tensor *t, int64_t i)
 
 static void copy_row(assembly *to, const lx_host_tensor *from, int64_t at)
 {
-    char *row = to->data + (size_t)(to->rows * to->cols) * to->size;
+    char *row = to->data + lx_format_bytes(to->dtype, to->rows * to->cols);
     if (from->dtype == to->dtype) {
-        memcpy(row, (const char *)from->data + (size_t)at * to->size, (size_t)to->cols * to->size);
+        memcpy(row, (const char *)from->data + lx_format_bytes(to->dtype, at),
+               lx_format_bytes(to->dtype, to->cols));
         return;
     }
-    for (int64_t i = 0; i < to->cols; i++)
-        ((float *)(void *)row)[i] = lx_host_tensor_at(from, at + i);
+    lx_host_tensor_expand(from, at, to->cols, (float *)(void *)row);
 }
 
 static lx_status add_part(assembly *to, loader *l, const char *prefix, const lx_mixer_tensor *t,
@@ -170,6 +164,14 @@ static const char *full_name(char name[96], const lx_mixer_parts *parts, const l
     return name;
 }
 
+/* The type of numbers that are of both types. */
+static lx_dtype common_dtype(lx_dtype a, lx_dtype b)
+{
+    if (a == b)
+        return a;
+    return a >= LX_Q8_0 && b >= LX_Q8_0 ? LX_F32_OF_BLOCKS : LX_F32;
+}
+
 /* Memory for the n tensors from t on, or their parts, as one matrix. */
 static lx_status new_assembly(const loader *l, const lx_mixer_parts *parts,
                               const lx_mixer_tensor *t, int32_t n, assembly *all, lx_error *err)
@@ -179,11 +181,13 @@ static lx_status new_assembly(const loader *l, const lx_mixer_parts *parts,
     *all = (assembly){.cols = t->cols};
     for (int32_t i = 0; i < n; i++) {
         lx_dtype dtype = find(l, full_name(name, parts, &t[i]), ".weight")->t.dtype;
-        all->dtype = i == 0 || dtype == all->dtype ? dtype : LX_F32;
+        int32_t block = lx_format_of(dtype)->block;
+        if (t[i].first % block != 0 || all->cols % block != 0)
+            dtype = LX_F32_OF_BLOCKS;
+        all->dtype = i == 0 ? dtype : common_dtype(all->dtype, dtype);
         rows += t[i].rows;
     }
-    all->size = size_of(all->dtype);
-    all->data = malloc((size_t)(rows * all->cols) * all->size);
+    all->data = malloc(lx_format_bytes(all->dtype, rows * all->cols));
     all->bias = t->role == LX_TENSOR_PRODUCT ? malloc((size_t)rows * sizeof *all->bias) : NULL;
     if (all->data == NULL || (t->role == LX_TENSOR_PRODUCT && all->bias == NULL))
         return no_memory(full_name(name, parts, t), ".weight", err);
@@ -206,11 +210,24 @@ static lx_status load_assembled(loader *l, const lx_mixer_parts *parts, const lx
     return st;
 }
 
+/* A table has f32 numbers as such, and a device knows no blocks. */
 static lx_status load_table(loader *l, const char *prefix, lx_table **out, lx_error *err)
 {
-    lx_host_tensor t;
-    lx_status st = read_tensor(l, prefix, ".weight", &t, err);
-    return st == LX_OK ? l->w->be->ops->table_new(l->w->be, &t, out, err) : st;
+    const lx_kernels *ops = l->w->be->ops;
+    lx_host_tensor t = find(l, prefix, ".weight")->t;
+    float *values = NULL;
+    lx_status st;
+    if (ops->is_device && lx_format_of(t.dtype)->block > 1) {
+        st = read_numbers(l, prefix, ".weight", &values, err);
+        t = (lx_host_tensor){LX_F32, t.rows, t.cols, values};
+    } else {
+        st = read_tensor(l, prefix, ".weight", &t, err);
+        t.dtype = t.dtype == LX_F32_OF_BLOCKS ? LX_F32 : t.dtype;
+    }
+    if (st == LX_OK)
+        st = ops->table_new(l->w->be, &t, out, err);
+    free(values);
+    return st;
 }
 
 /* `to`: an lx_matrix *, lx_array *, lx_table * or lx_norm_weights, by the role. */

@@ -1,5 +1,6 @@
 /*
- * The cpu back end: f32 or bf16 weights, f32 activations, states and sums, one or more threads.
+ * The cpu back end: weights of several formats, f32 activations, states and sums, one or more
+ * threads.
  *
  *   program.c  records a step and runs it        plan.c   cuts it into pieces for the threads
  *   run.c      carries out a piece               pool.c, event_count.c  the threads
@@ -37,8 +38,9 @@ static void cpu_close(lx_backend *be)
 static void cpu_describe(const lx_backend *be, char *text, size_t size)
 {
     const lx_cpu *c = (const lx_cpu *)be;
-    (void)snprintf(text, size, "cpu (%s%s, %d thread%s)", c->isa->name,
-                   be->precision == LX_PRECISION_INT8 ? ", int8" : "", c->n_threads,
+    bool whole = be->precision >= LX_PRECISION_INT8;
+    (void)snprintf(text, size, "cpu (%s%s%s, %d thread%s)", c->isa->name, whole ? ", " : "",
+                   whole ? lx_precision_name(be->precision) : "", c->n_threads,
                    c->n_threads == 1 ? "" : "s");
 }
 

@@ -23,14 +23,14 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-static bool has_avx512bf16(void)
-{
-    return has_avx512() && __builtin_cpu_supports("avx512bf16");
-}
-
 static bool has_avx512vnni(void)
 {
     return has_avx512() && __builtin_cpu_supports("avx512vnni");
+}
+
+static bool has_avx512bf16(void)
+{
+    return has_avx512vnni() && __builtin_cpu_supports("avx512bf16");
 }
 
 /*
@@ -88,8 +88,15 @@ const char *lx_isa_name(lx_isa isa)
     return (size_t)isa < sizeof names / sizeof names[0] ? names[isa] : NULL;
 }
 
+const char *lx_precision_name(lx_precision precision)
+{
+    static const char *const names[] = {"f32", "auto", "int8", "int4"};
+    return (size_t)precision < sizeof names / sizeof names[0] ? names[precision] : NULL;
+}
+
 #define BIT(precision) (1u << (precision))
-#define ROUNDED (BIT(LX_PRECISION_AUTO) | BIT(LX_PRECISION_INT8))
+#define WHOLE (BIT(LX_PRECISION_INT8) | BIT(LX_PRECISION_INT4))
+#define ROUNDED (BIT(LX_PRECISION_AUTO) | WHOLE)
 #define ANY (BIT(LX_PRECISION_F32) | ROUNDED)
 
 /* Stands for a table that this build does not have (cmake/instruction_sets.cmake). */
@@ -108,12 +115,12 @@ static const choice choices[] = {
 #if defined(__x86_64__)
     {LX_ISA_AMX, ROUNDED, has_amx, &lx_cpu_amx},
     {LX_ISA_AVX512_BF16, BIT(LX_PRECISION_AUTO), has_avx512bf16, &lx_cpu_avx512bf16},
-    {LX_ISA_AVX512_VNNI, BIT(LX_PRECISION_INT8), has_avx512vnni, &lx_cpu_avx512vnni},
+    {LX_ISA_AVX512_VNNI, WHOLE, has_avx512vnni, &lx_cpu_avx512vnni},
     {LX_ISA_AVX512, ANY, has_avx512, &lx_cpu_avx512},
     {LX_ISA_AVX2, ANY, has_avx2, &lx_cpu_avx2},
 #elif defined(__aarch64__)
     {LX_ISA_NEON_BF16, ROUNDED, has_neonbf16, &lx_cpu_neonbf16},
-    {LX_ISA_NEON_DOT, BIT(LX_PRECISION_INT8), has_neondot, &lx_cpu_neondot},
+    {LX_ISA_NEON_DOT, WHOLE, has_neondot, &lx_cpu_neondot},
     {LX_ISA_NEON, ANY, has_neon, &lx_cpu_neon},
 #endif
     {LX_ISA_PLAIN, ANY, has_plain, &lx_cpu_plain},
@@ -123,9 +130,9 @@ static const choice choices[] = {
 
 static const char *precisions_of(const choice *c)
 {
-    return c->precisions == ROUNDED                  ? "auto or int8"
-           : c->precisions == BIT(LX_PRECISION_AUTO) ? "auto"
-                                                     : "int8";
+    return c->precisions == ROUNDED ? "auto, int8 or int4"
+           : c->precisions == WHOLE ? "int8 or int4"
+                                    : "auto";
 }
 
 lx_status lx_cpu_choose(const lx_backend_options *o, const lx_cpu_isa **out, lx_error *err)
@@ -133,7 +140,7 @@ lx_status lx_cpu_choose(const lx_backend_options *o, const lx_cpu_isa **out, lx_
     const char *name = lx_isa_name(o->isa);
     if (name == NULL)
         return lx_fail(err, LX_ERR_INVALID, "isa", "unknown instruction set %d", (int)o->isa);
-    if ((unsigned)o->precision > LX_PRECISION_INT8)
+    if (lx_precision_name(o->precision) == NULL)
         return lx_fail(err, LX_ERR_INVALID, "precision", "unknown precision %d", (int)o->precision);
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
         const choice *c = &choices[i];

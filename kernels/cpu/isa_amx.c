@@ -1,13 +1,15 @@
 /*
  * AMX (Sapphire Rapids and later): products on tiles, of bf16 with precision auto and of bytes with
- * int8 (ops/linear/cpu_tiles.h); everything else is as in isa_avx512.c. With bf16 the bits are its
- * own, with int8 those of every instruction set. A process must have asked for the tiles
+ * int8 (ops/linear/cpu_tiles.h); everything else is as in isa_avx512vnni.c. With bf16 the bits are
+ * its own, otherwise those of every instruction set. A process must have asked for the tiles
  * (choose.c).
  */
 #define BODY_TARGET                                                                                \
-    "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,amx-int8,avx2,fma"
+    "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni,amx-tile,amx-bf16,amx-int8,avx2,"    \
+    "fma"
 #include "kernels/cpu/target_begin.h"
 #include "kernels/cpu/tiles_amx.h"
+#define V16_VNNI 1
 #include "kernels/cpu/v16_avx512.h"
 #include "kernels/cpu/v16_avx512bf16.h"
 

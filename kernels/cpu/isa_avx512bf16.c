@@ -1,10 +1,11 @@
 /*
  * AVX-512 with bf16 products (Cooper Lake, Sapphire Rapids, Zen 4 and later): activations that meet
  * bf16 weights are rounded to bf16, sums are f32. Twice the rate of f32, other bits than the exact
- * tables; everything else is as in isa_avx512.c.
+ * tables; everything else is as in isa_avx512vnni.c.
  */
-#define BODY_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma"
+#define BODY_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni,avx2,fma"
 #include "kernels/cpu/target_begin.h"
+#define V16_VNNI 1 /* every processor with bf16 has it */
 #include "kernels/cpu/v16_avx512.h"
 #include "kernels/cpu/v16_avx512bf16.h"
 

@@ -1,6 +1,6 @@
 /*
- * AVX-512 with products of bytes (Cascade Lake, Zen 4 and later), for precision int8: the same bits
- * as every other instruction set gives it. Everything else is as in isa_avx512.c.
+ * AVX-512 with products of bytes (Cascade Lake, Zen 4 and later), for precision int8 and weights in
+ * blocks: the bits that every other instruction set gives. Everything else is as in isa_avx512.c.
  */
 #define BODY_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma"
 #include "kernels/cpu/target_begin.h"

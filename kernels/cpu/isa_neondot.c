@@ -1,6 +1,7 @@
 /*
  * NEON with products of signed bytes (Cortex-A76, Neoverse N1, Apple M1 and later), for precision
- * int8: the same bits as every other instruction set gives it. Everything else is as in isa_neon.c.
+ * int8 and weights in blocks: the bits that every other instruction set gives. Everything else is
+ * as in isa_neon.c.
  */
 #define V16_SIGNED_BYTES 1
 #include "kernels/cpu/v16_neon.h"

@@ -115,6 +115,51 @@ V16_FN v16u v16_dot_bytes(v16u sum, v16u w, uint32_t x)
 {
     return (v16u){v16_dot_bytes_half(sum.lo, w.lo, x), v16_dot_bytes_half(sum.hi, w.hi, x)};
 }
+V16_FN __m256i v16_dot_codes_half(__m256i sum, __m256i w, uint32_t x)
+{
+    __m256i inputs = _mm256_set1_epi32((int)x), x_odd = _mm256_srai_epi16(inputs, 8);
+    __m256i x_even = _mm256_srai_epi16(_mm256_slli_epi16(inputs, 8), 8);
+    __m256i even = _mm256_and_si256(w, _mm256_set1_epi16(0xff)), odd = _mm256_srli_epi16(w, 8);
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(even, x_even));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(odd, x_odd));
+}
+V16_FN v16u v16_dot_codes(v16u sum, v16u w, uint32_t x)
+{
+    return (v16u){v16_dot_codes_half(sum.lo, w.lo, x), v16_dot_codes_half(sum.hi, w.hi, x)};
+}
+V16_FN __m256i v16_dot_nibbles_half(__m256i sum, __m256i w, uint32_t x)
+{
+    __m256i pairs = _mm256_maddubs_epi16(w, _mm256_set1_epi32((int)x));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+V16_FN v16u v16_dot_nibbles(v16u sum, v16u w, uint32_t x)
+{
+    return (v16u){v16_dot_nibbles_half(sum.lo, w.lo, x), v16_dot_nibbles_half(sum.hi, w.hi, x)};
+}
+V16_FN v16u v16_words(uint32_t x)
+{
+    return (v16u){_mm256_set1_epi32((int)x), _mm256_set1_epi32((int)x)};
+}
+V16_FN v16u v16_low_nibbles(v16u w)
+{
+    __m256i low = _mm256_set1_epi8(15);
+    return (v16u){_mm256_and_si256(w.lo, low), _mm256_and_si256(w.hi, low)};
+}
+V16_FN v16u v16_high_nibbles(v16u w)
+{
+    return v16_low_nibbles((v16u){_mm256_srli_epi32(w.lo, 4), _mm256_srli_epi32(w.hi, 4)});
+}
+/* Without F16C, which AVX2 does not imply: an f16's bits as those of an f32 of 2^-112 times the
+   value, also of denormal ones. */
+V16_FN __m256 v16_load_8_f16(const uint16_t *p)
+{
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    __m256i size = _mm256_slli_epi32(_mm256_and_si256(wide, _mm256_set1_epi32(0x7fff)), 13);
+    __m256i sign = _mm256_slli_epi32(_mm256_srli_epi32(wide, 15), 31);
+    return _mm256_mul_ps(_mm256_castsi256_ps(_mm256_or_si256(size, sign)),
+                         _mm256_set1_ps(0x1p112f));
+}
+V16_DEFINE(v16_load_f16(const uint16_t *p), v16_load_8_f16(p), v16_load_8_f16(p + 8))
 V16_DEFINE(v16_of_words(v16u w), _mm256_cvtepi32_ps(w.lo), _mm256_cvtepi32_ps(w.hi))
 V16_FN void v16_store_low_bytes(uint8_t *p, v16 v)
 {

@@ -112,6 +112,39 @@ V16_FN v16u v16_dot_bytes(v16u sum, v16u w, uint32_t x)
     return _mm512_add_epi32(sum, _mm512_madd_epi16(odd, x_odd));
 #endif
 }
+/*
+ * Products of codes, the stored numbers of blocks. In every word of w four unsigned bytes, in x
+ * four signed ones; their products are added to the 32-bit sum, exactly.
+ */
+V16_FN v16u v16_dot_codes(v16u sum, v16u w, uint32_t x)
+{
+    v16u inputs = _mm512_set1_epi32((int)x);
+#ifdef V16_VNNI
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(inputs));
+    return sum;
+#else
+    __m512i even = _mm512_and_si512(w, _mm512_set1_epi16(0xff)), odd = _mm512_srli_epi16(w, 8);
+    __m512i x_even = _mm512_srai_epi16(_mm512_slli_epi16(inputs, 8), 8);
+    sum = _mm512_add_epi32(sum, _mm512_madd_epi16(even, x_even));
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(odd, _mm512_srai_epi16(inputs, 8)));
+#endif
+}
+/* v16_dot_codes of codes below 16: no sum of two products leaves 16 bits. */
+V16_FN v16u v16_dot_nibbles(v16u sum, v16u w, uint32_t x)
+{
+#ifdef V16_VNNI
+    return v16_dot_codes(sum, w, x);
+#else
+    __m512i pairs = _mm512_maddubs_epi16(w, _mm512_set1_epi32((int)x));
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+#endif
+}
+V16_DEFINE(v16u v16_words(uint32_t x), _mm512_set1_epi32((int)x))
+V16_DEFINE(v16u v16_low_nibbles(v16u w), _mm512_and_si512(w, _mm512_set1_epi8(15)))
+V16_DEFINE(v16u v16_high_nibbles(v16u w), v16_low_nibbles(_mm512_srli_epi32(w, 4)))
+/* Sixteen finite f16. */
+V16_DEFINE(v16 v16_load_f16(const uint16_t *p),
+           _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p)))
 /* Signed words to f32. */
 V16_DEFINE(v16 v16_of_words(v16u w), _mm512_cvtepi32_ps(w))
 /* The lowest byte of the bits of every lane. */

@@ -139,6 +139,54 @@ V16_FN v16u v16_dot_bytes(v16u sum, v16u w, uint32_t x)
         sum.q[i] = v16_dot_bytes_quarter(sum.q[i], w.q[i], x);
     return sum;
 }
+V16_FN uint32x4_t v16_dot_codes_quarter(uint32x4_t sum, uint32x4_t w, uint32_t x)
+{
+#ifdef V16_SIGNED_BYTES
+    return v16_dot_bytes_quarter(sum, veorq_u32(w, vdupq_n_u32(0x80808080u)), x);
+#else
+    /* no product of an unsigned and a signed byte leaves 16 bits */
+    int16x8_t inputs = vreinterpretq_s16_u32(vdupq_n_u32(x));
+    uint16x8_t words = vreinterpretq_u16_u32(w);
+    int16x8_t even = vreinterpretq_s16_u16(vandq_u16(words, vdupq_n_u16(0xff)));
+    int16x8_t odd = vreinterpretq_s16_u16(vshrq_n_u16(words, 8));
+    int16x8_t x_even = vshrq_n_s16(vshlq_n_s16(inputs, 8), 8), x_odd = vshrq_n_s16(inputs, 8);
+    int32x4_t r = vpadalq_s16(vreinterpretq_s32_u32(sum), vmulq_s16(even, x_even));
+    return vreinterpretq_u32_s32(vpadalq_s16(r, vmulq_s16(odd, x_odd)));
+#endif
+}
+V16_FN v16u v16_dot_codes(v16u sum, v16u w, uint32_t x)
+{
+    for (int i = 0; i < 4; i++)
+        sum.q[i] = v16_dot_codes_quarter(sum.q[i], w.q[i], x);
+    return sum;
+}
+V16_FN v16u v16_dot_nibbles(v16u sum, v16u w, uint32_t x)
+{
+#ifdef V16_SIGNED_BYTES
+    return v16_dot_bytes(sum, w, x);
+#else
+    return v16_dot_codes(sum, w, x);
+#endif
+}
+/* Like V16_EACH. */
+#define V16_EACH_WORD(expression)                                                                  \
+    v16u r;                                                                                        \
+    for (int i = 0; i < 4; i++)                                                                    \
+        r.q[i] = (expression);                                                                     \
+    return r
+V16_FN v16u v16_words(uint32_t x)
+{
+    V16_EACH_WORD(vdupq_n_u32(x));
+}
+V16_FN v16u v16_low_nibbles(v16u w)
+{
+    V16_EACH_WORD(vandq_u32(w.q[i], vdupq_n_u32(0x0f0f0f0fu)));
+}
+V16_FN v16u v16_high_nibbles(v16u w)
+{
+    V16_EACH_WORD(vandq_u32(vshrq_n_u32(w.q[i], 4), vdupq_n_u32(0x0f0f0f0fu)));
+}
+V16_DEFINE(v16_load_f16(const uint16_t *p), vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + 4 * i))))
 V16_DEFINE(v16_of_words(v16u w), vcvtq_f32_s32(vreinterpretq_s32_u32(w.q[i])))
 V16_FN void v16_store_low_bytes(uint8_t *p, v16 v)
 {

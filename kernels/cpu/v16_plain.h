@@ -168,6 +168,47 @@ V16_LANES v16u v16_dot_bytes(v16u sum, v16u w, uint32_t x)
     }
     return sum;
 }
+/* Unsigned bytes of weights less `zero`, times signed bytes. */
+V16_LANES v16u v16_dot_unsigned(v16u sum, v16u w, uint32_t x, int32_t zero)
+{
+    for (int i = 0; i < 16; i++) {
+        for (int byte = 0; byte < 32; byte += 8)
+            sum.u[i] += (uint32_t)(((int32_t)(uint8_t)(w.u[i] >> byte) - zero) *
+                                   (int32_t)(int8_t)(x >> byte));
+    }
+    return sum;
+}
+V16_LANES v16u v16_dot_codes(v16u sum, v16u w, uint32_t x)
+{
+#ifdef V16_SIGNED_BYTES
+    return v16_dot_unsigned(sum, w, x, 128);
+#else
+    return v16_dot_unsigned(sum, w, x, 0);
+#endif
+}
+V16_LANES v16u v16_dot_nibbles(v16u sum, v16u w, uint32_t x)
+{
+    return v16_dot_unsigned(sum, w, x, 0);
+}
+/* Like V16_EACH. */
+#define V16_EACH_WORD(expression)                                                                  \
+    v16u r;                                                                                        \
+    for (int i = 0; i < 16; i++)                                                                   \
+        r.u[i] = (expression);                                                                     \
+    return r
+V16_LANES v16u v16_words(uint32_t x)
+{
+    V16_EACH_WORD(x);
+}
+V16_LANES v16u v16_low_nibbles(v16u w)
+{
+    V16_EACH_WORD(w.u[i] & 0x0f0f0f0fu);
+}
+V16_LANES v16u v16_high_nibbles(v16u w)
+{
+    V16_EACH_WORD(w.u[i] >> 4 & 0x0f0f0f0fu);
+}
+V16_DEFINE(v16_load_f16(const uint16_t *p), lx_f16_to_f32(p[i]))
 V16_DEFINE_LANES(v16_of_words(v16u w), (float)(int32_t)w.u[i])
 V16_FN void v16_store_low_bytes(uint8_t *p, v16 v)
 {

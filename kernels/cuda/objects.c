@@ -233,11 +233,14 @@ lx_status lx_cuda_table_new(lx_backend *be, const lx_host_tensor *t, lx_table **
     lx_cuda *c = (lx_cuda *)be;
     lx_table *table = NULL;
     lx_status st = lx_host_tensor_check(t, "an embedding table", err);
+    if (st == LX_OK && lx_format_of(t->dtype)->block > 1)
+        st = lx_fail(err, LX_ERR_UNSUPPORTED, NULL, "an embedding table of %s is for the cpu",
+                     lx_format_of(t->dtype)->name);
     if (st == LX_OK)
         st = object_new(c, sizeof *table, "an embedding table", (void **)&table, err);
     if (st != LX_OK)
         return st;
-    size_t n_bytes = (size_t)t->rows * (size_t)t->cols * (size_t)lx_dtype_bytes(t->dtype);
+    size_t n_bytes = lx_format_bytes(t->dtype, t->rows * t->cols);
     *table = (lx_table){t->dtype, t->rows, t->cols, NULL, n_bytes};
     st = lx_cuda_device_put(c, t->data, n_bytes, "an embedding table", &table->data, err);
     if (st != LX_OK) {

@@ -54,8 +54,7 @@ static lx_status reference_matrix_new(lx_backend *be, const lx_host_tensor *t, c
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a matrix [%lld, %lld]",
                        (long long)t->rows, (long long)t->cols);
     }
-    for (int64_t i = 0; i < t->rows * t->cols; i++)
-        w->w[i] = lx_host_tensor_at(t, i);
+    lx_host_tensor_expand(t, 0, t->rows * t->cols, w->w);
     if (bias != NULL)
         memcpy(w->bias, bias, (size_t)t->rows * sizeof(float));
     *out = w;

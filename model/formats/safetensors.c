@@ -405,7 +405,7 @@ const lx_tensor *lx_safetensors_find(const lx_safetensors *f, const char *name)
 
 size_t lx_safetensors_bytes(const lx_tensor *t)
 {
-    return (size_t)(t->t.rows * t->t.cols) * (t->t.dtype == LX_F32 ? 4 : 2);
+    return lx_format_bytes(t->t.dtype, t->t.rows * t->t.cols);
 }
 
 lx_status lx_safetensors_read(const lx_safetensors *f, const lx_tensor *t, void *data,
@@ -418,8 +418,7 @@ lx_status lx_safetensors_read(const lx_safetensors *f, const lx_tensor *t, void 
                            (size_t)(e->end - e->begin), err);
 }
 
-/* The values are read to the end of `data` and converted from the first on: number i overwrites no
-   value after the i-th. */
+/* The values are read to the end of `data` and expanded there. */
 lx_status lx_safetensors_numbers(const lx_safetensors *f, const lx_tensor *t, float *data,
                                  lx_error *err)
 {
@@ -428,8 +427,8 @@ lx_status lx_safetensors_numbers(const lx_safetensors *f, const lx_tensor *t, fl
     lx_host_tensor values = t->t;
     values.data = (char *)data + (size_t)n * sizeof *data - n_bytes;
     lx_status st = lx_safetensors_read(f, t, (void *)(uintptr_t)values.data, err);
-    for (int64_t i = 0; i < n && st == LX_OK && t->t.dtype != LX_F32; i++)
-        data[i] = lx_host_tensor_at(&values, i);
+    if (st == LX_OK && t->t.dtype != LX_F32)
+        lx_host_tensor_expand(&values, 0, n, data);
     return st;
 }
 

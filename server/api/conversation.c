@@ -48,12 +48,16 @@ void lx_input_items_fini(lx_input_items *items)
 
 /* --- continuing --- */
 
-/* Whether products of int8 made it; such a state and others do not go together. */
-static bool is_int8(const char *fingerprint)
+/* The precision that a fingerprint ends with, int8 or int4: states of different ones do not go
+   together. Empty: another precision. */
+static const char *precision_of(const char *fingerprint)
 {
-    static const char end[] = "-int8";
-    size_t n = strlen(fingerprint), m = sizeof end - 1;
-    return n > m && strcmp(fingerprint + n - m, end) == 0;
+    const char *last = strrchr(fingerprint, '-');
+    for (lx_precision p = LX_PRECISION_INT8; last != NULL && lx_precision_name(p) != NULL; p++) {
+        if (strcmp(last + 1, lx_precision_name(p)) == 0)
+            return last + 1;
+    }
+    return "";
 }
 
 lx_status lx_conversation_can_follow(const lx_served_model *served, const lx_saved_state *state,
@@ -64,7 +68,7 @@ lx_status lx_conversation_can_follow(const lx_served_model *served, const lx_sav
     if (m->task->ends == NULL || m->config.n_inputs != 1)
         return lx_fail(err, LX_ERR_INVALID, field,
                        "model %s answers single lines and has no conversations", m->name);
-    if (is_int8(state->made_by) != is_int8(served->fingerprint))
+    if (strcmp(precision_of(state->made_by), precision_of(served->fingerprint)) != 0)
         return lx_fail(err, LX_ERR_INVALID, field,
                        "the response was made with another precision (%s) than model %s has now "
                        "(%s)",

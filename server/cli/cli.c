@@ -36,14 +36,20 @@ static lx_isa isa_by_name(const char *name)
     return isa;
 }
 
+static lx_precision precision_by_name(const char *name)
+{
+    lx_precision precision = LX_PRECISION_F32;
+    while (lx_precision_name(precision) != NULL && strcmp(lx_precision_name(precision), name) != 0)
+        precision++;
+    return precision;
+}
+
 lx_backend_options lx_cli_backend_options(const lx_cli_model_options *o)
 {
     return (lx_backend_options){
         .n_threads = o->threads > 0 ? (int32_t)o->threads : core_count(),
         .isa = isa_by_name(o->isa),
-        .precision = strcmp(o->precision, "f32") == 0    ? LX_PRECISION_F32
-                     : strcmp(o->precision, "int8") == 0 ? LX_PRECISION_INT8
-                                                         : LX_PRECISION_AUTO,
+        .precision = precision_by_name(o->precision),
         .cuda_products =
             strcmp(o->cuda_products, "own") == 0 ? LX_CUDA_PRODUCTS_OWN : LX_CUDA_PRODUCTS_CUBLAS,
     };

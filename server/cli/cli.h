@@ -52,9 +52,10 @@ typedef struct lx_cli_model_options {
                   "the processor has.",                                                            \
                   .variable = true),                                                               \
         LX_CHOICE(                                                                                 \
-            "precision", local.precision, "auto", "auto|f32|int8", "NAME",                         \
+            "precision", local.precision, "auto", "auto|f32|int8|int4", "NAME",                    \
             "Matrix products have this precision: auto is bf16 where the processor has "           \
-            "instructions for it, f32 is exact, int8 (cpu only) uses whole numbers with scales.",  \
+            "instructions for it, f32 is exact, int8 and int4 (cpu only) hold weights as whole "   \
+            "numbers with scales.",                                                                \
             .variable = true),                                                                     \
         LX_CHOICE("cuda-products", local.cuda_products, "cublas", "cublas|own", "NAME",            \
                   "On a GPU this library multiplies matrices in bf16: NVIDIA's cuBLAS, or "        \

@@ -24,12 +24,6 @@ static const lx_option options[] = {
     LX_CLI_JSON_OPTION,
 };
 
-static const char *dtype_name(lx_dtype dtype)
-{
-    static const char *const names[] = {[LX_F32] = "F32", [LX_BF16] = "BF16", [LX_F16] = "F16"};
-    return names[dtype];
-}
-
 static long long state_bytes(const lx_model *m)
 {
     return (long long)(lx_model_state_floats(m, m->max_rows) * (int64_t)sizeof(float));
@@ -176,10 +170,10 @@ static void print_text(const lx_model *m, bool tensors)
     for (int32_t i = 0; i < lx_safetensors_count(m->weights); i++) {
         const lx_tensor *t = lx_safetensors_at(m->weights, i);
         if (t->n_dims > 1)
-            (void)printf("%-32s %-5s [%lld, %lld]\n", t->name, dtype_name(t->t.dtype),
+            (void)printf("%-32s %-5s [%lld, %lld]\n", t->name, lx_format_of(t->t.dtype)->name,
                          (long long)t->t.rows, (long long)t->t.cols);
         else
-            (void)printf("%-32s %-5s [%lld]\n", t->name, dtype_name(t->t.dtype),
+            (void)printf("%-32s %-5s [%lld]\n", t->name, lx_format_of(t->t.dtype)->name,
                          (long long)t->t.cols);
     }
 }
@@ -191,7 +185,7 @@ static void print_json_tensors(const lx_model *m)
         const lx_tensor *t = lx_safetensors_at(m->weights, i);
         (void)printf("%s{\"name\": ", i > 0 ? ", " : "");
         lx_cli_print_json_string(t->name);
-        (void)printf(", \"dtype\": \"%s\", \"shape\": [", dtype_name(t->t.dtype));
+        (void)printf(", \"dtype\": \"%s\", \"shape\": [", lx_format_of(t->t.dtype)->name);
         if (t->n_dims > 1)
             (void)printf("%lld, ", (long long)t->t.rows);
         (void)printf("%lld]}", (long long)t->t.cols);

@@ -229,9 +229,11 @@ void lx_served_free(lx_served_model *m)
 static void name_fingerprint(lx_served_model *m)
 {
     const char *isa = m->be->isa;
-    (void)snprintf(m->fingerprint, sizeof m->fingerprint, "linnet-%s-%016llx-%s%s%s%s", LX_VERSION,
-                   (unsigned long long)m->model->hash, m->be->ops->name, isa != NULL ? "-" : "",
-                   isa != NULL ? isa : "", m->be->precision == LX_PRECISION_INT8 ? "-int8" : "");
+    bool whole = m->be->precision >= LX_PRECISION_INT8;
+    (void)snprintf(m->fingerprint, sizeof m->fingerprint, "linnet-%s-%016llx-%s%s%s%s%s",
+                   LX_VERSION, (unsigned long long)m->model->hash, m->be->ops->name,
+                   isa != NULL ? "-" : "", isa != NULL ? isa : "", whole ? "-" : "",
+                   whole ? lx_precision_name(m->be->precision) : "");
 }
 
 /* The serving's back end, or the CPU's for a model whose mixer a device lacks; the other models

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Recurrent models on a CPU: Linnet and other servers for such models, in turn on the same cores.
 
-    python3 tests/bench/recurrent.py [--build build] [--size full|small] [--precisions f32,bf16,q8]
+    python3 tests/bench/recurrent.py [--build build] [--size full|large|small] [--precisions f32,bf16,q8,q4]
     python3 tests/bench/recurrent.py --trained MODEL.bin
 
 The models have random weights and layers of width 768: RWKV-7 0.1B (12 layers), Mamba-2 130M (24), Qwen3.5's hybrid of
 Gated DeltaNet and softmax (12). For comparison `softmax` is Llama's transformer of that size with a cache. All have 256
-tokens, and all programs get the same numbers. With --size small the weights fit the caches. --trained measures a trained
+tokens, and all programs get the same numbers. With --size small the weights fit the caches, with
+large they are 24 layers of width 1536. --trained measures a trained
 RWKV-7 of 256 tokens in rwkv.cpp's format instead.
 
 The other programs are llama.cpp's server, built for this processor, and for RWKV-7 its authors' package `rwkv`, whose loop
@@ -15,7 +16,8 @@ takes one stream. scripts/peers makes both; without them `--alone` measures Linn
 The same client loads both servers over HTTP: 1, 8 and 64 streams at once, and prompts of 512 tokens. Streams take the
 likeliest token. Linnet guesses none, because random weights repeat themselves, which makes guesses too easy. A figure is
 the median over --rounds rounds, in each of which all programs take turns. A process is bound to the first --threads
-cores, the client to the remaining cores. llama.cpp's Q8_0 is compared with Linnet's int8.
+cores, the client to the remaining cores. llama.cpp's Q8_0 is compared with Linnet's int8, its
+Q4_0 with int4.
 
 The last column is Linnet's share of the roofline. The least time is the time to read the weights once, or to multiply
 by them if that takes longer, and to read and write the states. These rates come from roofline.c before and after. It
@@ -50,9 +52,10 @@ spec.loader.exec_module(converter)
 
 PEERS = Path(__file__).with_name("recurrent_peers.py")
 SIZES = {"full": {"width": 768, "layers": 12, "mamba_layers": 24, "state": 128, "hidden": 3072},
+         "large": {"width": 1536, "layers": 24, "mamba_layers": 48, "state": 128, "hidden": 6144},
          "small": {"width": 128, "layers": 4, "mamba_layers": 2, "state": 32, "hidden": 256}}
-THEIR = {"f32": "F32", "bf16": "BF16", "q8": "Q8_0"}
-OUR = {"f32": "f32", "bf16": "auto", "q8": "int8"}
+THEIR = {"f32": "F32", "bf16": "BF16", "q8": "Q8_0", "q4": "Q4_0"}
+OUR = {"f32": "f32", "bf16": "auto", "q8": "int8", "q4": "int4"}
 MOST_TOKENS = 4096  # of a stream
 CONTEXT, PAGE = 1 << 17, 64  # tokens
 TEXT = "abcdefghijklmnopqrstuvwxyz .,;"
@@ -257,7 +260,7 @@ def prompt_tokens_a_second(server, n, salt):
 
 # --- the roofline
 
-BYTES = {"f32": 4, "bf16": 2, "q8": 1}
+BYTES = {"f32": 4, "bf16": 2, "q8": 1, "q4": 4.5 / 8}
 
 
 class Roofline:
@@ -276,7 +279,7 @@ class Roofline:
         self.found.append(machine.rates(self.args.build, self.threads, sizes))
 
     def weight_bytes(self):
-        return self.elements * BYTES[self.precision]
+        return int(self.elements * BYTES[self.precision])
 
     def rate(self, what, size=None):
         return max(found[what] if size is None else found[what][str(size)] for found in self.found)
@@ -284,7 +287,7 @@ class Roofline:
     def seconds(self, tokens, streams):
         """The least time of a step of so many tokens."""
         reading = self.weight_bytes() / self.rate("read", self.weight_bytes())
-        flops = {"f32": "f32_flops", "bf16": "bf16_flops", "q8": "int8_ops"}[self.precision]
+        flops = {"f32": "f32_flops", "bf16": "bf16_flops", "q8": "int8_ops", "q4": "int8_ops"}[self.precision]
         flops = flops if flops in self.found[0] else "f32_flops"
         changed = streams * self.state
         states = changed / self.rate("update", changed) if changed else 0

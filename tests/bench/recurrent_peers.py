@@ -1,6 +1,6 @@
 """The peers' files and loops of recurrent.py, in their own environment (gguf, rwkv, torch, numpy; scripts/peers makes it):
 
-    recurrent_peers.py gguf KIND TENSORS.npz OUT.gguf F32|BF16|Q8_0    writes llama.cpp's file
+    recurrent_peers.py gguf KIND TENSORS.npz OUT.gguf F32|BF16|Q8_0|Q4_0    writes llama.cpp's file
     recurrent_peers.py pth TENSORS.npz OUT                             writes OUT.pth for `rwkv`
     recurrent_peers.py rwkv OUT THREADS STEPS PROMPT                   {"step": tokens per second, "prompt": tokens per second}
 """
@@ -159,12 +159,10 @@ EXACT = ("ssm_conv1d", "ssm_norm", "ssm_a", "ssm_d", "time_mix_lerp_fused")  # f
 def write_gguf(kind, tensors, path, precision):
     import gguf
 
-    kinds = {"F32": gguf.GGMLQuantizationType.F32, "BF16": gguf.GGMLQuantizationType.BF16, "Q8_0": gguf.GGMLQuantizationType.Q8_0}
     writer, out = FILES[kind](path, dict(numpy.load(tensors)), gguf)
-    writer.add_file_type({"F32": gguf.LlamaFileType.ALL_F32, "BF16": gguf.LlamaFileType.MOSTLY_BF16,
-                          "Q8_0": gguf.LlamaFileType.MOSTLY_Q8_0}[precision])
+    writer.add_file_type(gguf.LlamaFileType["ALL_F32" if precision == "F32" else f"MOSTLY_{precision}"])
     for name, array in out.items():
-        wanted = kinds[precision]
+        wanted = gguf.GGMLQuantizationType[precision]
         small = array.ndim != 2 or any(part in name for part in EXACT) or array.shape[1] % 32 != 0
         if small or precision == "F32":
             writer.add_tensor(name, numpy.ascontiguousarray(array, dtype=numpy.float32))

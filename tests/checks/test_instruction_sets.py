@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINNET = Path(os.environ.get("LINNET", ROOT / "build" / "linnet")).resolve()
-PRECISIONS = ("f32", "auto", "int8")  # as lx_precision has them
+PRECISIONS = ("f32", "auto", "int8", "int4")  # as lx_precision has them
 PROBE = """
 #include <stdio.h>
 #include <stdlib.h>

@@ -19,6 +19,7 @@ typedef enum owned_kind { OWN_ARRAY, OWN_MATRIX, OWN_TABLE, OWN_MASK, OWN_STATES
 typedef enum product_kind {
     EXACT,
     BYTES,          /* precision int8 */
+    BLOCKS,         /* weights in blocks, with any of the others */
     PAIRS,          /* of bf16: avx512bf16 */
     TILES,          /* amx, amxplain */
     ROUNDED_TO_ODD, /* neonbf16, neonbf16plain */
@@ -33,6 +34,8 @@ typedef struct device {
     int threads;
     bool rounds; /* activations to bf16, before a product with bf16 weights */
     bool int8;   /* products of whole numbers (lx_precision) */
+    bool int4;   /* all weights become blocks of 4 bits */
+    bool blocks; /* weights in blocks stay as they are */
     product_kind kind;
     bool only_runs; /* a sanitizer skips results that take long to compute otherwise */
     struct owned {
@@ -79,7 +82,6 @@ float *random_floats(rng *r, int64_t n, pattern p, float low, float high);
 
 /* Rounds values to a stored type and back (in place); returns them as a tensor. */
 lx_host_tensor tensor_of(float *values, int64_t rows, int64_t cols, lx_dtype dtype);
-const char *dtype_name(lx_dtype dtype);
 
 /*
  * The largest |got - want| / scale, where scale[i] measures the rounding errors of element i;

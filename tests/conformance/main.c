@@ -2,7 +2,7 @@
  * Runs every conformance test on every back end this machine has.
  *
  *   conformance    all: reference, each isa of cpu with 1, 2, 3 threads, cuda, and cpu once more
- *                  with precision int8
+ *                  with precision int8, and with weights in blocks
  *   conformance --backend cpu --isa avx2 --threads 2 --test NAME,NAME
  *   conformance --but NAME,NAME    all tests but these
  *
@@ -69,9 +69,17 @@ static void run_tests(const test *tests, const options *o, device *dut, device *
     }
 }
 
+/* Whether precision auto rounds inputs to bf16 on this set. */
+static bool is_rounding(lx_isa isa)
+{
+    return isa != LX_ISA_PLAIN && isa != LX_ISA_AVX2 && isa != LX_ISA_AVX512 && isa != LX_ISA_NEON;
+}
+
 static product_kind kind_of(lx_isa isa, lx_precision precision)
 {
-    if (precision != LX_PRECISION_AUTO)
+    if (precision == LX_PRECISION_INT4)
+        return BLOCKS;
+    if (precision != LX_PRECISION_AUTO || !is_rounding(isa))
         return precision == LX_PRECISION_INT8 ? BYTES : EXACT;
     return isa == LX_ISA_AMX || isa == LX_ISA_AMX_PLAIN               ? TILES
            : isa == LX_ISA_NEON_BF16 || isa == LX_ISA_NEON_BF16_PLAIN ? ROUNDED_TO_ODD
@@ -84,8 +92,10 @@ static bool open_device(device *d, const char *name, const lx_backend_options *o
     lx_status st = lx_backend_open(name, o, &d->be, &err);
     if (st == LX_OK) {
         d->k = d->be->ops;
-        d->rounds = o->precision == LX_PRECISION_AUTO;
+        d->rounds = o->precision == LX_PRECISION_AUTO && is_rounding(o->isa);
         d->int8 = o->precision == LX_PRECISION_INT8;
+        d->int4 = o->precision == LX_PRECISION_INT4;
+        d->blocks = o->precision == LX_PRECISION_AUTO && strcmp(name, "cpu") == 0;
         d->kind = kind_of(o->isa, o->precision);
         d->threads = o->n_threads;
         d->only_runs = SANITIZED && strcmp(name, "cpu") == 0 && o->isa != LX_ISA_PLAIN &&
@@ -97,9 +107,10 @@ static bool open_device(device *d, const char *name, const lx_backend_options *o
     return false;
 }
 
-typedef enum group { PRODUCT, BESIDE, APART } group; /* see tests.def */
+typedef enum group { BLOCK, PRODUCT, BESIDE, APART } group; /* see tests.def */
 
-/* The last group of tests in which these options differ from other runs. int8, amxplain and
+/* The last group of tests in which these options differ from other runs. int4, and auto where it
+   rounds nothing, differ in products with weights in blocks only. int8, amxplain and
    neonbf16plain differ in their products only, which alone divide their work by the number of
    threads in more than one way. For other operations three numbers of threads are enough. cuda with
    its own products differs in these. cuda with its library's products also differs in the
@@ -111,6 +122,9 @@ static group last_group(const lx_backend_options *o, const char *name)
     int threads = o->n_threads;
     bool cpu = strcmp(name, "cpu") == 0, cuda = strcmp(name, "cuda") == 0;
     bool int8 = precision == LX_PRECISION_INT8;
+    if (precision == LX_PRECISION_INT4 ||
+        (cpu && precision == LX_PRECISION_AUTO && !is_rounding(isa)))
+        return BLOCK;
     if (o->cuda_products == LX_CUDA_PRODUCTS_OWN || isa == LX_ISA_AMX_PLAIN ||
         isa == LX_ISA_NEON_BF16_PLAIN || threads == 2 ||
         (int8 && isa != LX_ISA_AVX512_VNNI && isa != LX_ISA_NEON_DOT))
@@ -185,16 +199,21 @@ static const struct {
     lx_precision precision;
     int threads;
 } cpus[] = {
-    {LX_ISA_PLAIN, LX_PRECISION_F32, 3},      {LX_ISA_AVX2, LX_PRECISION_F32, 3},
-    {LX_ISA_AVX512, LX_PRECISION_F32, 3},     {LX_ISA_AVX512_BF16, LX_PRECISION_AUTO, 3},
-    {LX_ISA_AMX_PLAIN, LX_PRECISION_AUTO, 2}, {LX_ISA_AMX, LX_PRECISION_AUTO, 3},
-    {LX_ISA_PLAIN, LX_PRECISION_INT8, 2},     {LX_ISA_AVX2, LX_PRECISION_INT8, 2},
-    {LX_ISA_AVX512, LX_PRECISION_INT8, 2},    {LX_ISA_AVX512_VNNI, LX_PRECISION_INT8, 2},
-    {LX_ISA_AMX_PLAIN, LX_PRECISION_INT8, 1}, {LX_ISA_AMX, LX_PRECISION_INT8, 2},
-    {LX_ISA_NEON, LX_PRECISION_F32, 3},       {LX_ISA_NEON, LX_PRECISION_INT8, 2},
-    {LX_ISA_NEON_DOT, LX_PRECISION_INT8, 2},  {LX_ISA_NEON_BF16_PLAIN, LX_PRECISION_AUTO, 2},
-    {LX_ISA_NEON_BF16, LX_PRECISION_AUTO, 3}, {LX_ISA_NEON_BF16_PLAIN, LX_PRECISION_INT8, 1},
-    {LX_ISA_NEON_BF16, LX_PRECISION_INT8, 2},
+    {LX_ISA_PLAIN, LX_PRECISION_F32, 3},        {LX_ISA_AVX2, LX_PRECISION_F32, 3},
+    {LX_ISA_AVX512, LX_PRECISION_F32, 3},       {LX_ISA_AVX512_BF16, LX_PRECISION_AUTO, 3},
+    {LX_ISA_AMX_PLAIN, LX_PRECISION_AUTO, 2},   {LX_ISA_AMX, LX_PRECISION_AUTO, 3},
+    {LX_ISA_PLAIN, LX_PRECISION_INT8, 2},       {LX_ISA_AVX2, LX_PRECISION_INT8, 2},
+    {LX_ISA_AVX512, LX_PRECISION_INT8, 2},      {LX_ISA_AVX512_VNNI, LX_PRECISION_INT8, 2},
+    {LX_ISA_AMX_PLAIN, LX_PRECISION_INT8, 1},   {LX_ISA_AMX, LX_PRECISION_INT8, 2},
+    {LX_ISA_NEON, LX_PRECISION_F32, 3},         {LX_ISA_NEON, LX_PRECISION_INT8, 2},
+    {LX_ISA_NEON_DOT, LX_PRECISION_INT8, 2},    {LX_ISA_NEON_BF16_PLAIN, LX_PRECISION_AUTO, 2},
+    {LX_ISA_NEON_BF16, LX_PRECISION_AUTO, 3},   {LX_ISA_NEON_BF16_PLAIN, LX_PRECISION_INT8, 1},
+    {LX_ISA_NEON_BF16, LX_PRECISION_INT8, 2},   {LX_ISA_PLAIN, LX_PRECISION_AUTO, 1},
+    {LX_ISA_AVX2, LX_PRECISION_AUTO, 1},        {LX_ISA_AVX512, LX_PRECISION_AUTO, 1},
+    {LX_ISA_NEON, LX_PRECISION_AUTO, 1},        {LX_ISA_PLAIN, LX_PRECISION_INT4, 2},
+    {LX_ISA_AVX2, LX_PRECISION_INT4, 1},        {LX_ISA_AVX512, LX_PRECISION_INT4, 1},
+    {LX_ISA_AVX512_VNNI, LX_PRECISION_INT4, 2}, {LX_ISA_NEON, LX_PRECISION_INT4, 1},
+    {LX_ISA_NEON_DOT, LX_PRECISION_INT4, 2},
 };
 
 static const lx_backend_options gpus[] = {

@@ -120,12 +120,6 @@ lx_host_tensor tensor_of(float *values, int64_t rows, int64_t cols, lx_dtype dty
     return t;
 }
 
-const char *dtype_name(lx_dtype dtype)
-{
-    static const char *const names[] = {"f32", "bf16", "f16"};
-    return names[dtype];
-}
-
 double worst_error(const float *got, const float *want, const double *scale, int64_t n)
 {
     double worst = 0;

@@ -392,6 +392,7 @@ static bool unknown_back_ends_are_refused(device *dut, device *oracle)
     lx_backend_options one = {.n_threads = 1}, none = {.n_threads = 0}, many = {.n_threads = 257},
                        odd = {.n_threads = 1, .isa = (lx_isa)99},
                        bytes = {.n_threads = 1, .precision = LX_PRECISION_INT8},
+                       nibbles = {.n_threads = 1, .precision = LX_PRECISION_INT4},
                        unknown = {.n_threads = 1, .precision = (lx_precision)9};
     CHECK(lx_backend_open("tpu", &one, &be, &err) == LX_ERR_UNSUPPORTED, "a back end \"tpu\"");
     CHECK(strstr(err.text, "tpu") != NULL, "the error does not name it: %s", err.text);
@@ -400,6 +401,8 @@ static bool unknown_back_ends_are_refused(device *dut, device *oracle)
     CHECK(lx_backend_open("cpu", &odd, &be, &err) == LX_ERR_INVALID, "instruction set 99");
     CHECK(lx_backend_open("cpu", &unknown, &be, &err) == LX_ERR_INVALID, "precision 9");
     CHECK(lx_backend_open("reference", &bytes, &be, &err) == LX_ERR_UNSUPPORTED, "int8 oracle");
+    CHECK(lx_backend_open("cuda", &nibbles, &be, &err) == LX_ERR_UNSUPPORTED, "int4 on a device");
+    CHECK(strstr(err.text, "precision int4 is for the back end cpu") != NULL, "%s", err.text);
     CHECK(be == NULL, "an output was set on failure");
     return true;
 }

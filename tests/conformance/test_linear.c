@@ -146,7 +146,7 @@ static bool check_int8_case(device *dut, const linear_case *c, const linear_data
     whole_products(c, data, want, scale);
     double error = worst_error(got, want, scale, n);
     CHECK(error <= BOUND, "%lld x %lld, %d rows, %s, activation %d: error %.3g",
-          (long long)c->outputs, (long long)c->cols, c->rows, dtype_name(c->dtype),
+          (long long)c->outputs, (long long)c->cols, c->rows, lx_format_of(c->dtype)->name,
           (int)c->activation, error);
     dev_release(dut);
     return true;
@@ -201,7 +201,7 @@ static bool check_case(device *dut, device *oracle, const linear_case *c, rng *r
         return false;
     double error = worst_error(got, want, scales(c, &data), n);
     CHECK(error <= BOUND, "%lld x %lld, %d rows, %s, activation %d: error %.3g",
-          (long long)c->outputs, (long long)c->cols, c->rows, dtype_name(c->dtype),
+          (long long)c->outputs, (long long)c->cols, c->rows, lx_format_of(c->dtype)->name,
           (int)c->activation, error);
     dev_release(dut);
     dev_release(oracle);
@@ -276,8 +276,8 @@ static bool linear_rows_are_independent(device *dut, device *oracle)
             if (!run_linear(dut, &c, &data, w, first, n, n % 2 == 0, some))
                 return false;
             CHECK(same_bytes(some, all + first * c.outputs, n * c.outputs),
-                  "%s: rows %d to %d differ from the same rows among %d", dtype_name(c.dtype),
-                  first, first + n - 1, c.rows);
+                  "%s: rows %d to %d differ from the same rows among %d",
+                  lx_format_of(c.dtype)->name, first, first + n - 1, c.rows);
         }
         for (int64_t k = 0; k < c.cols; k++)
             data.x[c.cols + k] = NAN;
@@ -447,7 +447,7 @@ static bool linear_rounds_inputs_as_it_says(device *dut, device *oracle)
                         want))
             return false;
         double error = worst_error(got, want, scales(&c, &data), n);
-        CHECK(error <= BOUND, "%s: error %.3g", dtype_name(c.dtype), error);
+        CHECK(error <= BOUND, "%s: error %.3g", lx_format_of(c.dtype)->name, error);
         dev_release(dut);
         dev_release(oracle);
     }

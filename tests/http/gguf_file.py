@@ -161,6 +161,29 @@ def qwen35(c, t):
     return keys, out
 
 
+def lfm2(c, t):
+    shared = [c["num_key_value_heads"] if kind != "conv" else 0 for kind in c["layer_types"]]
+    width = t["model.layers.0.feed_forward.w1.weight"].shape[0]
+    keys = {"context_length": c["max_position_embeddings"], "embedding_length": c["hidden_size"], "vocab_size": c["vocab_size"],
+            "block_count": c["num_hidden_layers"], "feed_forward_length": width, "attention.head_count": c["num_attention_heads"],
+            "attention.head_count_kv": (I32, shared), "attention.layer_norm_rms_epsilon": c["norm_eps"],
+            "rope.freq_base": c["rope_parameters"]["rope_theta"], "shortconv.l_cache": c["conv_L_cache"]}
+    out = {"token_embd.weight": t["model.embed_tokens.weight"], "token_embd_norm.weight": t["model.embedding_norm.weight"]}
+    for i in range(c["num_hidden_layers"]):
+        p, q = f"model.layers.{i}.", f"blk.{i}."
+        out |= {f"{q}attn_norm.weight": t[f"{p}operator_norm.weight"], f"{q}ffn_norm.weight": t[f"{p}ffn_norm.weight"]}
+        out |= {f"{q}ffn_{part}.weight": t[f"{p}feed_forward.{own}.weight"] for part, own in (("gate", "w1"), ("up", "w3"), ("down", "w2"))}
+        if c["layer_types"][i] == "conv":
+            conv = t[f"{p}conv.conv.weight"]
+            out |= {f"{q}shortconv.{part}_proj.weight": t[f"{p}conv.{part}_proj.weight"] for part in ("in", "out")}
+            out[f"{q}shortconv.conv.weight"] = conv.reshape(conv.shape[0], -1)
+        else:
+            out |= {f"{q}attn_{part}.weight": t[f"{p}self_attn.{part}_proj.weight"] for part in "qkv"}
+            out |= {f"{q}attn_{part}_norm.weight": t[f"{p}self_attn.{part}_layernorm.weight"] for part in "qk"}
+            out[f"{q}attn_output.weight"] = t[f"{p}self_attn.out_proj.weight"]
+    return keys, out
+
+
 def norms(out, theirs, t, own):
     out |= {f"{theirs}.{part}": t[f"{own}.{part}"] for part in ("weight", "bias")}
 
@@ -274,7 +297,8 @@ def dense(c, t):
     return keys, out
 
 
-ARCHS = {"qwen3_5_text": ("qwen35", qwen35), "rwkv7": ("rwkv7", rwkv7), "rwkv6": ("rwkv6", rwkv6), "mamba2": ("mamba2", mamba2)}
+ARCHS = {"qwen3_5_text": ("qwen35", qwen35), "rwkv7": ("rwkv7", rwkv7), "rwkv6": ("rwkv6", rwkv6), "mamba2": ("mamba2", mamba2),
+         "lfm2": ("lfm2", lfm2)}
 
 
 # --- tokenizers
@@ -294,7 +318,7 @@ def bpe_keys(file, pre, n):
 # --- a model
 
 # Matrices that the converter keeps in f32, and one that has three dimensions in the file.
-KEPT = ("norm.weight", "conv1d.weight", "time_mix_first.weight")
+KEPT = ("norm.weight", "conv1d.weight", "shortconv.conv.weight", "time_mix_first.weight")
 KEPT_IN_FOLDER = "x_proj.2.weight"
 
 

@@ -5,6 +5,7 @@ import json
 import shutil
 import struct
 
+import numpy
 import pytest
 
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
@@ -63,6 +64,7 @@ KINDS = {
     "qwen35": (folders.QWEN | {"head_dim": 32, "hidden_size": 64, "intermediate_size": 96, "linear_key_head_dim": 16,
                                "linear_value_head_dim": 32, "linear_num_value_heads": 6}, folders.qwen_tensors),
     "qwen35_tied": (folders.QWEN | {"tie_word_embeddings": True, "linear_num_value_heads": 2}, folders.qwen_tensors),
+    "lfm2": (folders.LFM2 | {"hidden_size": 32}, folders.lfm2_tensors),
     "rwkv7": (folders.RWKV7 | {"norm_eps": EPS / 8, "hidden_size": 32, "intermediate_size": 64, "value_dim": 32}, folders.rwkv7_tensors),
     "rwkv6": (folders.RWKV6 | {"norm_eps": EPS, "hidden_size": 32, "intermediate_size": 64, "num_heads": 4, "expand_k": 1.0,
                                "num_hidden_layers": 3}, folders.rwkv6_tensors),
@@ -99,9 +101,9 @@ def test_a_file_answers_as_its_folder(made, tmp_path, kind):
     check_answers(made, tmp_path, kind, VALUES)
 
 
-@pytest.mark.parametrize("precision", ["auto", "int8"])
-def test_a_file_is_packed_as_its_folder(made, tmp_path, precision):
-    check_answers(made, tmp_path, "wide", ("F32", "Q6_K"), precision)
+@pytest.mark.parametrize(("precision", "types"), [("auto", ("F32",)), ("int8", ("F32", "Q6_K"))])
+def test_a_file_is_packed_as_its_folder(made, tmp_path, precision, types):
+    check_answers(made, tmp_path, "wide", types, precision)
 
 
 def check_answers(made, tmp_path, kind, types, precision="f32"):
@@ -120,6 +122,63 @@ def check_answers(made, tmp_path, kind, types, precision="f32"):
             assert text == want_text
 
 
+# --- blocks: Q4_0 and Q8_0 stay as they are, others become Q8_0
+
+BLOCK_TYPES = ("Q4_0", "Q8_0")
+
+
+@pytest.mark.parametrize("kind", ["qwen35", "llama", "wide"])
+def test_blocks_give_equal_answers_on_every_instruction_set(made, tmp_path, kind):
+    """Precision auto multiplies blocks as whole numbers, with the bits of plain C. The answers are near those of f32."""
+    found, types = {}, (*BLOCK_TYPES, "Q6_K") if kind == "wide" else BLOCK_TYPES
+    for values in types:
+        gguf_file.write(tmp_path / f"{values}.gguf", made / kind, values)
+    for precision, isa in (("f32", "plain"), ("auto", "plain"), ("auto", "auto")):
+        with Server("--models", tmp_path, "--precision", precision, "--isa", isa, "--slots", "4") as server:
+            for values in types:
+                found[values, precision, isa] = answer(server.port, values)
+    for values in types:
+        exact, plain = found[values, "f32", "plain"], found[values, "auto", "plain"]
+        assert found[values, "auto", "auto"] == plain
+        assert plain != exact
+        assert plain[1][0] == pytest.approx(exact[1][0], abs=0.1), values  # of the first token, which has one prompt
+
+
+def repeated(values, rows, columns):
+    """Blocks of a type, the same few again and again."""
+    block = gguf_file.encode(numpy.random.default_rng(1).standard_normal((8, 32)), values)[0]
+    count = rows * columns // 32
+    return values, [rows, columns], (block * (count // 8 + 1))[: count * gguf_file.TYPES[values][2]]
+
+
+@pytest.mark.heavy  # a build with sanitizers has memory of its own
+@pytest.mark.parametrize("values", BLOCK_TYPES)
+def test_blocks_take_the_memory_of_their_file(made, tmp_path, values):
+    width, hidden, layers = 1024, 6144, 4
+    keys, tensors = gguf_file.parts_of(made / "llama", values)
+    gguf_file.write(tmp_path / "small.gguf", made / "llama", values)
+    heads = width // 16
+    keys |= {"llama.embedding_length": width, "llama.feed_forward_length": hidden, "llama.block_count": layers,
+             "llama.attention.head_count": heads, "llama.attention.head_count_kv": heads}
+    ids = tensors["token_embd.weight"][1][0]
+    norm = "F32", [width], numpy.ones(width, numpy.float32).tobytes()
+    big = {"token_embd.weight": repeated(values, ids, width), "output.weight": repeated(values, ids, width), "output_norm.weight": norm}
+    for i in range(layers):
+        big |= {f"blk.{i}.{name}.weight": norm for name in ("attn_norm", "ffn_norm")}
+        big |= {f"blk.{i}.attn_{part}.weight": repeated(values, width, width) for part in ("q", "k", "v", "output")}
+        big |= {f"blk.{i}.ffn_{part}.weight": repeated(values, hidden, width) for part in ("gate", "up")}
+        big[f"blk.{i}.ffn_down.weight"] = repeated(values, width, hidden)
+    (tmp_path / "big.gguf").write_bytes(gguf_file.whole(keys, big))
+    resident = {}
+    for name in ("small", "big"):
+        with Server("--slots", "1", model_dir=tmp_path / f"{name}.gguf") as server:
+            resident[name] = server.resident_bytes()  # before a request takes memory for its state
+            complete_ok(server.port, model=name, prompt=PROMPT[:2], max_tokens=2, ignore_eos=True)
+    size = (tmp_path / "big.gguf").stat().st_size
+    assert size > 50e6
+    assert resident["big"] - resident["small"] < 1.1 * size, resident
+
+
 # --- tokenizers
 
 PRE = {
@@ -127,6 +186,7 @@ PRE = {
     "qwen35": {"pattern": vocabularies.QWEN2.replace(r"]?\p{L}+", r"]?[\p{L}\p{M}]+").replace(r"\s\p{L}\p{N}", r"\s\p{L}\p{M}\p{N}"),
                "normalizer": normalizers.NFC()},
     "llama-bpe": {"pattern": vocabularies.LLAMA3, "ignore_merges": True},
+    "lfm2": {"pattern": vocabularies.LLAMA3, "ignore_merges": True},
     "gpt-2": {},
     "mpt": {"normalizer": normalizers.NFC()},
     "olmo": {"normalizer": normalizers.NFC()},
@@ -343,6 +403,9 @@ BAD = [
 
 
 BAD_OF = [
+    ("lfm2", with_keys(lfm2__attention__head_count_kv=(I32, [0, 2, -1])), "lfm2.attention.head_count_kv must have a number per layer"),
+    ("lfm2", with_keys(lfm2__attention__head_count_kv=2), "lfm2.attention.head_count_kv must have a number per layer"),
+    ("lfm2", without_tensor("blk.0.shortconv.conv.weight"), "tensor blk.0.shortconv.conv.weight is missing"),
     ("llama", with_keys(llama__rope__dimension_count=8), "llama.rope.dimension_count must be the size of a head"),
     ("llama", with_tensor("rope_freqs.weight"), "rope_freqs.weight is not supported"),
     ("llama", with_keys(llama__expert_count=8), "llama.expert_count must be 0"),

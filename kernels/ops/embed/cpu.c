@@ -6,14 +6,18 @@
 static void add_table_row(const lx_cpu *c, float *y, const lx_table *t, int64_t id)
 {
     int64_t d = t->cols;
-    if (t->dtype != LX_F16) {
-        size_t size = t->dtype == LX_F32 ? sizeof(float) : sizeof(uint16_t);
-        c->isa->embed(y, (const char *)t->data + (size_t)(id * d) * size, t->dtype, d);
+    if (t->dtype == LX_F32 || t->dtype == LX_BF16) {
+        c->isa->embed(y, (const char *)t->data + lx_format_bytes(t->dtype, id * d), t->dtype, d);
         return;
     }
-    const uint16_t *half = (const uint16_t *)t->data + id * d;
-    for (int64_t i = 0; i < d; i++)
-        y[i] += lx_f16_to_f32(half[i]);
+    const lx_host_tensor all = {t->dtype, t->rows, d, t->data};
+    float values[LX_BLOCK];
+    for (int64_t k = 0; k < d; k += LX_BLOCK) {
+        int64_t n = d - k < LX_BLOCK ? d - k : LX_BLOCK;
+        lx_host_tensor_expand(&all, id * d + k, n, values);
+        for (int64_t i = 0; i < n; i++)
+            y[k + i] += values[i];
+    }
 }
 
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)

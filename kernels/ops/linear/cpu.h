@@ -3,7 +3,7 @@
  *
  *                 inputs k ->  chunk 0 (LX_CPU_CHUNK inputs)    chunk 1 ...
  *             +------------+---------------------------------+------------
- *             | panel 0    | a word of 1, 2 or 4 inputs (f32, bf16, int8)
+ *             | panel 0    | a word of 1, 2, 4 or 8 inputs (cpu_job.h)
  *   group 0   |  16 lanes  | of each of its 16 outputs; the words of both
  *   32 outputs+------------+ panels lie side by side, inputs go on in
  *             | panel 1    | memory: [words of inputs][32 outputs]
@@ -21,6 +21,7 @@
  * The files of the sums:
  *   cpu_f32.h                 f32 weights
  *   cpu_bf16.h, cpu_int8.h    rounded weights
+ *   cpu_blocks.h              weights in blocks of 32 inputs
  *   cpu_pairs.h               bf16 with V16_DOT (isa_avx512bf16.c)
  *   cpu_tiles.h               rounded weights with V16_TILES (isa_amx*.c)
  *   cpu_mmla.h                rounded weights with V16_MMLA (isa_neonbf16*.c); there cpu_pairs.h
@@ -30,6 +31,17 @@
 #include "kernels/ops/linear/cpu_rows.h"
 
 #define BODY_CACHE_BYTES ((int64_t)256 * 1024)
+
+/* Formats whose products tiles, or instructions for two rows, compute where a set has them. */
+static inline bool is_rounded(const lx_matrix *w)
+{
+    return w->format == LX_CPU_BF16 || w->format == LX_CPU_INT8;
+}
+
+static inline bool is_in_blocks(const lx_matrix *w)
+{
+    return w->format == LX_CPU_Q8 || w->format == LX_CPU_Q4;
+}
 
 /* The first weights of a panel's group, at the panel's own lanes. */
 V16_FN const uint32_t *panel_words(const lx_matrix *w, int64_t panel)
@@ -68,6 +80,7 @@ V16_FN void copy_sums(v16 *to, const v16 *from, const int panels)
 #undef BODY_COPY
 }
 
+#include "kernels/ops/linear/cpu_blocks.h"
 #include "kernels/ops/linear/cpu_f32.h"
 
 #if defined(V16_DOT)
@@ -93,8 +106,16 @@ V16_FN void run_block(const block *b, const int rows, const int panels)
         bias[v] = v16_load(from + v * 16);
     BODY_REPEAT(BODY_BIAS)
 #undef BODY_BIAS
+    if (b->job->w->format == LX_CPU_Q4) {
+        run_block_q(b, bias, rows, panels, true);
+        return;
+    }
+    if (b->job->w->format == LX_CPU_Q8) {
+        run_block_q(b, bias, rows, panels, false);
+        return;
+    }
 #ifdef V16_MMLA
-    if (rows > 1 && b->job->w->format != LX_CPU_F32) {
+    if (rows > 1 && is_rounded(b->job->w)) {
         run_block_mmla(b, bias, rows, panels);
         return;
     }
@@ -171,7 +192,7 @@ static void run_groups(block *b, int rows, int64_t group0, int64_t group1)
 static int64_t block_rows(const lx_cpu_linear *job)
 {
 #ifdef V16_TILES
-    if (job->w->format != LX_CPU_F32)
+    if (is_rounded(job->w))
         return TILE_BLOCK_ROWS;
 #endif
     (void)job;
@@ -183,8 +204,15 @@ static void run_rows(const lx_cpu_linear *job, int64_t row, int rows, int64_t gr
 {
     block b = {job, job->x + row * job->w->shape.cols, LX_CPU_CHUNK, row,
                0}; /* one row: as it lies */
+    if (is_in_blocks(job->w)) {
+        pack_blocks(job, row, rows, job->w->format == LX_CPU_Q4 ? BODY_Q4_ZERO : BODY_Q8_ZERO);
+        b.x = job->scratch;
+        b.chunk_stride = rows * BODY_BYTES_STRIDE;
+        run_groups(&b, rows, group0, group1);
+        return;
+    }
 #ifdef V16_TILES
-    if (job->w->format != LX_CPU_F32) {
+    if (is_rounded(job->w)) {
         run_rows_on_tiles(job, row, rows, group0, group1);
         return;
     }

@@ -28,26 +28,6 @@ V16_FN void start_bytes(v16u *sums, const uint32_t *from, const int v, const int
     }
 }
 
-/* Adds the sums over a chunk, times both scales, to the sums of panel v over earlier chunks, or in
-   the first chunk to the bias. */
-V16_FN void fold_bytes(v16 *done, const v16 *bias, const v16u *sums, const uint32_t *x,
-                       const float *scales, const int v, const int rows, const int panels)
-{
-    if (v < panels) {
-        v16 scale = v16_load(scales + v * 16);
-        float s;
-#define BODY_FOLD(r)                                                                               \
-    if (r < rows) {                                                                                \
-        memcpy(&s, x + r * BODY_BYTES_STRIDE + LX_CPU_CHUNK / 4, sizeof s);                        \
-        done[r * panels + v] =                                                                     \
-            v16_fma(v16_of_words(sums[r * panels + v]), v16_mul(scale, v16_set1(s)),               \
-                    bias != NULL ? bias[v] : done[r * panels + v]);                                \
-    }
-        BODY_REPEAT(BODY_FOLD)
-#undef BODY_FOLD
-    }
-}
-
 /* The chunk of n inputs from x on; bias is NULL but in the first one. */
 V16_FN void run_chunk_int8(const block *b, v16 *done, const v16 *bias, const uint32_t *x,
                            const uint32_t *words, const uint32_t *starts, int64_t n, const int rows,
@@ -63,16 +43,12 @@ V16_FN void run_chunk_int8(const block *b, v16 *done, const v16 *bias, const uin
 #undef BODY_START_PANEL
     for (int64_t k = 0; k < (n + 3) / 4; k++, words += LX_CPU_GROUP)
         BODY_GROUPS(add_bytes, sums, x + k, words, w->group_words, rows, panels);
-#define BODY_FOLD_PANEL(v) fold_bytes(done, bias, sums, x, scales, v, rows, panels);
+#define BODY_FOLD_PANEL(v)                                                                         \
+    if (v < panels)                                                                                \
+        fold_whole(done, bias, sums, x + BODY_SCALES_AT, v16_load(scales + v * 16), v, rows,       \
+                   panels);
     BODY_REPEAT(BODY_FOLD_PANEL)
 #undef BODY_FOLD_PANEL
-}
-
-/* Between chunks the registers belong to the whole numbers. Without this barrier a compiler copies
-   all sums to places of its own and back. */
-V16_FN void keep_in_memory(v16 *done)
-{
-    __asm__ volatile("" : : "r"(done) : "memory");
 }
 
 V16_FN void run_block_int8(const block *b, const v16 *bias, const int rows, const int panels)

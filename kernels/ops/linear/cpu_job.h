@@ -1,16 +1,32 @@
 /*
  * Packed weights: outputs in groups of 32, each contiguous and padded with zeros, with inputs
- * outermost.
+ * outermost. A matrix has one of these formats:
  *   f32   [groups][cols][32]
  *   bf16  [groups][(cols + 1) / 2][32] words of inputs 2k (low half) and 2k + 1 (high half), so
- * that a shift and a mask turn one load into the f32 weights of two inputs int8  [groups][(cols +
- * 3) / 4][32] words of four inputs Words of bf16 and int8 are padded with zeros to a multiple of
- * LX_CPU_TILE inputs, since tiles have sixteen words.
+ *         that a shift and a mask turn one load into the f32 weights of two inputs
+ *   int8  [groups][(cols + 3) / 4][32] words of four inputs
+ *   q8    [groups][(cols + 31) / 32] blocks: [8][32] words of four inputs, each a byte q + 128,
+ *         then [32] f16 scales
+ *   q4    [groups][(cols + 31) / 32] blocks: [4][32] words of eight inputs, of which the first four
+ *         are the low halves q + 8 of the bytes, then [32] f16 scales
+ * Words of bf16 and int8 are padded with zeros to a multiple of LX_CPU_TILE inputs, since tiles
+ * have sixteen words.
  */
 #define LX_CPU_GROUP 32
 #define LX_CPU_TILE 16
 
-typedef enum lx_cpu_format { LX_CPU_F32, LX_CPU_BF16, LX_CPU_INT8 } lx_cpu_format;
+typedef enum lx_cpu_format {
+    LX_CPU_F32,
+    LX_CPU_BF16,
+    LX_CPU_INT8,
+    LX_CPU_Q8,
+    LX_CPU_Q4,
+    LX_CPU_FORMATS
+} lx_cpu_format;
+
+/* Words of codes of a group's block, and with the scales. */
+#define LX_CPU_CODE_WORDS(format) (LX_BLOCK / ((format) == LX_CPU_Q4 ? 8 : 4) * LX_CPU_GROUP)
+#define LX_CPU_BLOCK_WORDS(format) (LX_CPU_CODE_WORDS(format) + LX_CPU_GROUP / 2)
 
 struct lx_matrix {
     lx_matrix_shape shape;

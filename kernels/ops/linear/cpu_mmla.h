@@ -103,8 +103,10 @@ V16_FN void run_mmla_int8(const block *b, v16 *done, const v16 *bias, const int 
         start_squares(sums, zero, zero, 1, rows, panels);
         add_chunk(sums, x, words, n, rows, panels, true);
         rows_of_squares(whole, sums, rows, panels);
-        fold_bytes(done, NULL, whole, x, scales, 0, rows, panels);
-        fold_bytes(done, NULL, whole, x, scales, 1, rows, panels);
+        fold_whole(done, NULL, whole, x + BODY_SCALES_AT, v16_load(scales), 0, rows, panels);
+        if (panels > 1)
+            fold_whole(done, NULL, whole, x + BODY_SCALES_AT, v16_load(scales + 16), 1, rows,
+                       panels);
         words += n * LX_CPU_GROUP;
     }
 }

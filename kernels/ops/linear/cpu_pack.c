@@ -1,9 +1,10 @@
 /*
  * Packs the weights of a `linear` once, at load, into the order of the inner loops (cpu_job.h).
- * bf16 stays bf16 in memory, because a single token takes the time to read all weights. f16 becomes
- * f32, which keeps its value. Precision int8 rounds every type to a scale per output and whole
- * numbers (lx_precision in kernels.h).
+ * bf16 and blocks keep their size in memory, because a single token takes the time to read all
+ * weights. f16 becomes f32, which keeps its value. Precisions int8 and int4 round every type to
+ * whole numbers with scales (lx_precision in kernels.h).
  */
+#include <float.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -79,27 +80,88 @@ static void pack_int8_row(const lx_host_tensor *t, lx_matrix *w, int64_t o)
     }
 }
 
-static bool is_finite(const lx_host_tensor *t)
+static void pack_int8(const lx_host_tensor *t, lx_matrix *w, int64_t group)
+{
+    for (int64_t lane = 0; lane < lanes_of(t, group); lane++)
+        pack_int8_row(t, w, group * LX_CPU_GROUP + lane);
+}
+
+/* The words of a block of one output; a code is its number plus `zero`. */
+static void put_codes(const lx_block *b, lx_cpu_format format, uint32_t *to)
+{
+    bool four = format == LX_CPU_Q4;
+    for (int i = 0; i < LX_BLOCK; i++) {
+        int word = four ? i / 8 : i / 4, shift = four ? i % 4 * 8 + i / 4 % 2 * 4 : i % 4 * 8;
+        to[word * LX_CPU_GROUP] |= (uint32_t)(b->q[i] + (four ? 8 : 128)) << shift;
+    }
+}
+
+static void pack_blocks(const lx_host_tensor *t, lx_matrix *w, int64_t group)
+{
+    lx_dtype dtype = w->format == LX_CPU_Q4 ? LX_Q4_0 : LX_Q8_0;
+    uint32_t *to = (uint32_t *)w->data + group * w->group_words;
+    for (int64_t k = 0; k < t->cols; k += LX_BLOCK, to += LX_CPU_BLOCK_WORDS(w->format)) {
+        uint16_t *scales = (uint16_t *)(void *)(to + LX_CPU_CODE_WORDS(w->format));
+        for (int64_t lane = 0; lane < lanes_of(t, group); lane++) {
+            lx_block block;
+            lx_block_of(t, group * LX_CPU_GROUP + lane, k, dtype, &block);
+            put_codes(&block, w->format, to + lane);
+            scales[lane] = block.scale;
+        }
+    }
+}
+
+/* How a format packs a group: `words` for each unit of so many inputs. */
+static const struct {
+    int64_t inputs, words;
+    void (*pack)(const lx_host_tensor *t, lx_matrix *w, int64_t group);
+} packers[LX_CPU_FORMATS] = {
+    [LX_CPU_F32] = {1, LX_CPU_GROUP, pack_f32},
+    [LX_CPU_BF16] = {LX_CPU_TILE * 2, LX_CPU_TILE *LX_CPU_GROUP, pack_bf16},
+    [LX_CPU_INT8] = {LX_CPU_TILE * 4, LX_CPU_TILE *LX_CPU_GROUP, pack_int8},
+    [LX_CPU_Q8] = {LX_BLOCK, LX_CPU_BLOCK_WORDS(LX_CPU_Q8), pack_blocks},
+    [LX_CPU_Q4] = {LX_BLOCK, LX_CPU_BLOCK_WORDS(LX_CPU_Q4), pack_blocks},
+};
+
+static lx_cpu_format format_of(lx_precision precision, lx_dtype dtype)
+{
+    static const lx_cpu_format stored[] = {
+        [LX_F32] = LX_CPU_F32, [LX_BF16] = LX_CPU_BF16, [LX_F16] = LX_CPU_F32,
+        [LX_Q8_0] = LX_CPU_Q8, [LX_Q4_0] = LX_CPU_Q4,   [LX_F32_OF_BLOCKS] = LX_CPU_Q8};
+    if (precision == LX_PRECISION_F32)
+        return dtype == LX_BF16 ? LX_CPU_BF16 : LX_CPU_F32;
+    return precision == LX_PRECISION_INT8   ? LX_CPU_INT8
+           : precision == LX_PRECISION_INT4 ? LX_CPU_Q4
+                                            : stored[dtype];
+}
+
+/* Whether no weight is above `most`. */
+static bool is_held(const lx_host_tensor *t, float most)
 {
     for (int64_t i = 0; i < t->rows * t->cols; i++) {
-        if (!isfinite(lx_host_tensor_at(t, i)))
+        if (!(fabsf(lx_host_tensor_at(t, i)) <= most))
             return false;
     }
     return true;
 }
 
+/* Rounding to whole numbers needs weights that its scales can hold. */
+static lx_status check_weights(lx_precision precision, lx_cpu_format format,
+                               const lx_host_tensor *t, lx_error *err)
+{
+    float most = format == LX_CPU_INT8 ? FLT_MAX : LX_BLOCK_MOST;
+    bool rounds = format == LX_CPU_INT8 || (format == LX_CPU_Q8 && t->dtype != LX_Q8_0) ||
+                  (format == LX_CPU_Q4 && t->dtype != LX_Q4_0);
+    if (!rounds || is_held(t, most))
+        return LX_OK;
+    return lx_fail(err, LX_ERR_UNSUPPORTED, "precision",
+                   "a weight is not finite or above %g: precision %s cannot hold it", (double)most,
+                   lx_precision_name(precision));
+}
+
 static size_t starts_bytes(const lx_matrix *w)
 {
     return (size_t)(w->groups * lx_cpu_chunks(w->shape.cols) * LX_CPU_GROUP) * sizeof(int32_t);
-}
-
-/* Words of a group: as many as there are inputs, or pairs or quadruples of them in whole tiles. */
-static int64_t words_of(lx_cpu_format format, int64_t cols)
-{
-    if (format == LX_CPU_F32)
-        return cols * LX_CPU_GROUP;
-    int64_t inputs = LX_CPU_TILE * (format == LX_CPU_INT8 ? 4 : 2);
-    return (cols + inputs - 1) / inputs * LX_CPU_TILE * LX_CPU_GROUP;
 }
 
 static bool reserve(lx_cpu *c, lx_matrix *w)
@@ -114,18 +176,6 @@ static bool reserve(lx_cpu *c, lx_matrix *w)
             return false;
     }
     return w->data != NULL && w->bias != NULL;
-}
-
-static void pack_group(const lx_host_tensor *t, lx_matrix *w, int64_t group)
-{
-    if (w->format == LX_CPU_INT8) {
-        for (int64_t lane = 0; lane < lanes_of(t, group); lane++)
-            pack_int8_row(t, w, group * LX_CPU_GROUP + lane);
-    } else if (w->format == LX_CPU_BF16) {
-        pack_bf16(t, w, group);
-    } else {
-        pack_f32(t, w, group);
-    }
 }
 
 /* Groups that threads take from, `piece` at a time. */
@@ -145,7 +195,7 @@ static void pack_pieces(void *context, int thread)
         if (begin >= p->w->groups)
             return;
         for (int64_t g = begin; g < end && g < p->w->groups; g++)
-            pack_group(p->t, p->w, g);
+            packers[p->w->format].pack(p->t, p->w, g);
     }
 }
 
@@ -170,20 +220,20 @@ static void pack(const lx_cpu *c, const lx_host_tensor *t, lx_matrix *w)
 lx_status lx_cpu_matrix_new(lx_backend *be, const lx_host_tensor *t, const float *bias,
                             lx_matrix **out, lx_error *err)
 {
-    bool int8 = be->precision == LX_PRECISION_INT8;
     lx_status st = lx_host_tensor_check(t, "a matrix", err);
+    lx_cpu_format format = st == LX_OK ? format_of(be->precision, t->dtype) : LX_CPU_F32;
+    if (st == LX_OK)
+        st = check_weights(be->precision, format, t, err);
     if (st != LX_OK)
         return st;
-    if (int8 && !is_finite(t))
-        return lx_fail(err, LX_ERR_UNSUPPORTED, "precision",
-                       "a weight is not finite: int8 cannot hold it");
     lx_matrix *w = calloc(1, sizeof *w);
     if (w == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a matrix");
     w->shape = (lx_matrix_shape){t->rows, t->cols};
     w->groups = (t->rows + LX_CPU_GROUP - 1) / LX_CPU_GROUP;
-    w->format = int8 ? LX_CPU_INT8 : t->dtype == LX_BF16 ? LX_CPU_BF16 : LX_CPU_F32;
-    w->group_words = words_of(w->format, t->cols);
+    w->format = format;
+    int64_t inputs = packers[w->format].inputs;
+    w->group_words = (t->cols + inputs - 1) / inputs * packers[w->format].words;
     if (!reserve((lx_cpu *)be, w)) {
         lx_cpu_matrix_free(be, w);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a matrix [%lld, %lld]",

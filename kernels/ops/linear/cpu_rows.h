@@ -1,11 +1,12 @@
 /*
  * Copies rows of activations side by side for `linear`, so that one pointer reaches all of them:
  * chunks of LX_CPU_CHUNK inputs, each [rows][stride]. With V16_PAIRS a word has two bf16, with
- * precision int8 four bytes.
+ * weights that are whole numbers four bytes.
  */
 
-/* Floats from row to row; words of two inputs; words of four, with the row's scale after its bytes.
-   All have spare room, so that rows lie in different sets of the cache. */
+/* Floats from row to row; words of two inputs; words of four, with the row's scale after its bytes,
+   or a scale and a start for each block. All have spare room, so that rows lie in different sets of
+   the cache. */
 #define BODY_ROW_STRIDE (LX_CPU_CHUNK + LX_CPU_CHUNK_PAD)
 #define BODY_PAIR_STRIDE (BODY_ROW_STRIDE / 2)
 #define BODY_BYTES_STRIDE (LX_CPU_CHUNK / 4 + LX_CPU_CHUNK_PAD)
@@ -59,16 +60,16 @@ static inline void pack_pairs(const lx_cpu_linear *job, int64_t row, int rows)
 
 #endif
 
-/* A number of quantise is stored plus this, by default so that it is unsigned. */
+/* An input of int8 is stored plus this, by default so that it is unsigned. */
 #ifdef V16_SIGNED_BYTES
 #define BODY_BYTE_ZERO 0.0f
 #else
 #define BODY_BYTE_ZERO 128.0f
 #endif
 
-/* n inputs of a row as whole numbers plus BODY_BYTE_ZERO, and their scale. If an input is not
-   finite the scale is NaN, and so is every output. */
-static inline void quantise(uint32_t *to, const float *from, int64_t n)
+/* n inputs of a row as whole numbers plus `plus`, in whole sixteens of bytes. Returns their scale.
+   If an input is not finite the scale is NaN, and so is every output. */
+static inline float quantise(uint8_t *to, const float *from, int64_t n, float plus)
 {
     v16 zero = v16_set1(0.0f), most = zero, nothing = zero;
     for (int64_t i = 0; i < n; i += 16) {
@@ -81,12 +82,12 @@ static inline void quantise(uint32_t *to, const float *from, int64_t n)
     v16 inverse = v16_set1(usable ? 127.0f / largest : 0.0f);
     float scale = (usable ? largest / 127.0f : 0.0f) + v16_sum(nothing);
     /* 1.5 * 2^23 and more: the sum's low bits are the nearest whole number plus that */
-    v16 shift = v16_set1(12582912.0f + BODY_BYTE_ZERO);
+    v16 shift = v16_set1(12582912.0f + plus);
     for (int64_t i = 0; i < n; i += 16) {
         v16 v = v16_load_n(from + i, n - i < 16 ? (int)(n - i) : 16, zero);
-        v16_store_low_bytes((uint8_t *)to + i, v16_fma(v, inverse, shift));
+        v16_store_low_bytes(to + i, v16_fma(v, inverse, shift));
     }
-    memcpy(to + LX_CPU_CHUNK / 4, &scale, sizeof scale);
+    return scale;
 }
 
 /* Like pack_rows, in bytes. */
@@ -96,7 +97,45 @@ static inline void pack_bytes(const lx_cpu_linear *job, int64_t row, int rows)
     int64_t cols = job->w->shape.cols;
     for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
         int64_t n = chunk_inputs(cols, k);
-        for (int r = 0; r < rows; r++, to += BODY_BYTES_STRIDE)
-            quantise(to, job->x + (row + r) * cols + k, n);
+        for (int r = 0; r < rows; r++, to += BODY_BYTES_STRIDE) {
+            float scale = quantise((uint8_t *)to, job->x + (row + r) * cols + k, n, BODY_BYTE_ZERO);
+            memcpy(to + LX_CPU_CHUNK / 4, &scale, sizeof scale);
+        }
+    }
+}
+
+/* After the bytes of a chunk: the scales of its blocks, then the starts of their sums. */
+enum {
+    BODY_SCALES_AT = LX_CPU_CHUNK / 4,
+    BODY_STARTS_AT = BODY_SCALES_AT + LX_CPU_CHUNK / LX_BLOCK
+};
+_Static_assert(BODY_STARTS_AT + LX_CPU_CHUNK / LX_BLOCK <= BODY_BYTES_STRIDE, "a row has room");
+
+/* One block of n inputs, number j of the chunk at `to`. A code of a weight is its number plus
+   `zero`, so sums of products start from -zero times the sum of the inputs. */
+static inline void pack_block(uint32_t *to, int64_t j, const float *from, int64_t n, int32_t zero)
+{
+    uint32_t *bytes = to + j * (LX_BLOCK / 4);
+    memset(bytes, 0, LX_BLOCK);
+    float scale = quantise((uint8_t *)bytes, from, n, 0.0f);
+    int32_t sum = 0;
+    for (int i = 0; i < LX_BLOCK; i++)
+        sum += (int32_t)((const int8_t *)bytes)[i];
+    memcpy(to + BODY_SCALES_AT + j, &scale, sizeof scale);
+    to[BODY_STARTS_AT + j] = (uint32_t)(-zero * sum);
+}
+
+/* Like pack_rows, in blocks of bytes. */
+static inline void pack_blocks(const lx_cpu_linear *job, int64_t row, int rows, int32_t zero)
+{
+    uint32_t *to = (uint32_t *)job->scratch;
+    int64_t cols = job->w->shape.cols;
+    for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
+        int64_t n = chunk_inputs(cols, k);
+        for (int r = 0; r < rows; r++, to += BODY_BYTES_STRIDE) {
+            const float *from = job->x + (row + r) * cols + k;
+            for (int64_t i = 0; i < n; i += LX_BLOCK)
+                pack_block(to, i / LX_BLOCK, from + i, n - i < LX_BLOCK ? n - i : LX_BLOCK, zero);
+        }
     }
 }

@@ -53,13 +53,14 @@ static int32_t read_base(lx_gguf_reader *r)
     return (int32_t)base;
 }
 
-/* The softmax layers of `heads` heads, but for words of the kind. */
-static json_t *softmax_mixer(lx_gguf_reader *r, double eps, bool bias, const char *norm,
-                             const char *gate)
+/* The softmax layers but for words of the kind; keys: heads of keys, 0: the file says how many. */
+static json_t *softmax_mixer(lx_gguf_reader *r, double eps, int32_t keys, bool bias,
+                             const char *norm, const char *gate)
 {
     int32_t d_model = lx_gguf_int(r, "embedding_length", 1, LX_MAX_WIDTH, LX_GGUF_NEEDED);
     int32_t heads = lx_gguf_int(r, "attention.head_count", 1, LX_MAX_HEADS, LX_GGUF_NEEDED);
-    int32_t keys = lx_gguf_int(r, "attention.head_count_kv", 1, LX_MAX_HEADS, heads);
+    if (keys == 0)
+        keys = lx_gguf_int(r, "attention.head_count_kv", 1, LX_MAX_HEADS, heads);
     int32_t usual = heads > 0 ? d_model / heads : 0;
     if (r->st == LX_OK && heads % keys != 0)
         lx_gguf_wrong(r, "attention.head_count", "must be a multiple of attention.head_count_kv");
@@ -128,10 +129,19 @@ static json_t *qwen35_linear_mixer(lx_gguf_reader *r, json_t *root, double eps)
                      "sigmoid", "gate", "silu", "eps", eps, "joined", 1);
 }
 
-/* Whether layer i is a softmax layer: a list says so, or every so-manieth is. */
-static bool is_full(lx_gguf_reader *r, const lx_gguf_value *list, int32_t every, int32_t i)
+/* Each layer has one of two mixers, which this takes. */
+static void set_layers(lx_gguf_reader *r, json_t *root, int32_t n, const bool *full, json_t *linear,
+                       json_t *softmax)
 {
-    return list != NULL ? lx_gguf_number_at(r->f, list, (uint64_t)i) == 0 : (i + 1) % every == 0;
+    json_t *all = json_array();
+    for (int32_t i = 0; i < n && r->st == LX_OK; i++) {
+        json_t *mixer = json_deep_copy(full[i] ? softmax : linear);
+        if (json_array_append_new(all, mixer) != 0)
+            r->st = lx_fail(r->err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", r->f->label);
+    }
+    json_decref(linear);
+    json_decref(softmax);
+    set(r, root, "attention", all);
 }
 
 static void read_qwen35(lx_gguf_reader *r, json_t *root)
@@ -149,17 +159,12 @@ static void read_qwen35(lx_gguf_reader *r, json_t *root)
         lx_gguf_wrong(r, "attention.recurrent_layers", "must have a flag per layer");
     else if (list != NULL)
         list->used = true;
+    bool full[LX_MAX_LAYERS] = {false};
+    for (int32_t i = 0; i < n && r->st == LX_OK; i++)
+        full[i] =
+            list != NULL ? lx_gguf_number_at(r->f, list, (uint64_t)i) == 0 : (i + 1) % every == 0;
     json_t *linear = qwen35_linear_mixer(r, root, eps);
-    json_t *softmax = softmax_mixer(r, eps, false, "rms", "sigmoid");
-    json_t *all = json_array();
-    for (int32_t i = 0; i < n && r->st == LX_OK; i++) {
-        json_t *mixer = json_deep_copy(is_full(r, list, every, i) ? softmax : linear);
-        if (json_array_append_new(all, mixer) != 0)
-            r->st = lx_fail(r->err, LX_ERR_NO_MEMORY, NULL, "%s: no memory", r->f->label);
-    }
-    json_decref(linear);
-    json_decref(softmax);
-    set(r, root, "attention", all);
+    set_layers(r, root, n, full, linear, softmax_mixer(r, eps, 0, false, "rms", "sigmoid"));
 }
 
 static const lx_gguf_arch qwen35 = {
@@ -171,11 +176,71 @@ static const lx_gguf_arch qwen35 = {
     .ignored = "rope.dimension_sections vocab_size",
 };
 
-/* --- Llama, Qwen2, Qwen3: softmax layers only --- */
+/* --- LFM2 --- */
 
 static const lx_tensor_name dense_blocks[] = {{"norm1", "attn_norm"},  {"norm2", "ffn_norm"},
                                               {"ff.gate", "ffn_gate"}, {"ff.up", "ffn_up"},
                                               {"ff.down", "ffn_down"}, {NULL, NULL}};
+static const lx_tensor_name lfm2_conv[] = {{"attn.in", "shortconv.in_proj"},
+                                           {"attn.out", "shortconv.out_proj"},
+                                           {"attn.conv", "shortconv.conv"},
+                                           {NULL, NULL}};
+static const struct lx_tensor_names lfm2_names = {
+    .layers = "blk.",
+    .embed = "token_embd",
+    .final_norm = "token_embd_norm",
+    .head = "output",
+    .tables = {{NULL, dense_blocks}, {"gated_conv", lfm2_conv}, {"grouped_query", softmax_names}}};
+static const lx_gguf_undo no_undo[] = {{NULL, 0}};
+
+/* Which layers are softmax layers: those with heads of keys, which all have as many. Returns how
+   many. */
+static int32_t read_lfm2_layers(lx_gguf_reader *r, int32_t n, bool *full)
+{
+    int32_t keys = 0;
+    lx_gguf_value *list = lx_gguf_find(r->f, "lfm2.attention.head_count_kv");
+    bool ok = list != NULL && list->is_array && list->n == (uint64_t)n &&
+              (list->kind == LX_GGUF_I32 || list->kind == LX_GGUF_U32);
+    for (int32_t i = 0; ok && i < n; i++) {
+        double x = lx_gguf_number_at(r->f, list, (uint64_t)i);
+        ok = x >= 0 && x <= LX_MAX_HEADS && (x == 0 || keys == 0 || x == (double)keys);
+        full[i] = x > 0;
+        keys = ok && x > 0 ? (int32_t)x : keys;
+    }
+    if (!ok)
+        lx_gguf_wrong(r, "attention.head_count_kv",
+                      "must have a number per layer: 0, or the one that all other layers have");
+    if (list != NULL)
+        list->used = true;
+    return keys;
+}
+
+static void read_lfm2(lx_gguf_reader *r, json_t *root)
+{
+    bool full[LX_MAX_LAYERS] = {false};
+    double eps = read_eps(r, "attention.layer_norm_rms_epsilon");
+    set_norm(r, root, "rms", eps);
+    set_feed_forward(r, root, lx_gguf_int(r, "feed_forward_length", 1, LX_MAX_D_FF, LX_GGUF_NEEDED),
+                     json_pack("{ss}", "kind", "gated_mlp"));
+    int32_t n = lx_gguf_int(r, "block_count", 1, LX_MAX_LAYERS, LX_GGUF_NEEDED);
+    int32_t taps = lx_gguf_int(r, "shortconv.l_cache", 2, LX_CONV_MOST_TAPS, LX_GGUF_NEEDED);
+    int32_t keys = read_lfm2_layers(r, n, full);
+    json_t *softmax = softmax_mixer(r, eps, keys > 0 ? keys : 1, false, "rms", "none");
+    json_t *conv = json_pack("{ss si sb}", "kind", "gated_conv", "conv", taps, "bias", 0);
+    int32_t size = (int32_t)json_integer_value(json_object_get(softmax, "d_key"));
+    set_sizes(r, root, (int32_t)json_integer_value(json_object_get(softmax, "n_heads")), size,
+              size);
+    set_layers(r, root, n, full, conv, softmax);
+}
+
+static const lx_gguf_arch lfm2 = {.name = "lfm2",
+                                  .names = &lfm2_names,
+                                  .undo = no_undo,
+                                  .read = read_lfm2,
+                                  .ignored = "vocab_size"};
+
+/* --- Llama, Qwen2, Qwen3: softmax layers only --- */
+
 static const struct lx_tensor_names dense_names = {
     FRAME, .tables = {{NULL, dense_blocks}, {NULL, softmax_names}}};
 
@@ -185,7 +250,7 @@ static void read_dense(lx_gguf_reader *r, json_t *root, bool bias, const char *n
     set_norm(r, root, "rms", eps);
     set_feed_forward(r, root, lx_gguf_int(r, "feed_forward_length", 1, LX_MAX_D_FF, LX_GGUF_NEEDED),
                      json_pack("{ss}", "kind", "gated_mlp"));
-    json_t *mixer = softmax_mixer(r, eps, bias, norm, "none");
+    json_t *mixer = softmax_mixer(r, eps, 0, bias, norm, "none");
     static const char *const sizes[] = {"n_heads", "d_key", "d_value"};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         json_t *size = json_object_get(mixer, sizes[i]);
@@ -219,7 +284,6 @@ static void read_qwen3(lx_gguf_reader *r, json_t *root)
 
 static const lx_gguf_undo llama_undo[] = {
     {"attn_q.weight", LX_GGUF_PAIRS}, {"attn_k.weight", LX_GGUF_PAIRS}, {NULL, 0}};
-static const lx_gguf_undo no_undo[] = {{NULL, 0}};
 
 static const lx_gguf_arch llama = {.name = "llama",
                                    .names = &dense_names,
@@ -420,8 +484,8 @@ static const lx_gguf_arch rwkv6 = {
     .ignored = "attention.head_count rescale_every_n_layers vocab_size",
 };
 
-const lx_gguf_arch *const lx_gguf_archs[] = {&qwen35, &rwkv7, &rwkv6, &mamba2,
-                                             &llama,  &qwen2, &qwen3, NULL};
+const lx_gguf_arch *const lx_gguf_archs[] = {&qwen35, &rwkv7, &rwkv6, &mamba2, &llama,
+                                             &qwen2,  &qwen3, &lfm2,  NULL};
 
 const char *lx_gguf_arch_name(int32_t i)
 {

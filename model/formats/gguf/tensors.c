@@ -42,9 +42,9 @@ static lx_status bad(const list *l, const char *name, const char *what, lx_error
 
 /* --- reading: undoing the converter --- */
 
-static size_t item_bytes(const part *p)
+static size_t bytes_of(const part *p, int64_t n)
 {
-    return p->as.t.dtype == LX_F32 ? sizeof(float) : sizeof(uint16_t);
+    return lx_format_bytes(p->as.t.dtype, n);
 }
 
 /* Puts n items of `size` bytes each in another order: item i is the old item place(p, i). */
@@ -83,18 +83,28 @@ static int64_t slice_column_place(const part *p, int64_t i)
     return (slice_place(p, c * p->unit) * p->groups) + j * p->unit + k;
 }
 
-static void undo_places(const part *p, char *data, char *copy)
+/* Columns move in whole blocks. */
+static void undo_columns(const part *p, char *data, const char *copy)
 {
-    size_t item = item_bytes(p), row = (size_t)p->cols * item;
+    const lx_format *format = lx_format_of(p->as.t.dtype);
+    size_t row = bytes_of(p, p->cols);
+    part blocks = *p;
+    blocks.unit /= format->block;
+    for (int64_t i = 0; i < p->n_rows; i++)
+        reorder(&blocks, data + (size_t)i * row, copy + (size_t)i * row, p->cols / format->block,
+                (size_t)format->n_bytes, tiled_place);
+}
+
+static void undo_places(const part *p, char *data, const char *copy)
+{
     bool single = (p->flags & LX_GGUF_VECTOR) != 0; /* its items are its rows */
-    size_t size = single ? item : row;
+    size_t size = bytes_of(p, single ? 1 : p->cols);
     int64_t n = single ? p->n_rows * p->cols : p->n_rows;
     size_t skipped = (size_t)p->skip * size;
     if ((p->flags & LX_GGUF_TILED_COLUMNS) != 0) {
-        for (int64_t i = 0; i < p->n_rows; i++)
-            reorder(p, data + (size_t)i * row, copy + (size_t)i * row, p->cols, item, tiled_place);
+        undo_columns(p, data, copy);
     } else if ((p->flags & LX_GGUF_SLICE_COLUMNS) != 0) {
-        reorder(p, data, copy, p->n_rows * p->cols, item, slice_column_place);
+        reorder(p, data, copy, p->n_rows * p->cols, bytes_of(p, 1), slice_column_place);
     } else {
         reorder(p, data + skipped, copy + skipped, n - p->skip, size,
                 (p->flags & LX_GGUF_PAIRS) != 0    ? pairs_place
@@ -125,7 +135,7 @@ static lx_status undo(const list *l, const part *p, char *data, lx_error *err)
     }
     if (!moves(p))
         return LX_OK;
-    size_t n_bytes = (size_t)n * item_bytes(p);
+    size_t n_bytes = bytes_of(p, n);
     char *copy = malloc(n_bytes);
     if (copy == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %s", p->name);
@@ -143,19 +153,6 @@ static size_t part_bytes(const lx_gguf_type *t)
     return PART_BYTES / t->bytes * t->bytes;
 }
 
-static void unpack(const lx_gguf_type *t, const unsigned char *from, size_t n_bytes, float *to)
-{
-    for (size_t at = 0; at < n_bytes; at += t->bytes, to += t->block)
-        t->unpack(from + at, to);
-}
-
-static void widen(const lx_gguf_type *t, const unsigned char *from, size_t n_bytes, float *to)
-{
-    const lx_host_tensor all = {t->dtype, 1, (int64_t)(n_bytes / t->bytes), from};
-    for (int64_t i = 0; i < all.cols; i++)
-        to[i] = lx_host_tensor_at(&all, i);
-}
-
 /* Values that are not as the file has them, through memory of a part's size. */
 static lx_status read_numbers(const list *l, const part *p, uint64_t at, uint64_t n_bytes,
                               float *to, lx_error *err)
@@ -169,7 +166,7 @@ static lx_status read_numbers(const list *l, const part *p, uint64_t at, uint64_
         size_t n = n_bytes - done < most ? (size_t)(n_bytes - done) : most;
         st = lx_file_read_at(&l->f->file, l->f->label, at + done, bytes, n, err);
         if (st == LX_OK)
-            (t->unpack != NULL ? unpack : widen)(t, bytes, n, to);
+            lx_gguf_numbers(t, bytes, n, to);
         to += n / t->bytes * t->block;
         done += n;
     }
@@ -254,10 +251,16 @@ static bool fits(const part *p)
     return !moves(p) || n - p->skip == p->groups * p->repeat * p->unit;
 }
 
+/* Blocks stay as they are where rows move whole, or columns in whole blocks. */
 static void set_type(const lx_gguf_tensor *t, part *p)
 {
-    bool changes = (p->flags & (LX_GGUF_MINUS_EXP | LX_GGUF_RESCALED)) != 0;
-    p->as.t.dtype = changes ? LX_F32 : t->type->dtype;
+    unsigned numbers = LX_GGUF_MINUS_EXP | LX_GGUF_RESCALED,
+             divides = LX_GGUF_VECTOR | LX_GGUF_HEADS | LX_GGUF_SLICE_COLUMNS;
+    int64_t block = lx_format_of(t->type->dtype)->block;
+    bool columns = (p->flags & LX_GGUF_TILED_COLUMNS) != 0 && p->unit % block != 0;
+    bool changes =
+        (p->flags & numbers) != 0 || (block > 1 && ((p->flags & divides) != 0 || columns));
+    p->as.t.dtype = !changes ? t->type->dtype : t->type->block > 1 ? LX_F32_OF_BLOCKS : LX_F32;
 }
 
 /* A tensor's shape in the list, once its flags are known. */
@@ -357,8 +360,8 @@ static lx_status check_values(const lx_gguf *f, const lx_gguf_tensor *t, unsigne
         if (st != LX_OK)
             return st;
         lx_hasher_add(hasher, bytes, n);
-        bool finite = t->type->unpack != NULL ? lx_gguf_scales_are_finite(t->type, bytes, n)
-                                              : lx_safetensors_is_finite(bytes, n, t->type->dtype);
+        bool finite = t->type->n_scales > 0 ? lx_gguf_scales_are_finite(t->type, bytes, n)
+                                            : lx_safetensors_is_finite(bytes, n, t->type->dtype);
         if (!finite)
             return lx_fail(err, LX_ERR_FORMAT, NULL,
                            "%s: tensor %s has a value that is NaN or infinite", f->label, t->name);

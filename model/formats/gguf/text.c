@@ -36,6 +36,7 @@ static const rules table[] = {
     {"qwen35", PATTERN("\\p{M}", "\\p{N}"), .nfc = true},
     {"qwen2", PATTERN("", "\\p{N}"), .nfc = true},
     {"llama-bpe", PATTERN("", "\\p{N}{1,3}"), .ignore_merges = true, .begins = true},
+    {"lfm2", PATTERN("", "\\p{N}{1,3}"), .ignore_merges = true, .begins = true},
     {"gpt-2", NULL, .nfc = false},
     {"mpt", NULL, .nfc = true}, /* GPT-NeoX */
     {"olmo", NULL, .nfc = true},

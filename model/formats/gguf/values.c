@@ -15,15 +15,6 @@ static float half(const unsigned char *bytes)
 
 /* --- blocks of 32: nibble j is the low half of byte j, nibble j + 16 its high half --- */
 
-static void unpack_q4_0(const unsigned char *block, float *to)
-{
-    float d = half(block);
-    for (int j = 0; j < 16; j++) {
-        to[j] = (float)((block[2 + j] & 15) - 8) * d;
-        to[j + 16] = (float)((block[2 + j] >> 4) - 8) * d;
-    }
-}
-
 static void unpack_q4_1(const unsigned char *block, float *to)
 {
     float d = half(block), m = half(block + 2);
@@ -52,13 +43,6 @@ static void unpack_q5_1(const unsigned char *block, float *to)
     float d = half(block), m = half(block + 2);
     for (int j = 0; j < 32; j++)
         to[j] = (float)fifth_bits(block + 4, block + 8, j) * d + m;
-}
-
-static void unpack_q8_0(const unsigned char *block, float *to)
-{
-    float d = half(block);
-    for (int j = 0; j < 32; j++)
-        to[j] = (float)(int8_t)block[2 + j] * d;
 }
 
 /* --- K-quants: blocks of 256, with scales of their parts --- */
@@ -176,25 +160,25 @@ static const lx_gguf_type types[] = {
     {.name = "F32", .id = 0, .block = 1, .bytes = 4, .dtype = LX_F32},
     {.name = "F16", .id = 1, .block = 1, .bytes = 2, .dtype = LX_F16},
     {.name = "BF16", .id = 30, .block = 1, .bytes = 2, .dtype = LX_BF16},
+    {.name = "Q4_0", .id = 2, .block = 32, .bytes = 18, .dtype = LX_Q4_0, .n_scales = 1},
+    {.name = "Q8_0", .id = 8, .block = 32, .bytes = 34, .dtype = LX_Q8_0, .n_scales = 1},
 #define BLOCKS(NAME, ID, BLOCK, BYTES, SCALES, AT, UNPACK)                                         \
     {.name = (NAME),                                                                               \
      .id = (ID),                                                                                   \
      .block = (BLOCK),                                                                             \
      .bytes = (BYTES),                                                                             \
-     .dtype = LX_F32,                                                                              \
+     .dtype = LX_F32_OF_BLOCKS,                                                                    \
      .n_scales = (SCALES),                                                                         \
      .scales_at = (AT),                                                                            \
      .unpack = (UNPACK)},
-    BLOCKS("Q4_0", 2, 32, 18, 1, 0, unpack_q4_0) BLOCKS("Q4_1", 3, 32, 20, 2, 0, unpack_q4_1)
-        BLOCKS("Q5_0", 6, 32, 22, 1, 0, unpack_q5_0) BLOCKS("Q5_1", 7, 32, 24, 2, 0, unpack_q5_1)
-            BLOCKS("Q8_0", 8, 32, 34, 1, 0, unpack_q8_0)
-                BLOCKS("Q2_K", 10, 256, 84, 2, 80, unpack_q2_k)
-                    BLOCKS("Q3_K", 11, 256, 110, 1, 108, unpack_q3_k)
-                        BLOCKS("Q4_K", 12, 256, 144, 2, 0, unpack_q4_k)
-                            BLOCKS("Q5_K", 13, 256, 176, 2, 0, unpack_q5_k)
-                                BLOCKS("Q6_K", 14, 256, 210, 1, 208, unpack_q6_k)
-                                    BLOCKS("IQ4_NL", 20, 32, 18, 1, 0, unpack_iq4_nl)
-                                        BLOCKS("IQ4_XS", 23, 256, 136, 1, 0, unpack_iq4_xs)};
+    BLOCKS("Q4_1", 3, 32, 20, 2, 0, unpack_q4_1) BLOCKS("Q5_0", 6, 32, 22, 1, 0, unpack_q5_0)
+        BLOCKS("Q5_1", 7, 32, 24, 2, 0, unpack_q5_1) BLOCKS("Q2_K", 10, 256, 84, 2, 80, unpack_q2_k)
+            BLOCKS("Q3_K", 11, 256, 110, 1, 108, unpack_q3_k)
+                BLOCKS("Q4_K", 12, 256, 144, 2, 0, unpack_q4_k)
+                    BLOCKS("Q5_K", 13, 256, 176, 2, 0, unpack_q5_k)
+                        BLOCKS("Q6_K", 14, 256, 210, 1, 208, unpack_q6_k)
+                            BLOCKS("IQ4_NL", 20, 32, 18, 1, 0, unpack_iq4_nl)
+                                BLOCKS("IQ4_XS", 23, 256, 136, 1, 0, unpack_iq4_xs)};
 
 const char lx_gguf_type_names[] =
     "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS";
@@ -216,6 +200,16 @@ const char *lx_gguf_type_name(uint32_t id)
         [26] = "I32",   [27] = "I64",   [28] = "F64",     [29] = "IQ1_M",  [34] = "TQ1_0",
         [35] = "TQ2_0", [39] = "MXFP4", [40] = "NVFP4"};
     return id < sizeof names / sizeof *names ? names[id] : NULL;
+}
+
+void lx_gguf_numbers(const lx_gguf_type *t, const unsigned char *blocks, uint64_t n_bytes,
+                     float *to)
+{
+    const lx_host_tensor all = {t->dtype, 1, (int64_t)(n_bytes / t->bytes * t->block), blocks};
+    if (t->unpack == NULL)
+        lx_host_tensor_expand(&all, 0, all.cols, to);
+    for (uint64_t at = 0; t->unpack != NULL && at < n_bytes; at += t->bytes, to += t->block)
+        t->unpack(blocks + at, to);
 }
 
 bool lx_gguf_scales_are_finite(const lx_gguf_type *t, const unsigned char *data, uint64_t n_bytes)

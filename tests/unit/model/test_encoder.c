@@ -103,7 +103,8 @@ static void expect_same(const int *which, int n)
                             sizeof(float) * IDS * (size_t)lengths[which[i]]);
 }
 
-static const lx_precision precisions[] = {LX_PRECISION_F32, LX_PRECISION_AUTO, LX_PRECISION_INT8};
+static const lx_precision precisions[] = {LX_PRECISION_F32, LX_PRECISION_AUTO, LX_PRECISION_INT8,
+                                          LX_PRECISION_INT4};
 
 static void an_input_is_alone(void **state)
 {

@@ -1,0 +1,368 @@
+/*
+ * `linear` with weights in blocks (LX_Q8_0, LX_Q4_0) compared with its definition in kernels.h:
+ * random, peaky and odd values, odd sizes, outputs that begin as NaN. A back end that multiplies
+ * whole numbers is compared with these numbers in double, another one with the oracle. Precision
+ * int4 rounds other weights to blocks first.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "conformance.h"
+
+#define BOUND 2e-6 /* docs/numerics.md */
+#define COUNT(a) (sizeof(a) / sizeof(a)[0])
+
+typedef struct block_case {
+    int64_t cols, outputs;
+    int32_t rows;
+    lx_dtype dtype;
+    lx_activation activation;
+    bool has_bias, has_residual;
+    pattern pattern;
+} block_case;
+
+typedef struct block_data {
+    lx_host_tensor w;
+    float *bias, *x, *residual; /* NULL for none, but for x */
+} block_data;
+
+/* Any codes, and scales of both signs; with PEAKY of any size, denormal ones too. */
+static lx_host_tensor random_blocks(rng *r, int64_t rows, int64_t cols, lx_dtype dtype, pattern p)
+{
+    size_t n_bytes = lx_format_bytes(dtype, rows * cols);
+    size_t size = (size_t)lx_format_of(dtype)->n_bytes;
+    unsigned char *bytes = take(n_bytes);
+    for (size_t i = 0; i < n_bytes; i++)
+        bytes[i] = (unsigned char)random_below(r, 256);
+    for (size_t at = 0; at < n_bytes; at += size) {
+        uint32_t exponent = p == PEAKY ? random_below(r, 22) : 6 + random_below(r, 3);
+        bytes[at + 1] = (unsigned char)((bytes[at + 1] & 0x83u) | exponent << 2);
+    }
+    return (lx_host_tensor){dtype, rows, cols, bytes};
+}
+
+static bool is_in_blocks(lx_dtype dtype)
+{
+    return lx_format_of(dtype)->block > 1;
+}
+
+static block_data make_data(const block_case *c, rng *r)
+{
+    block_data d = {.x = random_floats(r, c->rows * c->cols, c->pattern, 6, 6)};
+    if (is_in_blocks(c->dtype))
+        d.w = random_blocks(r, c->outputs, c->cols, c->dtype, c->pattern);
+    else
+        d.w = tensor_of(random_floats(r, c->outputs * c->cols, c->pattern, 4, 3), c->outputs,
+                        c->cols, c->dtype);
+    if (c->has_bias)
+        d.bias = random_floats(r, c->outputs, c->pattern, 4, 4);
+    if (c->has_residual)
+        d.residual = random_floats(r, c->rows * c->outputs, c->pattern, 4, 4);
+    return d;
+}
+
+/* Rows first .. first + n - 1 of the case on a device. */
+static bool run_blocks(device *d, const block_case *c, const block_data *data, const lx_matrix *w,
+                       int32_t first, int32_t n, float *y)
+{
+    lx_array *x = dev_array(d, data->x + first * c->cols, n * c->cols);
+    lx_array *out = dev_array(d, NULL, n * c->outputs), *residual = NULL;
+    if (data->residual != NULL)
+        residual = dev_array(d, data->residual + first * c->outputs, n * c->outputs);
+    lx_linear_args args = {.y = out,
+                           .x = x,
+                           .w = w,
+                           .activation = c->activation,
+                           .residual = residual,
+                           .rows = LX_ROWS_TOKENS};
+    CHECK_OK(d->k->begin(d->be, single_rows(n), NULL));
+    d->k->linear(d->be, &args);
+    return dev_finish(d) && dev_read(d, out, y, n * c->outputs);
+}
+
+/* --- the definition --- */
+
+static double activated(double x, lx_activation activation)
+{
+    if (activation == LX_ACT_RELU)
+        return fmax(x, 0);
+    return activation == LX_ACT_GELU ? 0.5 * x * erfc(-x * 0.70710678118654752440) : x;
+}
+
+/* The sum of q n over a block of a row's inputs, and in *factor d t. */
+static double block_sum(const block_case *c, const block_data *d, lx_dtype dtype, int64_t row,
+                        int64_t output, int64_t k, double *factor)
+{
+    const float *x = d->x + row * c->cols + k;
+    int64_t n = c->cols - k < LX_BLOCK ? c->cols - k : LX_BLOCK;
+    float most = 0;
+    double sum = 0;
+    lx_block block;
+    lx_block_of(&d->w, output, k, dtype, &block);
+    for (int64_t i = 0; i < n; i++)
+        most = fmaxf(most, fabsf(x[i]));
+    for (int64_t i = 0; i < n && most > 0; i++)
+        sum += (double)block.q[i] * nearbyint((double)x[i] * (double)(127.0f / most));
+    *factor = (double)lx_f16_to_f32(block.scale) * (double)(most / 127.0f);
+    return sum;
+}
+
+/* `scale` holds the sums of the absolute terms. */
+static void block_products(const block_case *c, const block_data *d, lx_dtype dtype, float *want,
+                           double *scale)
+{
+    for (int64_t i = 0; i < c->rows * c->outputs; i++) {
+        int64_t row = i / c->outputs, output = i % c->outputs;
+        double sum = d->bias != NULL ? (double)d->bias[output] : 0;
+        double residual = d->residual != NULL ? (double)d->residual[i] : 0;
+        scale[i] = fabs(sum) + fabs(residual);
+        for (int64_t k = 0; k < c->cols; k += LX_BLOCK) {
+            double factor, whole = block_sum(c, d, dtype, row, output, k, &factor);
+            sum += factor * whole;
+            scale[i] += fabs(factor * whole);
+        }
+        want[i] = (float)(activated(sum, c->activation) + residual);
+    }
+}
+
+/* The sums of |w| |x|, by which the errors of exact products are measured. */
+static void exact_scales(const block_case *c, const block_data *d, double *scale)
+{
+    for (int64_t i = 0; i < c->rows * c->outputs; i++) {
+        int64_t row = i / c->outputs, output = i % c->outputs;
+        scale[i] = d->bias != NULL ? fabs((double)d->bias[output]) : 0;
+        scale[i] += d->residual != NULL ? fabs((double)d->residual[i]) : 0;
+        for (int64_t k = 0; k < c->cols; k++)
+            scale[i] += fabs((double)lx_host_tensor_at(&d->w, output * c->cols + k) *
+                             (double)d->x[row * c->cols + k]);
+    }
+}
+
+static bool check_case(device *dut, device *oracle, const block_case *c, rng *r)
+{
+    block_data data = make_data(c, r);
+    int64_t n = c->rows * c->outputs;
+    float *got = floats(n), *want = floats(n);
+    double *scale = take((size_t)n * sizeof *scale);
+    if (!run_blocks(dut, c, &data, dev_matrix(dut, &data.w, data.bias), 0, c->rows, got))
+        return false;
+    if (dut->only_runs) {
+        dev_release(dut);
+        return true;
+    }
+    if (dut->int4 || dut->blocks) {
+        block_products(c, &data, dut->int4 ? LX_Q4_0 : c->dtype, want, scale);
+    } else {
+        exact_scales(c, &data, scale);
+        if (!run_blocks(oracle, c, &data, dev_matrix(oracle, &data.w, data.bias), 0, c->rows, want))
+            return false;
+    }
+    double error = worst_error(got, want, scale, n);
+    CHECK(error <= BOUND, "%lld x %lld, %d rows, %s, activation %d: error %.3g",
+          (long long)c->outputs, (long long)c->cols, c->rows, lx_format_of(c->dtype)->name,
+          (int)c->activation, error);
+    dev_release(dut);
+    dev_release(oracle);
+    return true;
+}
+
+/* --- tests --- */
+
+static const int64_t output_sizes[] = {1, 5, 16, 31, 64, 130, 300};
+static const int32_t row_counts[] = {1, 2, 3, 4, 5, 6, 7, 12, 13, 17, 40};
+
+/* int4 has blocks of all types and widths. Back ends that expand blocks take a part of the cases.
+ */
+static bool blocks_match_their_definition(device *dut, device *oracle)
+{
+    rng r = {1};
+    size_t step = dut->blocks || dut->int4 ? 1 : 5;
+    if (dut->int8)
+        return true;
+    for (size_t i = 0; i < 2 * COUNT(output_sizes) * COUNT(row_counts); i += step) {
+        int64_t blocks = 1 + random_below(&r, 19); /* more than two chunks of 256 */
+        block_case c = {
+            .cols = blocks * LX_BLOCK,
+            .outputs = output_sizes[i / 2 % COUNT(output_sizes)],
+            .rows = row_counts[i / 2 / COUNT(output_sizes)],
+            .dtype = i % 2 == 0 ? LX_Q8_0 : LX_Q4_0,
+            .activation = (lx_activation)random_below(&r, 3),
+            .has_bias = random_below(&r, 4) != 0,
+            .has_residual = random_below(&r, 2) != 0,
+            .pattern = (pattern)random_below(&r, PATTERNS),
+        };
+        if (dut->int4 && i % 2 == 0) {
+            c.dtype = (lx_dtype)random_below(&r, 3);
+            c.cols -= random_below(&r, LX_BLOCK);
+        }
+        if (c.cols * c.outputs > 20000 && c.rows > 13)
+            c.rows = 13;
+        if (!check_case(dut, oracle, &c, &r))
+            return false;
+    }
+    return true;
+}
+
+/* Weights of more than 4 MiB, which several threads may pack. */
+static bool blocks_of_large_matrices(device *dut, device *oracle)
+{
+    rng r = {7};
+    for (int i = 0; i < 2 && (dut->blocks || dut->int4); i++) {
+        block_case c = {.cols = 3104,
+                        .outputs = 2307,
+                        .rows = 2,
+                        .dtype = i == 0 ? LX_Q8_0 : LX_Q4_0,
+                        .has_bias = true,
+                        .pattern = UNIFORM};
+        if (!check_case(dut, oracle, &c, &r))
+            return false;
+    }
+    return true;
+}
+
+/* Rows alone and in groups of any size give the bytes that they give among all, next to a row of
+   NaN too. */
+static bool block_rows_are_independent(device *dut, device *oracle)
+{
+    (void)oracle;
+    rng r = {2};
+    for (int i = 0; i < 2; i++) {
+        block_case c = {.cols = 544,
+                        .outputs = 101,
+                        .rows = 91,
+                        .dtype = i == 0 ? LX_Q8_0 : LX_Q4_0,
+                        .activation = LX_ACT_GELU,
+                        .has_bias = true,
+                        .has_residual = true};
+        block_data data = make_data(&c, &r);
+        lx_matrix *w = dev_matrix(dut, &data.w, data.bias);
+        float *all = floats(c.rows * c.outputs), *some = floats(c.rows * c.outputs);
+        if (!run_blocks(dut, &c, &data, w, 0, c.rows, all))
+            return false;
+        for (int32_t first = 0, n = 1; first + n <= c.rows; first += n, n++) {
+            if (!run_blocks(dut, &c, &data, w, first, n, some))
+                return false;
+            CHECK(same_bytes(some, all + first * c.outputs, n * c.outputs),
+                  "%s: rows %d to %d differ from the same rows among %d",
+                  lx_format_of(c.dtype)->name, first, first + n - 1, c.rows);
+        }
+        data.x[c.cols + 40] = NAN;
+        if (!run_blocks(dut, &c, &data, w, 0, 2, some))
+            return false;
+        CHECK(same_bytes(some, all, c.outputs), "a row differs next to a NaN row");
+        for (int64_t k = 0; k < c.outputs; k++)
+            CHECK(isnan(some[c.outputs + k]), "output %lld of a NaN row is %g", (long long)k,
+                  (double)some[c.outputs + k]);
+        dev_release(dut);
+    }
+    return true;
+}
+
+/* All instruction sets compute the same whole numbers, in every precision that has blocks. */
+static bool blocks_have_equal_bytes_on_every_cpu(device *dut, device *oracle)
+{
+    (void)oracle;
+    static agreement seen[2];
+    device as_blocks = {.label = dut->label, .is_cpu = dut->is_cpu, .kind = BLOCKS};
+    for (int i = 0; i < 2; i++) {
+        rng r = {9};
+        uint64_t hash = NO_BYTES;
+        bool has_blocks = dut->blocks || (dut->int4 && i == 1);
+        for (size_t k = 0; has_blocks && k < COUNT(row_counts) * COUNT(output_sizes); k++) {
+            block_case c = {.cols = LX_BLOCK * (1 + (int64_t)k % 17),
+                            .outputs = output_sizes[k % COUNT(output_sizes)],
+                            .rows = row_counts[k / COUNT(output_sizes)],
+                            .dtype = i == 0 ? LX_Q8_0 : LX_Q4_0,
+                            .activation = (lx_activation)(k % 3),
+                            .has_bias = k % 2 == 0,
+                            .pattern = (pattern)(k % PATTERNS)};
+            block_data data = make_data(&c, &r);
+            int64_t n = c.rows * c.outputs;
+            float *y = floats(n);
+            const lx_matrix *w = dev_matrix(dut, &data.w, data.bias);
+            if (!run_blocks(dut, &c, &data, w, 0, c.rows, y))
+                return false;
+            hash = hash_bytes(hash, y, (size_t)n * sizeof *y);
+            dev_release(dut);
+        }
+        if (has_blocks && !agrees(&as_blocks, &seen[i], hash))
+            return false;
+    }
+    return true;
+}
+
+/* Inputs that have no scale, weights that no block holds, rows that are no whole blocks. */
+static bool odd_values_of_blocks(device *dut, device *oracle)
+{
+    (void)oracle;
+    enum { COLS = 320, ROWS = 4, OUTPUTS = 3 };
+    block_case c = {.cols = COLS, .outputs = OUTPUTS, .rows = ROWS, .dtype = LX_Q4_0};
+    rng r = {4};
+    block_data data = make_data(&c, &r);
+    float *y = floats(ROWS * OUTPUTS);
+    lx_matrix *none = NULL;
+    if (dut->blocks || dut->int4) {
+        data.x = floats(ROWS * COLS); /* row 0: zeros */
+        data.x[COLS + 5] = 1e-38f;
+        data.x[2 * COLS + 290] = INFINITY;
+        data.x[3 * COLS + 1] = NAN;
+        if (!run_blocks(dut, &c, &data, dev_matrix(dut, &data.w, NULL), 0, ROWS, y))
+            return false;
+        for (int i = 0; i < ROWS * OUTPUTS; i++)
+            CHECK(i < 2 * OUTPUTS ? y[i] == 0.0f : isnan(y[i]), "output %d is %g", i, (double)y[i]);
+    }
+    float *weights = floats(OUTPUTS * COLS);
+    lx_host_tensor t = {LX_F32, OUTPUTS, COLS, weights};
+    static const float bad[] = {INFINITY, NAN, -5e5f};
+    for (size_t i = 0; i < COUNT(bad) && dut->int4; i++) {
+        weights[7] = bad[i];
+        CHECK(dut->k->matrix_new(dut->be, &t, NULL, &none, NULL) == LX_ERR_UNSUPPORTED,
+              "a weight of %g", (double)bad[i]);
+    }
+    lx_host_tensor ragged = {LX_Q4_0, 1, LX_BLOCK + 1, data.w.data};
+    CHECK(dut->k->matrix_new(dut->be, &ragged, NULL, &none, NULL) == LX_ERR_INVALID,
+          "a row of 33 values in blocks");
+    return true;
+}
+
+/* Rows of tables in blocks have their numbers' bits; a device has no such tables. */
+static bool tables_of_blocks(device *dut, device *oracle)
+{
+    (void)oracle;
+    enum { IDS = 9, WIDTH = 96, ROWS = 5 };
+    static const int32_t ids[ROWS] = {8, 0, 3, 3, 7};
+    rng r = {6};
+    for (int i = 0; i < 2; i++) {
+        lx_host_tensor t =
+            random_blocks(&r, IDS, WIDTH, i == 0 ? LX_Q8_0 : LX_Q4_0, (pattern)(i % PATTERNS));
+        float y[ROWS * WIDTH], want[WIDTH];
+        if (dut->k->is_device) {
+            lx_table *none = NULL;
+            CHECK(dut->k->table_new(dut->be, &t, &none, NULL) == LX_ERR_UNSUPPORTED, "a table");
+            continue;
+        }
+        const lx_table *table = dev_table(dut, &t);
+        lx_array *out = dev_array(dut, NULL, ROWS * WIDTH);
+        lx_embed_args args = {.y = out, .n_tables = 1, .tables = &table, .ids = ids};
+        CHECK_OK(dut->k->begin(dut->be, single_rows(ROWS), NULL));
+        dut->k->embed(dut->be, &args);
+        if (!dev_finish(dut) || !dev_read(dut, out, y, ROWS * WIDTH))
+            return false;
+        for (int row = 0; row < ROWS; row++) {
+            for (int64_t k = 0; k < WIDTH; k++)
+                want[k] = 0.0f + lx_host_tensor_at(&t, ids[row] * WIDTH + k);
+            CHECK(same_bytes(y + row * WIDTH, want, WIDTH), "row %d", row);
+        }
+    }
+    return true;
+}
+
+const test block_tests[] = {
+    {"blocks_match_their_definition", blocks_match_their_definition},
+    {"blocks_of_large_matrices", blocks_of_large_matrices},
+    {"block_rows_are_independent", block_rows_are_independent},
+    {"blocks_have_equal_bytes_on_every_cpu", blocks_have_equal_bytes_on_every_cpu},
+    {"odd_values_of_blocks", odd_values_of_blocks},
+    {"tables_of_blocks", tables_of_blocks},
+    {NULL, NULL},
+};
