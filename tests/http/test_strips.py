@@ -78,6 +78,15 @@ def test_a_strip_begins_with_the_picture_of_its_base(server):
     assert strip[PICTURE : 2 * PICTURE] != strip[:PICTURE]
 
 
+def test_a_strip_is_never_the_first_choice(tmp_path):
+    """Without a model's name a single picture is painted, although the strip has classes."""
+    image_model.write(tmp_path / "plain", WIDTH, PERIOD)
+    image_model.write(tmp_path / "classes", WIDTH, PERIOD, classes=["one", "two"])
+    change(tmp_path / "models/a-strip", base="../../classes", image=TALL)
+    with Server("--models", str(tmp_path / "models"), model_dir=tmp_path / "plain") as server:
+        assert generate(server, model=None, seed=3)["model"] == "plain"
+
+
 @pytest.mark.parametrize("piece", [PICTURE, WIDTH, 50])
 def test_a_strip_in_streams_with_states_is_the_uninterrupted_one(server, piece):
     whole = values_of(generate(server, model="strip", seed=3))
