@@ -14,6 +14,7 @@ import { kindOf, racersOf } from './strips.js';
 const TURN_MS = 40; // of computing
 const PAUSE_MS = 16; // after a turn, so that small models do not finish before the eye follows
 const PIECE = { first: 16, least: 8, most: 56 }; // tokens of a turn
+const [TRIES, RETRY_MS] = [8, 100];
 const GIB = 2 ** 30;
 const CHART = { width: 640, height: 230, left: 112, right: 44, top: 22, bottom: 34 };
 
@@ -113,6 +114,18 @@ async function valuesOf(base64, channels) {
 /* Whether the server refused a growing state for its size alone: such a request can never be accepted. */
 const isTooLarge = (lane, error) => lane.grows && error instanceof ApiError && /^(max_tokens|state)$/.test(error.param) && error.status === 400;
 
+/* A small server may have memory for one large state at a time, so a refusal of the moment is asked again. */
+async function postPatiently(body) {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await post('/v1/images/generations', body);
+    } catch (error) {
+      if (error.status !== 429 || error.param !== 'state' || tries === TRIES) throw error;
+      await new Promise((done) => { setTimeout(done, RETRY_MS * tries); });
+    }
+  }
+}
+
 /* A turn's first state is deleted at its end, because a server may not have room for two large states. */
 async function takeTurn(lane) {
   const race = races;
@@ -120,7 +133,7 @@ async function takeTurn(lane) {
   const before = lane.state;
   const from = before ? { state: before } : { model: lane.id, prompt: '', seed: lane.seed };
   const body = { ...from, temperature: 1, max_tokens: n, return_state: true };
-  const answer = await post('/v1/images/generations', body).catch((error) => {
+  const answer = await postPatiently(body).catch((error) => {
     if (!isTooLarge(lane, error)) throw error;
     lane.isFull = race === races;
   });

@@ -216,6 +216,25 @@ def test_a_cache_without_memory_stops_and_linear_goes_on(serve, open_page, optio
     expect(page.locator("#race-error")).to_be_hidden()
 
 
+def test_a_server_without_memory_at_the_moment_is_asked_again(small, open_page):
+    page = open_page("#race", at=small, allow="status of 429")
+    refusals = []
+
+    def answer(route):
+        if len(refusals) < 3 and "state" in route.request.post_data_json:
+            refusals.append(route)
+            body = {"error": {"message": "the request may need more bytes than are free", "type": "", "param": "state", "code": ""}}
+            route.fulfill(status=429, json=body)
+        else:
+            route.continue_()
+
+    page.route("**/generations", answer)
+    start(page)
+    expect(page.locator("#live")).to_have_text("The race is over.", timeout=120_000)
+    assert len(refusals) == 3
+    expect_tokens(page, 14 * 130)
+
+
 def test_the_shipped_models_race(serve, open_page):
     """Without a folder of demonstrations."""
     page = open_page("#race", at=serve(ROOT / "weights"))
