@@ -93,11 +93,14 @@ async function loadLanes() {
 
 const isOver = (lane) => lane.isFull || lane.tokens === lane.size;
 
-/* As many tokens as fill a turn at the last one's pace; no more than twice its number, for some grow slower. */
+/* As many tokens as fill a turn at the last one's pace; no more than twice its number, for some grow slower. No rest is
+   left that is too small to be measured. */
 function pieceOf(lane) {
   const last = lane.points.at(-1);
   const wanted = last ? Math.min(Math.round(TURN_MS / last.ms), 2 * (last.to - last.from)) : PIECE.first;
-  return Math.min(Math.max(wanted, PIECE.least), PIECE.most, lane.size - lane.tokens);
+  const n = Math.min(Math.max(wanted, PIECE.least), PIECE.most);
+  const left = lane.size - lane.tokens;
+  return left - n < PIECE.least ? left : n;
 }
 
 /* The values of a PNG file of so many channels. */
