@@ -2,8 +2,7 @@
 # manual, completions, the licence.
 # The cuda back end, where it is built, is installed by cmake/cuda.cmake.
 install(TARGETS linnet)
-# The models of the race stay out: one state of softmax takes 49 MiB, too much for a small container.
-foreach(model couplet mnist poem digits-spoken strip)
+foreach(model couplet mnist poem digits-spoken strip race-linear race-softmax)
   install(DIRECTORY weights/${model} DESTINATION ${CMAKE_INSTALL_DATADIR}/linnet/models
     FILES_MATCHING PATTERN config.json PATTERN model.safetensors PATTERN vocab.txt PATTERN tokenizer.json PATTERN rhymes.txt
       PATTERN generation_config.json PATTERN README.md)

@@ -83,7 +83,7 @@ has_what_it_should() {
     local files field
     files=$(dpkg-deb -c "$package" | awk '{ print $6 }') || return
     for file in ./usr/bin/linnet ./etc/linnet/linnet.conf ./lib/systemd/system/linnet.service \
-        ./usr/share/linnet/models/{couplet,mnist,poem,digits-spoken,strip}/{config.json,model.safetensors} \
+        ./usr/share/linnet/models/{couplet,mnist,poem,digits-spoken,strip,race-linear,race-softmax}/{config.json,model.safetensors} \
         ./usr/share/doc/linnet/{copyright,changelog.gz,CHANGELOG.md.gz} \
         ./usr/share/man/man1/linnet{,-serve,-generate,-chat,-eval,-bench,-inspect,-tokenize,-transcribe,-health}.1.gz \
         ./usr/share/bash-completion/completions/linnet ./usr/share/zsh/vendor-completions/_linnet; do

@@ -106,12 +106,15 @@ export function loadModels() {
 /* Whether the model makes strips of pictures, which have tabs of their own. */
 export const isStrip = ({ meta }) => meta?.period < meta?.height;
 
-/* The first model of this task ('couplet', 'image', 'poem', 'speech'), one that can be asked for its classes before one
-   that cannot; null when there is none. */
-export async function findModel(task) {
+/* The models of this task ('couplet', 'image', 'poem', 'speech'), those that can be asked for their classes first. */
+export async function findModels(task) {
   const models = (await loadModels()).filter((m) => m.meta?.task === task && !isStrip(m));
-  return models.find(({ meta }) => meta.classes?.length > 0) ?? models[0] ?? null;
+  const hasClasses = ({ meta }) => meta.classes?.length > 0;
+  return [...models.filter(hasClasses), ...models.filter((m) => !hasClasses(m))];
 }
+
+/* The first of them; null when there is none. */
+export const findModel = async (task) => (await findModels(task))[0] ?? null;
 
 /* --- words ------------------------------------------------------------------------------------- */
 

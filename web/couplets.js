@@ -22,6 +22,7 @@ const BRUSH_MS = 110;
 const PLACEHOLDER = '海上明月';
 const FIELDS = ['n', 'temperature', 'banner'];
 const MOST = 40;    // characters on the paper; the server refuses longer lines anyway
+const COLUMN = 14;  // characters of a column of a long line
 const TONES = { 平: 'level', 仄: 'oblique', 中: 'both' };
 
 const WORDS = {
@@ -36,7 +37,7 @@ const WORDS = {
     memory: (size) => `每次请求的记忆 ${size}`,
     said: (line, isUpper) => `${isUpper ? '上联' : '下联'}：${line}`,
     lines: (isUpper) => (isUpper ? '上联' : '下联'),
-    simplified: '繁体字已按简体读。',
+    simplified: '繁体字已按简体读，答句也用简体。',
     wasLower: '你的一句末字是平声，本是下联，所以挂在左边；它对的是上联。',
     point: '指一个字，看它对的是谁、怎么读、什么意思。',
     captioned: (line) => `横批：${line}`,
@@ -53,7 +54,7 @@ const WORDS = {
     memory: (size) => `memory per request ${size}`,
     said: (line, isUpper) => `${isUpper ? 'Upper' : 'Lower'} line: ${line}`,
     lines: (isUpper) => (isUpper ? 'Upper lines' : 'Lower lines'),
-    simplified: 'Traditional characters were read as their simplified forms.',
+    simplified: 'Traditional characters were read as their simplified forms, and the answers are in simplified characters.',
     wasLower: 'Your line ends with a level tone, so it is a lower line and hangs on the left. The model answers with upper lines.',
     point: 'Point at a character: its partner, its sound and its meaning appear here.',
     captioned: (line) => `Caption: ${line}`,
@@ -287,6 +288,25 @@ function renderPaper() {
   answering.classList.remove('faint');
   writeCells(given, own, own.length, answer?.tones ?? []);
   writeCells(answering, chars(hungText()).slice(0, state.shown), own.length, hung().tones);
+  const turns = turnsOf(own);
+  for (const paper of [given, answering]) {
+    Array.from(paper.children).forEach((cell, i) => cell.classList.toggle('turn', turns.includes(i)));
+  }
+}
+
+/* The places where a line of many columns begins a column: after punctuation, so that no word is torn, or else after an
+   equal part. */
+function turnsOf(line) {
+  const turns = [];
+  for (let from = 0; line.length - from > COLUMN;) {
+    const columns = Math.ceil((line.length - from) / COLUMN);
+    const even = from + Math.ceil((line.length - from) / columns);
+    const ends = line.map((_, i) => i + 1).filter((end) => from < end && end <= from + COLUMN && end < line.length && isPunctuation(line[end - 1]));
+    const fewest = ends.filter((end) => Math.ceil((line.length - end) / COLUMN) < columns);
+    from = (fewest.length > 0 ? fewest : ends).sort((a, b) => Math.abs(a - even) - Math.abs(b - even))[0] ?? even;
+    turns.push(from);
+  }
+  return turns;
 }
 
 const newSpan = (className) => Object.assign(document.createElement('span'), { className });

@@ -5,19 +5,27 @@
  */
 import { get } from './common.js';
 
-let entries = {};
+const entries = new Map();    // character -> { pinyin, gloss }
+const simplified = new Map(); // traditional character -> simplified one
 let loading = null;
+
+/* The file has the entries by their sound, and pairs of a traditional and a simplified character under no sound. */
+function take({ '': pairs, ...bySound }) {
+  for (const [old, now] of pairs.map((pair) => Array.from(pair))) simplified.set(old, now);
+  for (const [pinyin, list] of Object.entries(bySound)) {
+    for (const [character, ...gloss] of list.map((entry) => Array.from(entry))) {
+      entries.set(character, { pinyin, gloss: gloss.join('') });
+    }
+  }
+}
 
 /* Done when the dictionary is there; after a failure the next call asks again. */
 export function loadGlosses() {
-  loading ??= get('/glosses.json').then((all) => { entries = all; }).catch(() => { loading = null; });
+  loading ??= get('/glosses.json').then(take).catch(() => { loading = null; });
   return loading;
 }
 
 /* { pinyin, gloss } of a character, or null. A traditional character has those of its simplified form. */
 export function glossOf(character) {
-  const own = Object.hasOwn(entries, character ?? '') ? entries[character] : '';
-  const entry = Object.hasOwn(entries, own) ? entries[own] : own;
-  const [pinyin, ...gloss] = entry.split(' ');
-  return pinyin ? { pinyin, gloss: gloss.join(' ') } : null;
+  return entries.get(simplified.get(character) ?? character) ?? null;
 }

@@ -7,7 +7,7 @@
  * temperature, the class and the drawing are in the URL's hash: a link is a sheet of pictures.
  */
 import {
-  $, bytesText, calm, checkNumbers, count, drawSeed, explain, findModel, hashFields, makeCopyButton, page, placeForKey,
+  $, bytesText, calm, checkNumbers, count, drawSeed, explain, findModels, hashFields, makeCopyButton, page, placeForKey,
   requestRender, say, setText, stream,
 } from './common.js';
 import { Pad } from './pad.js';
@@ -58,7 +58,8 @@ const WORDS = {
 };
 
 const state = {
-  model: undefined,   // null when none is served; see readModel
+  models: [],         // all that are served, see readModel
+  model: undefined,   // the chosen one; null when none is served
   answer: null,       // the newest answer, see newAnswer
   failure: null,      // the newest error of the form
   refusal: null,      // the page's own refusal: a key of WORDS
@@ -87,20 +88,44 @@ function readModel({ id, meta }) {
 }
 
 async function loadModel() {
-  const model = await findModel('image');
+  const models = await findModels('image');
   if (state.model) return;
-  state.model = model && readModel(model);
+  state.models = models.map(readModel);
+  makePainters();
+  setModel(state.models[0] ?? null);
+}
+
+/* The pictures of another model leave with it. */
+function setModel(model) {
+  if (model === state.model) return;
+  stop();
+  Object.assign(state, { model, answer: null });
   if (!model) return;
-  const { width, height } = state.model;
+  const { width, height } = model;
   for (const id of ['large', 'heat']) Object.assign($(id), { width, height });
+  find('.tiles').replaceChildren();
   $('kept').max = height - 1;
-  pad.setShape(state.model);
+  pad.setShape(model);
   $('kept').value = pad.kept;
-  makeWishes($('wishes'), state.model.classes, (wish) => {
+  makeWishes($('wishes'), model.classes, (wish) => {
     state.wish = wish;
     $('image-seed').value = '';
     paintNew();
   });
+}
+
+/* A button per model, where there are several. */
+function makePainters() {
+  $('painters').hidden = state.models.length < 2;
+  for (const model of state.models) {
+    const button = Object.assign(document.createElement('button'), { type: 'button', textContent: model.id, model });
+    button.addEventListener('click', () => {
+      state.wish = null;
+      setModel(model);
+      paintNew();
+    });
+    $('painters').append(button);
+  }
 }
 
 /* --- an answer --------------------------------------------------------------------------------- */
@@ -254,6 +279,7 @@ function hash() {
   if (!answer?.done) return '#images';
   const { n, temperature, class: wish } = answer.request;
   const fields = new URLSearchParams({ n, temperature, seed: answer.seed });
+  if (state.model !== state.models[0]) fields.set('model', state.model.id);
   if (wish !== undefined) fields.set('class', wish);
   if (answer.chosen > 0) fields.set('pick', answer.chosen);
   if (answer.given > 0) fields.set('rows', answer.kept);
@@ -264,6 +290,8 @@ function hash() {
 function writeHash() {
   if (page.tab === 'images') history.replaceState(null, '', hash());
 }
+
+const modelOf = (fields) => state.models.find(({ id }) => id === fields.get('model')) ?? state.models[0];
 
 /* The drawing of a link goes on the pad: its kept values, or null when it cannot be read. */
 function takeDrawing(fields) {
@@ -279,12 +307,16 @@ function takeDrawing(fields) {
 /* Whether the hash asks for pictures. */
 function follow() {
   const fields = hashFields();
+  if (state.model) setModel(modelOf(fields));
   for (const id of FIELDS) {
     $(`image-${id}`).value = fields.get(id) ?? $(`image-${id}`).defaultValue;
   }
   state.wish = fields.has('class') ? Number(fields.get('class')) : null;
   if (!fields.has('seed')) return false;
-  const prefix = () => (fields.has('ink') ? takeDrawing(fields) : new Uint8Array(0));
+  const prefix = () => {
+    setModel(modelOf(fields)); // the list of models may have come only now
+    return fields.has('ink') ? takeDrawing(fields) : new Uint8Array(0);
+  };
   start(prefix, Number(fields.get('pick')) || 0);
   return true;
 }
@@ -300,6 +332,9 @@ function render() {
   const words = WORDS[page.lang];
   renderError(words);
   renderWishes($('wishes'), state.wish, words.anything);
+  for (const button of $('painters').querySelectorAll('button')) {
+    button.setAttribute('aria-pressed', button.model === state.model);
+  }
   find('.studio').hidden = !state.model;
   if (!state.model) return;
   renderPad(words);

@@ -6,16 +6,17 @@
  * memory. Bars and charts have a logarithmic scale, because a linear one shows only the slowest lane.
  */
 import {
-  $, bytesText, count, drawSeed, explain, forgetState, loadModels, page, post, requestRender, say, setText,
+  $, ApiError, bytesText, count, drawSeed, explain, forgetState, loadModels, page, post, requestRender, say, setText,
 } from './common.js';
 import { paintPixels, pixelColour } from './picture.js';
 import { kindOf, racersOf } from './strips.js';
 
-const TURN_MS = 250; // of computing
-const PIECE = { first: 16, least: 8, most: 512 }; // tokens of a turn
+const TURN_MS = 40; // of computing
+const PAUSE_MS = 16; // after a turn, so that small models do not finish before the eye follows
+const PIECE = { first: 16, least: 8, most: 56 }; // tokens of a turn
+const [TRIES, RETRY_MS] = [8, 100];
 const GIB = 2 ** 30;
 const CHART = { width: 640, height: 230, left: 112, right: 44, top: 22, bottom: 34 };
-const LONGEST_BAR = 2 ** 27; // bytes
 
 const MARKUP = `
 <p class="actions"><button id="race-go" class="primary" type="button"></button>
@@ -36,6 +37,7 @@ const WORDS = {
     kinds: { linear: '线性', softmax: '带缓存的 softmax', softmax_recompute: '每次重算的 softmax' },
     facts: (lanes) => `各用了 ${lanes} 秒计算。时间与内存由服务器量得；最后一栏是 1 GiB 除以量得的内存。`,
     ms: '每个 token 的毫秒，按位置（对数刻度）', bytes: '一个请求的内存，按位置（对数刻度）',
+    full: (kind, size) => `${kind}停在这里：服务器没有内存再存一份 ${size} 的缓存。`,
     bar: (size) => `内存 ${size}`, painted: (kind, n) => `${kind}画的 ${n} 个像素`,
     closing: (n, a, b, time, memory) => `画完 ${n} 个像素：${a.kind}算了 ${a.seconds} 秒，内存始终 ${a.bytes}；${b.kind}算了 ${b.seconds} 秒，内存长到 ${b.bytes}，时间是 ${time} 倍，内存是 ${memory} 倍。`,
     last: (kind, value, position) => `${kind}：位置 ${position} 处 ${value}`,
@@ -48,6 +50,7 @@ const WORDS = {
     kinds: { linear: 'linear', softmax: 'softmax with cache', softmax_recompute: 'softmax, recomputed' },
     facts: (lanes) => `Computing time so far: ${lanes} s. The server measured time and memory; the last column is 1 GiB divided by the measured memory.`,
     ms: 'Milliseconds per token, by position, logarithmic', bytes: 'Memory per request, by position, logarithmic',
+    full: (kind, size) => `${kind} stops here: the server has no memory left to keep its cache of ${size}.`,
     bar: (size) => `memory ${size}`, painted: (kind, n) => `${n} pixels painted by ${kind}`,
     closing: (n, a, b, time, memory) => `For ${n} pixels, ${a.kind} computed ${a.seconds} s and still has ${a.bytes}; ${b.kind} computed ${b.seconds} s and has grown to ${b.bytes}: ${time} times the time and ${memory} times the memory.`,
     last: (kind, value, position) => `${kind}: ${value} at position ${position}`,
@@ -55,8 +58,9 @@ const WORDS = {
   },
 };
 
-/* A lane: { id, kind, width, channels, size: values of its picture, state: id or null, tokens, ms: computed so far, values:
-   painted so far, points }.
+/* A lane: { id, kind, grows: with every token, most: bytes of its whole state, width, channels, size: values of its
+   picture, state: id or null, tokens, ms: computed so far, values: painted so far, points, isFull: the server has no memory
+   for a longer state }.
    A point is { from, to, ms, bytes }: the positions of a turn, the time of one of its tokens, and the memory
    at its end. */
 const state = {
@@ -73,27 +77,30 @@ let moving = null;   // the lane whose turn is under way
 const find = (selector) => document.querySelector(`#race ${selector}`);
 const words = () => WORDS[page.lang];
 
-const atStart = () => ({ seed: drawSeed(), state: null, tokens: 0, ms: 0, values: [], points: [] });
+const atStart = () => ({ seed: drawSeed(), state: null, tokens: 0, ms: 0, values: [], points: [], isFull: false });
 
 async function loadLanes() {
   const models = racersOf(await loadModels());
   if (state.loaded) return; // by another call
-  state.lanes = models.map((model) => ({
-    id: model.id, kind: kindOf(model), width: model.meta.width, channels: model.meta.channels,
-    size: model.meta.width * model.meta.height * model.meta.channels, ...atStart(),
-  }));
+  state.lanes = models.map((model) => {
+    const { width, height, channels, state_grows: grows, state_bytes: most } = model.meta;
+    return { id: model.id, kind: kindOf(model), grows, most, width, channels, size: width * height * channels, ...atStart() };
+  });
   state.loaded = true;
 }
 
 /* --- running ----------------------------------------------------------------------------------- */
 
-const isOver = (lane) => lane.tokens === lane.size;
+const isOver = (lane) => lane.isFull || lane.tokens === lane.size;
 
-/* As many tokens as fill a turn at the last one's pace; no more than twice its number, for some grow slower. */
+/* As many tokens as fill a turn at the last one's pace; no more than twice its number, for some grow slower. No rest is
+   left that is too small to be measured. */
 function pieceOf(lane) {
   const last = lane.points.at(-1);
   const wanted = last ? Math.min(Math.round(TURN_MS / last.ms), 2 * (last.to - last.from)) : PIECE.first;
-  return Math.min(Math.max(wanted, PIECE.least), PIECE.most, lane.size - lane.tokens);
+  const n = Math.min(Math.max(wanted, PIECE.least), PIECE.most);
+  const left = lane.size - lane.tokens;
+  return left - n < PIECE.least ? left : n;
 }
 
 /* The values of a PNG file of so many channels. */
@@ -107,6 +114,21 @@ async function valuesOf(base64, channels) {
   return context.getImageData(0, 0, width, height).data.filter((_, i) => i % 4 < channels);
 }
 
+/* Whether the server refused a growing state for its size alone: such a request can never be accepted. */
+const isTooLarge = (lane, error) => lane.grows && error instanceof ApiError && /^(max_tokens|state)$/.test(error.param) && error.status === 400;
+
+/* A small server may have memory for one large state at a time, so a refusal of the moment is asked again. */
+async function postPatiently(body) {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await post('/v1/images/generations', body);
+    } catch (error) {
+      if (error.status !== 429 || error.param !== 'state' || tries === TRIES) throw error;
+      await new Promise((done) => { setTimeout(done, RETRY_MS * tries); });
+    }
+  }
+}
+
 /* A turn's first state is deleted at its end, because a server may not have room for two large states. */
 async function takeTurn(lane) {
   const race = races;
@@ -114,10 +136,19 @@ async function takeTurn(lane) {
   const before = lane.state;
   const from = before ? { state: before } : { model: lane.id, prompt: '', seed: lane.seed };
   const body = { ...from, temperature: 1, max_tokens: n, return_state: true };
-  const { timings, data: [picture], states: [kept] } = await (await post('/v1/images/generations', body)).json();
+  const answer = await postPatiently(body).catch((error) => {
+    if (!isTooLarge(lane, error)) throw error;
+    lane.isFull = race === races;
+  });
+  if (!answer) return;
+  const { timings, data: [picture], states: [kept] } = await answer.json();
   if (before) await forgetState(before);
   if (race !== races) {
     if (kept.id) forgetState(kept.id);
+    return;
+  }
+  if (!kept.id) { // its size is unknown, so the turn does not count
+    Object.assign(lane, { state: null, isFull: true });
     return;
   }
   const decoding = timings.predicted_ms - timings.state_ms; // from the first token to the last
@@ -125,7 +156,6 @@ async function takeTurn(lane) {
   lane.points.push({ from: lane.tokens, to: lane.tokens + n, ms, bytes: kept.memory_bytes });
   Object.assign(lane, { state: kept.id, tokens: lane.tokens + n, ms: lane.ms + ms * n });
   lane.values = await valuesOf(picture.b64_json, lane.channels);
-  if (!kept.id) throw new TypeError('the state could not be kept');
 }
 
 /* Who has computed least is next. */
@@ -137,6 +167,7 @@ async function takeTurns() {
     await takeTurn(next);
     moving = null;
     requestRender();
+    await new Promise((done) => { setTimeout(done, PAUSE_MS); });
   }
 }
 
@@ -188,7 +219,7 @@ function render() {
   $('race-new').disabled = !begun;
   find('.wide').hidden = state.lanes.length === 0;
   const seconds = Math.max(0, ...state.lanes.map(({ ms }) => ms)) / 1000;
-  setText(find('.facts'), begun ? w.facts(seconds.toFixed(1)) : '');
+  setText(find('.facts'), begun ? w.facts(seconds.toPrecision(2)) : '');
   renderPapers(w);
   setText(find('.closing'), closingOf(w));
   renderTable(w);
@@ -243,15 +274,17 @@ function renderPapers(w) {
   const list = find('.papers');
   while (list.childElementCount < state.lanes.length) list.append(newPaper(state.lanes[list.childElementCount]));
   const least = Math.min(...state.lanes.flatMap(({ points }) => points.map(({ bytes }) => bytes))) / 2;
+  const longest = Math.max(...state.lanes.map(({ most }) => most));
   state.lanes.forEach((lane, i) => {
     const [name, canvas, text, bar] = list.children[i].children;
-    const bytes = lane.points.at(-1)?.bytes ?? least;
+    const last = lane.points.at(-1);
     list.children[i].className = `lane-${i % 3}`;
     setText(name, nameOf(lane));
     if (canvas.made !== lane.tokens) paintPaper(canvas, lane);
     canvas.setAttribute('aria-label', w.painted(nameOf(lane), count(lane.tokens)));
-    setText(text, lane.points.length > 0 ? w.bar(bytesText(bytes)) : '');
-    const share = lane.points.length > 0 ? Math.log(bytes / least) / Math.log(LONGEST_BAR / least) : 0;
+    const size = last ? bytesText(last.bytes) : '';
+    setText(text, lane.isFull ? w.full(nameOf(lane), size) : size && w.bar(size));
+    const share = last ? Math.log(last.bytes / least) / Math.log(longest / least) : 0;
     bar.firstElementChild.style.transform = `scaleX(${share})`;
   });
 }

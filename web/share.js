@@ -55,6 +55,33 @@ function newCanvas(width, height) {
   return { canvas, context };
 }
 
+/* --- seal and address -------------------------------------------------------------------------- */
+
+const SEAL = '朱雀'; // linnet, on a couplet
+
+/* A gold square with two characters in red; (x, y) is the middle of its upper edge. */
+function drawSeal(context, seal, x, y, side) {
+  context.fillStyle = styleOf('--gold');
+  context.fillRect(x - side / 2, y, side, side);
+  setBrush(context, side * 0.42);
+  context.fillStyle = styleOf('--red');
+  Array.from(seal).forEach((c, k) => context.fillText(c, x, y + side * (0.28 + 0.45 * k)));
+}
+
+/* The page's name, and its address unless it is this machine's own. */
+export function signature({ hostname, host }) {
+  return /^(localhost$|127\.|\[::1\])/.test(hostname) ? 'Linnet' : `Linnet · ${host}`;
+}
+
+function signFoot({ canvas, context }, foot) {
+  const size = Math.min(20, foot * 0.5);
+  context.font = `${size}px ${styleOf('--plain')}`;
+  context.fillStyle = styleOf('--muted');
+  context.textAlign = 'center';
+  context.textBaseline = 'middle';
+  context.fillText(signature(location), canvas.width / 2, canvas.height - foot / 2, canvas.width * 0.9);
+}
+
 /* --- a couplet --------------------------------------------------------------------------------- */
 
 const SCROLL = { width: 190, height: 860, margin: 70, gap: 240, most: 128 };
@@ -92,7 +119,8 @@ function setBrush(context, size) {
   context.textBaseline = 'middle';
 }
 
-/* A couplet as it hangs: the upper line on the right, the caption read from the right. */
+/* A couplet as it hangs: the upper line on the right, the caption read from the right, the seal at the end of the lower
+   line. */
 export function coupletCanvas(upper, lower, caption) {
   const { width, height, margin, gap } = SCROLL;
   const head = caption ? 190 : 0;
@@ -107,6 +135,8 @@ export function coupletCanvas(upper, lower, caption) {
   }
   drawScroll(context, Array.from(lower), margin, margin + head);
   drawScroll(context, Array.from(upper), across - margin - width, margin + head);
+  drawSeal(context, SEAL, margin + width / 2, margin + head + height - 56, 36);
+  signFoot({ canvas, context }, margin);
   return canvas;
 }
 
@@ -130,27 +160,27 @@ export function poemCanvas(lines, title, seal) {
   };
   write(title, 0, Math.min(size * 0.6, (high - 2 * pad) / title.length / 1.2));
   lines.forEach((line, i) => write(line, i + 1, size));
-  const [side, top] = [size * 0.9, margin + high - pad - size * 0.7];
-  context.fillRect(centre(lines.length) - side / 2, top, side, side);
-  setBrush(context, side * 0.42);
-  context.fillStyle = styleOf('--red');
-  Array.from(seal).forEach((c, k) => context.fillText(c, centre(lines.length), top + side * (0.28 + 0.45 * k)));
+  drawSeal(context, seal, centre(lines.length), margin + high - pad - size * 0.7, size * 0.9);
+  signFoot({ canvas, context }, margin);
   return canvas;
 }
 
 /* --- a sheet of pictures ----------------------------------------------------------------------- */
 
-/* The pictures of canvases in a grid, each pixel a square of `scale`. */
+const FOOT = 36; // pixels, for the name
+
+/* The pictures of canvases in a grid, each pixel a square of `scale`, with a foot for the name. */
 export function sheetCanvas(pictures, columns, scale) {
   const { width, height } = pictures[0];
   const [stepX, stepY] = [width * scale + scale * 2, height * scale + scale * 2];
   const rows = Math.ceil(pictures.length / columns);
-  const { canvas, context } = newCanvas(columns * stepX + scale * 2, rows * stepY + scale * 2);
+  const { canvas, context } = newCanvas(columns * stepX + scale * 2, rows * stepY + scale * 2 + FOOT);
   context.imageSmoothingEnabled = false;
   pictures.forEach((picture, i) => {
     const x = scale * 2 + (i % columns) * stepX;
     const y = scale * 2 + Math.floor(i / columns) * stepY;
     context.drawImage(picture, x, y, width * scale, height * scale);
   });
+  signFoot({ canvas, context }, FOOT);
   return canvas;
 }

@@ -11,7 +11,7 @@ const both = (zh, en) => `<span class="zh" lang="zh">${zh}</span> <span class="e
 const MARKUP = `
 <div class="ask hear">
   <button id="speech-record" class="primary" type="button"></button>
-  <label><span>${both('或选一个声音文件，或拖到这里', 'Or choose a file of sound, or drop one here')}</span>
+  <label><span>${both('或选一个声音文件（WAV、MP3 等，浏览器能放的都行），或拖到这里', 'Or choose a sound file, such as WAV or MP3, or drop one here')}</span>
     <input id="speech-file" type="file" accept="audio/*" aria-describedby="speech-error"></label>
 </div>
 <p class="note knows"></p>

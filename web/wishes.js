@@ -3,6 +3,7 @@ import { setText } from './common.js';
 
 /* choose(place in the list of classes, or null for anything). Without classes there are no buttons. */
 export function makeWishes(box, classes, choose) {
+  for (const button of box.querySelectorAll('button')) button.remove(); // of another model
   box.hidden = classes.length === 0;
   if (box.hidden) return;
   for (const [i, name] of [...classes.entries(), [null, '']]) {

@@ -96,6 +96,26 @@ static const char *kind_of(const uint8_t *p, size_t n)
     return n >= 4 && memcmp(p, "OggS", 4) == 0 ? "Ogg" : NULL;
 }
 
+/* The common kinds that are not read. An MP3 has neither a length nor sums, so one that is cut or
+   damaged would pass; the library reads no MP4 and no WebM. */
+static const char *other_kind_of(const uint8_t *p, size_t n)
+{
+    if (n >= 3 && (memcmp(p, "ID3", 3) == 0 || (p[0] == 0xff && p[1] >= 0xe0)))
+        return "MP3";
+    if (n >= 8 && memcmp(p + 4, "ftyp", 4) == 0)
+        return "MP4";
+    return n >= 4 && memcmp(p, "\x1a\x45\xdf\xa3", 4) == 0 ? "WebM" : NULL;
+}
+
+static lx_status fail_kind(const reader *r, lx_error *err)
+{
+    const char *other = other_kind_of(r->file.data, (size_t)r->file.n);
+    if (other == NULL)
+        return lx_fail(err, LX_ERR_INVALID, r->param, "this is no WAV, FLAC or Ogg file");
+    return lx_fail(err, LX_ERR_INVALID, r->param,
+                   "%s files are not read; convert the sound to WAV, FLAC or Ogg", other);
+}
+
 static void correct(bytes_of_file *f, int i, size_t at, uint32_t size)
 {
     f->sizes[i].at = at;
@@ -192,7 +212,7 @@ static lx_status open_file(reader *r, lx_error *err)
 {
     const char *kind = kind_of(r->file.data, (size_t)r->file.n);
     if (kind == NULL)
-        return lx_fail(err, LX_ERR_INVALID, r->param, "this is no WAV, FLAC or Ogg file");
+        return fail_kind(r, err);
     lx_status st = kind[0] == 'W' ? check_wav(r, err) : kind[0] == 'O' ? check_ogg(r, err) : LX_OK;
     if (st != LX_OK)
         return st;

@@ -259,17 +259,25 @@ static uint8_t value_of(const lx_image_config *c, int32_t level)
     return c->n_palette > 0 ? c->palette[level] : (uint8_t)level;
 }
 
+static lx_status check_class(const lx_image_config *c, int32_t class_number, lx_error *err)
+{
+    if (class_number <= c->n_classes)
+        return LX_OK;
+    return c->n_classes == 0
+               ? lx_fail(err, LX_ERR_INVALID, "class", "this model has no classes")
+               : lx_fail(err, LX_ERR_INVALID, "class", "class must be 0 to %d", c->n_classes - 1);
+}
+
 static lx_status check_request(const lx_config *config, const lx_task_request *request,
                                const lx_image_request *own, lx_error *err)
 {
-    int32_t size = lx_image_size(config), n_classes = lx_image_of(config)->n_classes;
+    int32_t size = lx_image_size(config);
     if (request->text != NULL)
         return lx_fail(err, LX_ERR_INVALID, "prompt",
                        "this model makes images: it cannot be asked with text");
-    if (own->class_number > n_classes)
-        return n_classes == 0
-                   ? lx_fail(err, LX_ERR_INVALID, "class", "this model has no classes")
-                   : lx_fail(err, LX_ERR_INVALID, "class", "class must be 0 to %d", n_classes - 1);
+    lx_status st = check_class(lx_image_of(config), own->class_number, err);
+    if (st != LX_OK)
+        return st;
     if (own->n_values < 0 || own->n_values > size)
         return lx_fail(err, LX_ERR_INVALID, "image", "%d values are given, an image has %d",
                        own->n_values, size);
@@ -415,6 +423,18 @@ int32_t lx_image_given(const lx_plan *plan)
 int32_t lx_image_class(const lx_plan *plan)
 {
     return ((const raster *)plan->data)->class_number;
+}
+
+lx_status lx_image_set_class(lx_plan *plan, int32_t at, int32_t class_number, lx_error *err)
+{
+    const lx_image_config *c = lx_image_of(&plan->model->config);
+    raster *r = plan->data;
+    lx_status st = check_class(c, class_number, err);
+    if (st == LX_OK && (at == 0 || at % stream_size(c, POSITION) != 0))
+        st = lx_fail(err, LX_ERR_INVALID, "class", "the state's picture has its class already");
+    if (st == LX_OK)
+        r->class_number = class_number;
+    return st;
 }
 
 void lx_image_values(const lx_plan *plan, const int32_t *tokens, int32_t from, int32_t to,

@@ -73,6 +73,11 @@ int32_t lx_image_find_class(const lx_config *config, const char *text, size_t n_
 /* Of a plan: the class it shows + 1, 0 for none. */
 int32_t lx_image_class(const lx_plan *plan);
 
+/* Of a plan of a strip: its pictures from value `at` on show this class (its number + 1). A picture
+   after the first must begin there. LX_ERR_INVALID with param "class". */
+lx_status lx_image_set_class(lx_plan *plan, int32_t at, int32_t class_number,
+                             lx_error *err) LX_MUST_USE;
+
 /* The given part of a picture that is to be completed. keep[i] says whether pixel i (not value)
    stays; what stays must be the first pixels of the raster. Returns the number of given values, or
    -1 when a kept pixel comes after a pixel to paint. */

@@ -33,6 +33,22 @@ static lx_status start_work(lx_images *im, lx_api *api, lx_served_model *served,
     return st;
 }
 
+/* A strip's next picture may have a class of its own. */
+static lx_status plan_from(lx_served_model *served, const lx_saved_state *from,
+                           int32_t class_number, lx_plan **out, lx_error *err)
+{
+    lx_status st = lx_work_plan_from(served, from, false, out, err);
+    if (st != LX_OK || class_number == 0)
+        return st;
+    st = lx_image_set_class(*out, lx_image_given(*out) + from->start.n_tokens, class_number, err);
+    if (st != LX_OK) {
+        lx_plan_free(*out);
+        *out = NULL;
+        lx_served_count(served, st);
+    }
+    return st;
+}
+
 lx_status lx_images_start(lx_images *im, lx_api *api, lx_served_model *served,
                           const lx_images_request *r, const lx_request *rq, int32_t *retry_after_s,
                           lx_error *err)
@@ -52,7 +68,7 @@ lx_status lx_images_start(lx_images *im, lx_api *api, lx_served_model *served,
     if (st != LX_OK)
         lx_served_count(served, st);
     if (st == LX_OK)
-        st = from != NULL ? lx_work_plan_from(served, from, false, &plan, err)
+        st = from != NULL ? plan_from(served, from, r->class_number, &plan, err)
                           : lx_work_plan(served, &task, &plan, err);
     if (st == LX_OK)
         im->given = lx_image_given(plan);
@@ -565,8 +581,6 @@ static void start_from(lx_api *api, lx_served_model *served, void *params,
     lx_image_params *p = params;
     lx_error err = {0};
     lx_status st = check_size(p, lx_image_of(&served->model->config), &err);
-    if (st == LX_OK && p->class_number > 0)
-        st = lx_fail(&err, LX_ERR_INVALID, "class", "the state's picture has its class already");
     if (st == LX_OK && p->prompt_bytes > 0)
         st = lx_fail(&err, LX_ERR_INVALID, "prompt",
                      "a state continues its own picture: leave prompt out or empty");

@@ -214,8 +214,17 @@ lx_served_model *lx_serving_find(lx_serving *s, const char *name)
     return i >= 0 ? s->models[i] : NULL;
 }
 
-/* The first model of that task or, with task NULL, of that modality. Class-conditional models come
-   first. */
+/* Models of single pictures come before those of strips, and then models with classes come first. */
+static int preference(const lx_served_model *m)
+{
+    if (m->model->task->modality != LX_IMAGE)
+        return 0;
+    const lx_image_config *c = lx_image_of(&m->model->config);
+    bool strip = c->period > 0 && c->period < c->height;
+    return (strip ? 0 : 2) + (c->n_classes > 0 ? 1 : 0);
+}
+
+/* The first of the preferred models of that task or, with task NULL, of that modality. */
 static lx_served_model *first_of(lx_serving *s, const char *task, lx_modality modality)
 {
     lx_served_model *first = NULL;
@@ -224,9 +233,8 @@ static lx_served_model *first_of(lx_serving *s, const char *task, lx_modality mo
         const lx_task_ops *t = m->model->task;
         if (task != NULL ? strcmp(t->name, task) != 0 : t->modality != modality)
             continue;
-        if (t->modality == LX_IMAGE && lx_image_of(&m->model->config)->n_classes > 0)
-            return m;
-        first = first == NULL ? m : first;
+        if (first == NULL || preference(m) > preference(first))
+            first = m;
     }
     return first;
 }

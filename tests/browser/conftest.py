@@ -34,9 +34,9 @@ def pytest_addoption(parser):
                      help="draw every frame so much later, as a busy machine does: a test that does not wait for it fails")
 
 
-def _spawn(models):
+def _spawn(models, options):
     binary = os.environ.get("LINNET", str(ROOT / "build/linnet"))
-    command = [binary, "serve", "--port", "0", "--models", str(models)]
+    command = [binary, "serve", "--port", "0", "--models", str(models), *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
@@ -56,9 +56,9 @@ def _address(process):
 
 
 @contextlib.contextmanager
-def running(models):
+def running(models, *options):
     """The address of a server of these models."""
-    process = _spawn(models)
+    process = _spawn(models, options)
     try:
         yield _address(process)
         process.terminate()
@@ -97,10 +97,10 @@ def origin(pytestconfig, tmp_path_factory):
 
 @pytest.fixture
 def serve():
-    """serve(models) -> the address of a new server, which ends after the test's pages: a request to a stopped server
+    """serve(models, *options) -> the address of a new server, which ends after the test's pages: a request to a stopped server
     fails, and the page's console says so."""
     with contextlib.ExitStack() as servers:
-        yield lambda models: servers.enter_context(running(models))
+        yield lambda models, *options: servers.enter_context(running(models, *options))
 
 
 @pytest.fixture(scope="session")

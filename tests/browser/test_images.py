@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+import image_model
 from conftest import ROOT, running
 from watching import emptied
 
@@ -45,7 +46,7 @@ DECODED = """async (urls) => {
 def image_model_of(page):
     """The tab's model: the first served one with classes, if one has any."""
     models = page.context.request.get(page.url.split("#")[0] + "v1/models").json()["data"]
-    makers = [m for m in models if m["architecture"]["output_modalities"] == ["image"]]
+    makers = [m for m in models if m["architecture"]["output_modalities"] == ["image"] and m["meta"]["period"] == m["meta"]["height"]]
     return next((m for m in makers if m["meta"]["classes"]), makers[0])
 
 
@@ -300,12 +301,42 @@ def test_a_first_visit_paints(open_page):
     assert page.evaluate("location.hash") == first  # once
 
 
+# --- several models
+
+
+def test_each_model_of_pictures_can_be_chosen(serve, open_page, tmp_path):
+    """A colour model has a button next to that of grey digits, and a link keeps the choice."""
+    image_model.write(tmp_path / "digits", 14, 13)
+    image_model.write(tmp_path / "photos", 8, 6, channels=3)
+    address = serve(tmp_path)
+    page = open_page("#images&n=2&temperature=1&seed=3", at=address)
+    expect(page.locator("#painters button")).to_have_text(["digits", "photos"])
+    expect(page.locator("#painters [aria-pressed=true]")).to_have_text("digits")
+    painted(page)
+    with emptied(page, ".easel .facts"):
+        page.click("#painters button:nth-of-type(2)")
+    expect(page.locator(".easel .facts")).to_contain_text("pixels/s")
+    expect(page.locator("#painters [aria-pressed=true]")).to_have_text("photos")
+    assert page.locator("#pad").evaluate("(c) => [c.width, c.height]") == [8, 6]
+    expect(page.locator(".bits")).to_contain_text("bits/dim")
+    link = page.evaluate("location.hash")
+    assert "model=photos" in link
+    fresh = open_page(link, at=address)
+    expect(fresh.locator("#painters [aria-pressed=true]")).to_have_text("photos")
+    expect(fresh.locator(".bits")).to_contain_text("bits/dim")
+    colours = "() => Array.from(document.querySelectorAll('.tiles canvas'), (c) => String(c.getContext('2d').getImageData(0, 0, 8, 6).data))"
+    assert fresh.evaluate(colours) == page.evaluate(colours) and len(fresh.evaluate(colours)) == 2
+    alone = open_page("#images", at=serve(tmp_path / "photos"))
+    expect(alone.locator("#pad")).to_be_visible()
+    expect(alone.locator("#painters")).to_be_hidden()
+
+
 # --- tabs
 
 
 def test_tabs_with_the_keyboard(open_page):
     page = open_page()
-    couplets, images = (page.get_by_role("tab", name=name) for name in ("Couplets", "Handwritten digits"))
+    couplets, images = (page.get_by_role("tab", name=name) for name in ("Couplets", "Pictures"))
     expect(couplets).to_have_attribute("aria-selected", "true")
     expect(page.get_by_role("tabpanel")).to_have_attribute("id", "couplets")
     couplets.focus()
@@ -314,7 +345,7 @@ def test_tabs_with_the_keyboard(open_page):
     expect(images).to_have_attribute("aria-selected", "true")
     expect(page.get_by_role("tabpanel")).to_have_attribute("id", "images")
     expect(page).to_have_url(re.compile("#images(&|$)"))  # and of the painting, once it exists
-    expect(page).to_have_title("Linnet · Handwritten digits")
+    expect(page).to_have_title("Linnet · Pictures")
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("tab", name="Poems")).to_be_focused()
     page.keyboard.press("ArrowRight")
@@ -380,7 +411,7 @@ def test_chinese(open_page):
     page = open_page("#images", locale="zh-CN")
     expect(page.locator(".kept-rows")).to_have_text("保留上面 14 行")
     expect(page.locator(".easel .state .text")).to_contain_text("KiB")
-    assert page.title() == "Linnet · 手写数字"
+    assert page.title() == "Linnet · 图画"
 
 
 # --- errors

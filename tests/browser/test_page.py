@@ -262,7 +262,7 @@ def test_spaces_and_traditional_characters_are_taken(open_page, line, read):
     ask(page, line)
     finished(page)
     assert page.locator(".scroll.upper").text_content() == read and len(lower_line(page)) == 4
-    note = "Traditional characters were read as their simplified forms." if "雲" in line else ""
+    note = "Traditional characters were read as their simplified forms, and the answers are in simplified characters." if "雲" in line else ""
     expect(page.locator(".read-as")).to_have_text(note)
 
 
@@ -503,6 +503,22 @@ def test_narrow_screens_do_not_scroll_sideways(open_page, width, line):
     for scroll in ("upper", "lower"):
         fits = f"(e) => e.scrollWidth <= e.clientWidth + 1 && e.scrollHeight <= e.clientHeight + 1"
         assert page.locator(f".scroll.{scroll}").evaluate(fits)
+
+
+@pytest.mark.parametrize("line, starts", [
+    ("山远云低，归舟一叶", set()),
+    ("春风得意马蹄疾，一日看尽长安花", {"一"}),  # seven, a comma, seven
+    ("山远云低，归舟一叶，山远云低，归舟一叶，月明", {"山"}),
+    ("山" * 15 + "水" * 15, {"山", "水"}),
+])
+def test_a_long_line_turns_between_its_parts(open_page, line, starts):
+    """A column begins after punctuation; without any, columns are equal."""
+    page = open_page(viewport={"width": 1280, "height": 1000})
+    page.fill("#upper", line)
+    expect(page.locator(".scroll.upper")).to_have_text(line)
+    lefts = page.locator(".scroll.upper .ink").evaluate_all("(all) => all.map((e) => Math.round(e.getBoundingClientRect().left))")
+    turns = [line[i] for i in range(1, len(line)) if lefts[i] != lefts[i - 1]]
+    assert set(turns) == starts and page.locator(".scroll.upper .turn").count() == len(turns)
 
 
 def contrast(page, selector, paper):

@@ -165,12 +165,30 @@ def test_a_sheet_is_saved(images):
     name, sheet = saved(page, "#image-save")
     width, height = image_model_of(page)["meta"]["width"], image_model_of(page)["meta"]["height"]
     assert name == "linnet-3.png"
-    assert (sheet["width"], sheet["height"]) == (8 * (3 * (width + 2) + 2), 8 * (2 * (height + 2) + 2))
+    assert (sheet["width"], sheet["height"]) == (8 * (3 * (width + 2) + 2), 8 * (2 * (height + 2) + 2) + 36)
     ink = page.evaluate("import('/picture.js').then(({ INK }) => INK.map(String))")
     expected = {}
     for value in (v for picture in values for v in picture):
         expected[ink[value]] = expected.get(ink[value], 0) + 64
     assert {c: n for c, n in sheet["colours"].items() if c in expected} == expected
+
+
+@pytest.mark.parametrize("host, foot", [("127.0.0.1:80", "Linnet"), ("linnet.example", "Linnet · linnet.example")])
+def test_saved_pictures_are_signed(open_page, host, foot):
+    """By the page's name, and by its address where others can open it; a couplet has a seal."""
+    drawn = open_page().evaluate(
+        """async (host) => {
+            const texts = [];
+            const real = CanvasRenderingContext2D.prototype.fillText;
+            CanvasRenderingContext2D.prototype.fillText = function (text, ...place) { texts.push(text); real.call(this, text, ...place); };
+            const { coupletCanvas, poemCanvas, sheetCanvas, signature } = await import('/share.js');
+            const mark = signature(new URL(`http://${host}/`));
+            const canvas = Object.assign(document.createElement('canvas'), { width: 28, height: 28 });
+            return [coupletCanvas('海上', '天涯', ''), poemCanvas(['海上'], '月', '朱雀'), sheetCanvas([canvas], 1, 2)]
+                .map(() => mark).concat(texts.join(' '));
+        }""", host)
+    assert drawn[0] == foot
+    assert drawn[-1].count("Linnet") == 3 and drawn[-1].count("朱 雀") == 2
 
 
 def test_other_sites_are_given_a_picture(open_page):

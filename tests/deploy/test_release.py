@@ -47,7 +47,7 @@ def installed(tmp_path_factory):
 
 def models_of_the_tree():
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "weights/couplet", "weights/mnist", "weights/poem",
-                             "weights/digits-spoken", "weights/strip"], check=True,
+                             "weights/digits-spoken", "weights/strip", "weights/race-linear", "weights/race-softmax"], check=True,
                             capture_output=True, text=True, timeout=60)
     return {f"share/linnet/models/{name.removeprefix('weights/')}" for name in listed.stdout.split() if not name.endswith(".png")}
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from urllib.parse import quote
 
 import pytest
 
@@ -305,3 +306,13 @@ def test_scripts_come_packed_where_the_client_takes_it(port):
     for codings in ("gzip;q=0", "gzip; q=0.0", "identity", ""):
         refused = call(port, "GET", "/common.js", headers={"Accept-Encoding": codings})
         assert refused.body == plain.body and "content-encoding" not in refused.headers
+
+
+def test_the_page_comes_packed_where_the_client_takes_it(port):
+    path = f"/?line={quote('海上明月')}"
+    plain = call(port, "GET", path)
+    packed = call(port, "GET", path, headers={"Accept-Encoding": "gzip, deflate"})
+    assert packed.headers["content-encoding"] == "gzip" and packed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+    assert gzip.decompress(packed.body) == plain.body and "海上明月" in plain.text and len(packed.body) < len(plain.body) / 2
+    refused = call(port, "GET", path, headers={"Accept-Encoding": "gzip;q=0"})
+    assert refused.body == plain.body and "content-encoding" not in refused.headers

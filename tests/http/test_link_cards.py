@@ -116,7 +116,8 @@ def test_the_page_names_it(server):
         assert said["title"] == title
         reply = call(server.port, "GET", path_of(server, said["image"]))
         assert reply.body == card(server, fields) and reply.headers["cache-control"] == "public, max-age=86400"
-    for fields in ({"line": "海上明月"}, {"tab": "poems"}, {"tab": "race", "seed": 1}):
+    for fields in ({"line": "海上明月"}, {"tab": "poems"}, {"tab": "race", "seed": 1},
+                   {"tab": "images", "model": "photos", "n": 1, "seed": 1}):
         assert path_of(server, tags(server, fields)["image"]) == "/card.png", fields
 
 

@@ -164,5 +164,15 @@ def test_pictures_that_were_asked_for_are_judged(tmp_path):
     assert float(asked.split()[2]) < 0.5 and asked.endswith("right of 500")
     sheet = png.read((tmp_path / "sheet.png").read_bytes())
     assert (sheet.width, sheet.height) == (8 * 30, 10 * 30)
+    strip = tmp_path / "models" / "strip"
+    strip.mkdir()
+    (strip / "config.json").write_text('{"base": "../digits", "image": {"height": 112, "period": 28}}')
+    with Server("--models", tmp_path / "models") as server:
+        done = subprocess.run([sys.executable, TRAIN / "classify.py", "--data", tmp_path, "--url", f"http://127.0.0.1:{server.port}",
+                               "--model", "strip", "--strip", "4", "--epochs", "1", "--threads", "1"],
+                              capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stderr
+    _, first, every = done.stdout.splitlines()
+    assert first.startswith("digits 1 to 4: ") and every.startswith("digits all: ") and first.split(":")[1] == every.split(":")[1]
     gone = subprocess.run([sys.executable, TRAIN / "classify.py", "--data", tmp_path / "none"], capture_output=True, text=True, timeout=1200)
     assert gone.returncode == 1 and gone.stderr.startswith("classify.py: ") and gone.stderr.count("\n") == 1

@@ -30,6 +30,8 @@ def folder(tmp_path_factory):
     image_model.write(path / "base", WIDTH, PERIOD)
     change(path / "more/strip", base="../../base", image=TALL)
     change(path / "more/rows", base="../../base", image=TALL, attention={"kind": "softmax"})
+    image_model.write(path / "classes", WIDTH, PERIOD, classes=["one", "two"])
+    change(path / "more/chosen", base="../../classes", image=TALL)
     return path
 
 
@@ -59,7 +61,7 @@ def stream(server, **fields):
 
 def test_models_of_several_folders_are_served(server):
     found = {m["id"]: m["meta"] for m in call(server.port, "GET", "/v1/models").json()["data"]}
-    assert list(found)[:3] == ["base", "rows", "strip"]  # and the one that --model names
+    assert list(found)[:5] == ["base", "classes", "chosen", "rows", "strip"]  # and the one that --model names
     found = {name: found[name] for name in ("base", "rows", "strip")}
     assert [(m["height"], m["period"]) for m in found.values()] == [
         (PERIOD, PERIOD), (PERIOD * COUNT, PERIOD), (PERIOD * COUNT, PERIOD)]
@@ -76,6 +78,15 @@ def test_a_strip_begins_with_the_picture_of_its_base(server):
     assert strip[PICTURE : 2 * PICTURE] != strip[:PICTURE]
 
 
+def test_a_strip_is_never_the_first_choice(tmp_path):
+    """Without a model's name a single picture is painted, although the strip has classes."""
+    image_model.write(tmp_path / "plain", WIDTH, PERIOD)
+    image_model.write(tmp_path / "classes", WIDTH, PERIOD, classes=["one", "two"])
+    change(tmp_path / "models/a-strip", base="../../classes", image=TALL)
+    with Server("--models", str(tmp_path / "models"), model_dir=tmp_path / "plain") as server:
+        assert generate(server, model=None, seed=3)["model"] == "plain"
+
+
 @pytest.mark.parametrize("piece", [PICTURE, WIDTH, 50])
 def test_a_strip_in_streams_with_states_is_the_uninterrupted_one(server, piece):
     whole = values_of(generate(server, model="strip", seed=3))
@@ -89,6 +100,26 @@ def test_a_strip_in_streams_with_states_is_the_uninterrupted_one(server, piece):
         assert state["tokens"] == len(made)
         fields = {"state": state["id"]}
     assert made == whole
+
+
+def test_each_picture_of_a_strip_may_have_its_class(server):
+    """A request with the class that the state has already changes nothing."""
+    first = generate(server, model="chosen", seed=3, max_tokens=PICTURE, return_state=True, **{"class": 0})
+    (state,) = first["states"]
+
+    def following(state, **fields):
+        return generate(server, model="chosen", state=state["id"], max_tokens=PICTURE, return_state=True, **fields)
+
+    same, kept, other = (following(state, **fields) for fields in ({"class": 0}, {}, {"class": 1}))
+    assert values_of(same) == values_of(kept) != values_of(other)
+    assert [answer["class"] for answer in (same, kept, other)] == [0, 0, 1]
+    assert values_of(other)[:PICTURE] == values_of(first)[:PICTURE]
+    half = generate(server, model="chosen", state=state["id"], max_tokens=50, return_state=True, **{"class": 1})
+    rest = generate(server, model="chosen", state=half["states"][0]["id"], max_tokens=PICTURE - 50)
+    assert rest["class"] == 1 and values_of(rest)[: 2 * PICTURE] == values_of(other)[: 2 * PICTURE]
+    for state_, number in ((half["states"][0], 1), (half["states"][0], 0), (state, 2)):  # within a picture; no class of the model
+        reply = images.generate(server.port, model="chosen", state=state_["id"], **{"class": number})
+        assert reply.status == 400 and reply.error["param"] == "class", reply.text
 
 
 @pytest.mark.parametrize("model, grows", [("strip", False), ("rows", True)])

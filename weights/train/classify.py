@@ -3,9 +3,11 @@
 
     linnet serve --models weights &
     python3 weights/train/classify.py --data DIR --url http://127.0.0.1:8080 --model mnist
+    python3 weights/train/classify.py --data DIR --model strip --strip 300
 
 DIR holds MNIST's four files. The classifier, two convolutions and two products, learns from the training images for
---epochs and is tried on the test images; then the server paints --count pictures of every class.
+--epochs and is tried on the test images; then the server paints --count pictures of every class. With --strip it paints so
+many digits below each other in one sequence, each of a random class, and the figures are by place in it.
 """
 
 import argparse
@@ -29,6 +31,9 @@ from unfit import Unfit  # noqa: E402
 
 AT_ONCE = 50  # pictures of a request, images of a batch
 A_ROW = 8     # pictures of the sheet
+SIDE = 28     # pixels
+A_PART = 60   # digits of a strip that have a line of figures
+SURE = 0.9    # the classifier's probability of a digit that it is sure of
 
 
 class Classifier(nn.Sequential):
@@ -61,15 +66,44 @@ def train(model: nn.Module, images: torch.Tensor, labels: torch.Tensor, epochs: 
 
 
 @torch.no_grad()
-def predict(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
+def probabilities(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
     model.eval()
-    return torch.cat([model(part).argmax(1) for part in images.split(1000)])
+    return torch.cat([model(part).softmax(1) for part in images.split(1000)])
+
+
+def predict(model: nn.Module, images: torch.Tensor) -> torch.Tensor:
+    return probabilities(model, images).argmax(1)
 
 
 def paint(client: Client, model: str, digit: int, count: int) -> torch.Tensor:
     pictures = [picture for seed in range(count // AT_ONCE)
                 for picture in client.images(model, prompt=str(digit), n=AT_ONCE, seed=seed).pictures]
     return as_input(np.stack([np.asarray(Image.open(io.BytesIO(p.png)).convert("L")) for p in pictures]))
+
+
+def paint_strip(client: Client, model: str, wanted: list[int], seed: int) -> torch.Tensor:
+    """Each digit continues the state that the previous one has left."""
+    state = None
+    for digit in wanted:
+        answer = client.images(None if state else model, prompt="", class_=digit, state=state, seed=seed, max_tokens=SIDE * SIDE,
+                               return_state=True)
+        if state:
+            client.delete_state(state)
+        state = answer.states[0].id
+    strip = np.asarray(Image.open(io.BytesIO(answer.pictures[0].png)).convert("L"))
+    return as_input(strip[: len(wanted) * SIDE].reshape(-1, SIDE, SIDE))
+
+
+def judge_strip(args, model: nn.Module):
+    wanted = np.random.default_rng(args.seed).integers(10, size=args.strip)
+    pictures = paint_strip(Client(args.url), args.model, wanted.tolist(), args.seed)
+    found = probabilities(model, pictures)
+    right, sure = found.argmax(1).numpy() == wanted, found.max(1).values.numpy() >= SURE
+    for name, share in [(f"{i + 1} to {min(i + A_PART, args.strip)}", slice(i, i + A_PART)) for i in range(0, args.strip, A_PART)] + [
+            ("all", slice(None))]:
+        print(f"digits {name}: {right[share].mean():.4f} right, {sure[share].mean():.4f} with at least {SURE}", flush=True)
+    if args.sheet:
+        save(list(pictures[: args.strip // 25 * 25].split(25)), args.sheet)
 
 
 def save(rows: list[torch.Tensor], path: pathlib.Path):
@@ -82,12 +116,16 @@ def save(rows: list[torch.Tensor], path: pathlib.Path):
 def judge(args):
     if args.count < AT_ONCE or args.count % AT_ONCE or args.epochs < 1:
         raise Unfit(f"--count {args.count} is not a multiple of {AT_ONCE}, or --epochs {args.epochs} is not above 0")
+    if args.strip < 0:
+        raise Unfit(f"--strip {args.strip} is below 0")
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
     model = Classifier()
     train(model, *read(args.data, "train"), args.epochs)
     images, labels = read(args.data, "t10k")
     print(f"test images: {(predict(model, images) == labels).double().mean():.4f} right", flush=True)
+    if args.strip > 0:
+        return judge_strip(args, model)
     client, right, rows = Client(args.url), [], []
     for digit in range(10):
         pictures = paint(client, args.model, digit, args.count)
@@ -107,7 +145,8 @@ def main():
     p.add_argument("--url", default="http://127.0.0.1:8080")
     p.add_argument("--model", default="mnist")
     p.add_argument("--count", type=int, default=200, help=f"pictures of a class, a multiple of {AT_ONCE}")
-    p.add_argument("--sheet", type=pathlib.Path, help=f"a PNG of the first {A_ROW} of each class")
+    p.add_argument("--strip", type=int, default=0, metavar="N", help="N digits of one sequence, in place of --count of each class")
+    p.add_argument("--sheet", type=pathlib.Path, help=f"a PNG of the first {A_ROW} of each class, or of the strip")
     p.add_argument("--epochs", type=int, default=3)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--seed", type=int, default=1)

@@ -130,7 +130,7 @@ static void what_is_no_sound_is_refused(void **state)
 {
     (void)state;
     static const char *const others[] = {
-        "", "R", "RIFF", "RIFF....AVI LIST", "ID3\4mp3", "\x89PNG\r\n\x1a\n", "FORM....AIFFCOMM"};
+        "", "R", "ID", "RIFF", "RIFF....AVI LIST", "\x89PNG\r\n\x1a\n", "FORM....AIFFCOMM"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         sound_file.n = (sf_count_t)strlen(others[i]);
         memcpy(sound_file.bytes, others[i], strlen(others[i]));
@@ -138,6 +138,23 @@ static void what_is_no_sound_is_refused(void **state)
     }
     sound_file_make(SF_FORMAT_AIFF | SF_FORMAT_PCM_16, RATE, 1, 100, 440);
     sound_file_refused("this is no WAV, FLAC or Ogg file");
+}
+
+static void common_kinds_that_are_not_read_are_named(void **state)
+{
+    (void)state;
+    static const char *const heads[][2] = {{"ID3\4mp3", "MP3"},
+                                           {"\xff\xfb\x90\x64", "MP3"},
+                                           {"....ftypM4A ", "MP4"},
+                                           {"\x1a\x45\xdf\xa3webm", "WebM"}};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        char text[80];
+        sound_file.n = (sf_count_t)strlen(heads[i][0]);
+        memcpy(sound_file.bytes, heads[i][0], strlen(heads[i][0]));
+        (void)snprintf(text, sizeof text,
+                       "%s files are not read; convert the sound to WAV, FLAC or Ogg", heads[i][1]);
+        sound_file_refused(text);
+    }
 }
 
 static void a_head_alone_is_damaged(void **state)
@@ -463,6 +480,7 @@ int main(void)
         cmocka_unit_test(floats_beyond_full_scale_are_clipped),
         cmocka_unit_test(what_is_no_number_is_refused),
         cmocka_unit_test(what_is_no_sound_is_refused),
+        cmocka_unit_test(common_kinds_that_are_not_read_are_named),
         cmocka_unit_test(a_head_alone_is_damaged),
         cmocka_unit_test(other_codings_are_refused),
         cmocka_unit_test(a_cut_file_is_refused),
