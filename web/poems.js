@@ -1,5 +1,5 @@
 /*
- * The poems' tab: a title goes to POST /v1/completions, and the best three of sixteen poems come back. The chosen one is
+ * The poems' tab: a title goes to POST /v1/completions, and the best three of a pool come back. The chosen one is
  * set from top to bottom, the first line on the right, with its title and a seal. The server's sampler keeps form, rhyme
  * and acrostic.
  *
@@ -16,7 +16,10 @@ const CHOICES = 3;
 const POOL = 16; // poems of a temperature and a form, of which the choices are the best
 const SEAL = '朱雀'; // linnet
 const ACROSTICS = ['春夏秋冬', '花好月圆', '生日快乐', '新年快乐'];
-const FIELDS = ['kind', 'title', 'form', 'rhyme', 'acrostic', 'begin', 'temperature', 'seed'];
+const TUNES = ['渔歌子', '忆江南', '如梦令', '长相思', '点绛唇', '浣溪沙', '菩萨蛮', '采桑子', '卜算子', '清平乐', '浪淘沙', '鹧鸪天', '虞美人', '蝶恋花',
+  '水调歌头'];
+const FIELDS = ['kind', 'title', 'form', 'pattern', 'rhyme', 'acrostic', 'begin', 'temperature', 'seed'];
+const SPARED = ['pattern', 'temperature']; // a link has them only where they are set
 
 const both = (zh, en) => `<span class="zh" lang="zh">${zh}</span> <span class="en" lang="en">${en}</span>`;
 const option = (value, zh, en) => `<option value="${value}" data-zh="${zh}" data-en="${en}"></option>`;
@@ -40,7 +43,10 @@ const MARKUP = `
       <label><span>${both('格式', 'Form')}</span> <select id="poem-form-of">
         ${option('5x4', '五言四句', '4 lines of 5')}${option('7x4', '七言四句', '4 lines of 7')}
         ${option('5x8', '五言八句', '8 lines of 5')}${option('7x8', '七言八句', '8 lines of 7')}
-        ${option('', '不限', 'any')}</select></label>
+        ${option('', '不限', 'any')}
+        <optgroup label="词牌 Tunes">${TUNES.map((tune) => option(tune, tune, tune)).join('')}</optgroup></select></label>
+      <label><span>${both('平仄', 'Tones')}</span> <select id="poem-pattern">
+        ${option('', '不限', 'any')}${option('level', '平起', 'level start')}${option('oblique', '仄起', 'oblique start')}</select></label>
       <label><span>${both('韵', 'Rhyme')}</span> <select id="poem-rhyme">
         ${option('1', '双句押韵', 'even lines')}${option('modern', '新韵', 'modern Mandarin')}${option('', '不押韵', 'none')}</select></label>
       <label><span>${both('藏头', 'Acrostic')}</span>
@@ -99,6 +105,8 @@ const idOf = (field) => (field === 'form' ? 'poem-form-of' : `poem-${field}`);
 const words = () => WORDS[page.lang];
 const squeeze = (text) => text.replace(/[\s《》]+/gu, '');
 const linesOf = (form) => Number(form.split('x')[1]);
+const isTune = (form) => TUNES.includes(form);
+const isVerse = (form) => form !== '' && !isTune(form);
 
 /* --- a run ------------------------------------------------------------------------------------- */
 
@@ -109,7 +117,8 @@ function readForm() {
   const request = Object.fromEntries(FIELDS.map((field) => [field, $(idOf(field)).value]));
   for (const field of ['acrostic', 'begin']) request[field] = squeeze(request[field]);
   request.title = request.title.replace(/[《》]+/gu, '').trim();
-  if (!request.form) request.acrostic = '';
+  if (!isVerse(request.form)) request.acrostic = request.pattern = '';
+  if (isTune(request.form)) request.kind = '词';
   if (!request.form || state.rhymes === false) request.rhyme = '';
   request.seed = Number(state.seed ?? (request.seed || drawSeed()));
   if (request.temperature !== '') request.temperature = Number(request.temperature);
@@ -117,10 +126,13 @@ function readForm() {
   return request;
 }
 
-function bodyOf({ kind, title, form, rhyme, acrostic, begin, temperature, seed }, model) {
-  const kept = form ? { form, ...(acrostic && { acrostic }), ...(rhyme && { rhyme: rhyme === 'modern' ? rhyme : true }) } : { max_tokens: FREE_TOKENS };
+function bodyOf({ kind, title, form, pattern, rhyme, acrostic, begin, temperature, seed }, model) {
+  const kept = form
+    ? { form, ...(pattern && { pattern }), ...(acrostic && { acrostic }), ...(rhyme && { rhyme: rhyme === 'modern' ? rhyme : true }) }
+    : { max_tokens: FREE_TOKENS };
   const several = state.pick === null ? {} : { n: CHOICES, ...(form && temperature !== '' && { best_of: POOL }) };
-  return { model, prompt: `${kind}《${title}》${begin}`, ...(temperature !== '' && { temperature }), seed, ...kept, ...several };
+  const named = isTune(form) ? `${form}·${title}` : title;
+  return { model, prompt: `${kind}《${named}》${begin}`, ...(temperature !== '' && { temperature }), seed, ...kept, ...several };
 }
 
 async function write(signal) {
@@ -180,7 +192,7 @@ function runAcrostic({ target }) {
 function hash() {
   if (!state.answer) return '#poems';
   const { request, several, chosen } = state.answer;
-  const fields = FIELDS.filter((field) => field !== 'temperature' || request[field] !== '').map((field) => [field, request[field]]);
+  const fields = FIELDS.filter((field) => !SPARED.includes(field) || request[field] !== '').map((field) => [field, request[field]]);
   return `#poems&${new URLSearchParams(several ? [...fields, ['pick', chosen]] : fields)}`;
 }
 
@@ -258,8 +270,10 @@ function choose(at) {
 
 function render() {
   for (const choice of document.querySelectorAll('#poem-form option')) setText(choice, choice.dataset[page.lang]);
-  $('poem-acrostic').disabled = $('poem-form-of').value === '';
-  $('poem-rhyme').disabled = $('poem-form-of').value === '' || state.rhymes === false;
+  const form = $('poem-form-of').value;
+  $('poem-acrostic').disabled = $('poem-pattern').disabled = !isVerse(form);
+  $('poem-kind').disabled = isTune(form);
+  $('poem-rhyme').disabled = form === '' || state.rhymes === false;
   $('poem-acrostic').setAttribute('aria-invalid', state.failure?.param === 'acrostic');
   $('poem-save').disabled = textOf(state.answer) === '';
   setText($('poem-error'), state.failure ? explain(state.failure, words().fields, reason) : '');

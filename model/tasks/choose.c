@@ -10,7 +10,6 @@
 static const struct weights {
     double end;          /* the last characters of both lines have one tone */
     double contrast;     /* every second character has the tone of its partner: if all of them do */
-    double least;        /* each nat of the least likely character */
     double stock;        /* each stock phrase */
     double distaste;     /* each word that readers do not want to see, unless they wrote it */
     double opening;      /* the first token is that of a chosen sample */
@@ -25,7 +24,7 @@ static const struct weights {
              .opening = 1.0,
              .shared = 1.6,
              .equal = 1e6,
-             .repeated = 3,
+             .repeated = 2,
              .unsimplified = 0.3};
 
 /* Phrases of two to four characters that lines for any occasion are filled up with. */
@@ -38,7 +37,7 @@ static const char *const stock[] = {
 /* Morbid and vulgar words. */
 static const char *const distasteful[] = {"尸", "屎", "尿", "屁", "坟", "棺", "娼", "妓",
                                           "奸", "淫", "嫖", "丧", "死", "鬼", "贼", "葬",
-                                          "殉", "骷", "裸", "乳", "奴", "狗", "屠"};
+                                          "殉", "骷", "裸", "乳", "奴", "狗", "屠", "绿帽"};
 
 /* Whether the word stands in the text from place `at` on. */
 static bool stands_at(const char *word, const uint32_t *text, int32_t n, int32_t at)
@@ -123,17 +122,64 @@ double lx_judge_poem(const uint32_t *text, int32_t n)
     return -weights.repeated * share - weights.unsimplified * n_unsimplified;
 }
 
+static bool are_equal(const lx_pool_sample *a, const lx_pool_sample *b)
+{
+    return a->n_tokens == b->n_tokens &&
+           (a->n_tokens == 0 ||
+            memcmp(a->tokens, b->tokens, (size_t)a->n_tokens * sizeof *a->tokens) == 0);
+}
+
 /* How much two samples are one. */
 static double likeness(const lx_pool_sample *a, const lx_pool_sample *b)
 {
     int32_t n = a->n_tokens < b->n_tokens ? a->n_tokens : b->n_tokens, shared = 0;
+    if (are_equal(a, b))
+        return weights.equal;
     for (int32_t i = 0; i < n; i++)
         shared += a->tokens[i] == b->tokens[i];
-    if (shared == a->n_tokens && shared == b->n_tokens)
-        return weights.equal;
     bool opening = n > 0 && a->tokens[0] == b->tokens[0];
     double share = n > 0 ? (double)shared / n : 0;
     return (opening ? weights.opening : 0) + weights.shared * share * share;
+}
+
+/* The best sample by score after the first n_chosen, which is equal to none of these; -1: none. */
+static int32_t next_distinct(const lx_pool_sample *samples, int32_t n, const int32_t *chosen,
+                             int32_t n_chosen)
+{
+    int32_t best = -1;
+    for (int32_t i = 0; i < n; i++) {
+        bool better = best < 0 || samples[i].score > samples[best].score;
+        for (int32_t k = 0; k < n_chosen && better; k++)
+            better = !are_equal(&samples[i], &samples[chosen[k]]);
+        best = better ? i : best;
+    }
+    return best;
+}
+
+int32_t lx_choose_distinct(const lx_pool_sample *samples, int32_t n, int32_t k, int32_t *chosen)
+{
+    int32_t n_chosen = 0;
+    while (n_chosen < k) {
+        int32_t next = next_distinct(samples, n, chosen, n_chosen);
+        if (next < 0)
+            break;
+        chosen[n_chosen++] = next;
+    }
+    return n_chosen;
+}
+
+void lx_judge_reviews(lx_pool_sample *samples, int32_t n, double weight)
+{
+    double least = 0;
+    bool any = false;
+    for (int32_t i = 0; i < n; i++) {
+        double added = weight * samples[i].review;
+        if (samples[i].reviewed && (!any || added < least))
+            least = added;
+        any = any || samples[i].reviewed;
+    }
+    for (int32_t i = 0; i < n; i++)
+        samples[i].score += samples[i].reviewed ? weight * samples[i].review : least;
 }
 
 void lx_choose_diverse(lx_pool_sample *samples, int32_t n, int32_t k, int32_t *chosen)

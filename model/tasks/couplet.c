@@ -449,8 +449,7 @@ static lx_status read_answer(const lx_plan *plan, const char *text, size_t bytes
     return LX_OK;
 }
 
-static void choose(const lx_plan *plan, lx_pool_sample *samples, int32_t n, int32_t k,
-                   int32_t *chosen)
+static void judge(const lx_plan *plan, lx_pool_sample *samples, int32_t n)
 {
     const line *l = plan->data;
     for (int32_t i = 0; i < n; i++) {
@@ -463,12 +462,49 @@ static void choose(const lx_plan *plan, lx_pool_sample *samples, int32_t n, int3
         }
         samples[i].score += lx_judge_line(&pair);
     }
-    lx_choose_diverse(samples, n, k, chosen);
+}
+
+static bool may_review(const lx_model *model)
+{
+    return special(model, BACK) >= 0;
+}
+
+/* The sample is the line, and the prompt's line is its answer: an upper one, if the sample is a
+   lower one. */
+static lx_status review(const lx_plan *plan, const lx_pool_sample *sample, lx_plan **out,
+                        lx_token_list *answer, lx_error *err)
+{
+    const line *l = plan->data;
+    lx_buffer text;
+    for (int32_t i = 0; i < sample->n_tokens; i++) {
+        if (sample->tokens[i] == l->unk)
+            return LX_OK; /* a line without rules, which no plan could read */
+    }
+    if (sample->n_tokens < l->n)
+        return LX_OK;
+    lx_buffer_init(&text, (size_t)l->n * TOKEN_BYTES);
+    lx_plan_text(plan, sample->tokens, l->n, &text);
+    const lx_task_request request = {.text = text.data, .text_bytes = text.length};
+    lx_status st = text.status == LX_OK ? lx_plan_new(plan->model, &request, out, err)
+                                        : lx_fail(err, text.status, NULL, "no memory for a line");
+    lx_buffer_fini(&text);
+    if (st != LX_OK)
+        return st;
+    (*out)->backward = !plan->backward;
+    fill_prompt(*out, (*out)->data);
+    for (int32_t i = 0; i < l->n; i++)
+        lx_token_list_add(answer, l->chars[i].id);
+    return LX_OK;
 }
 
 /* Low temperatures find the likely lines, and the high one makes them differ. */
-static const lx_task_pool pool = {
-    .n_samples = 80, .temperatures = {3, {0.3f, 0.6f, 0.8f}}, .choose = choose};
+static const lx_task_pool pool = {.n_samples = 80,
+                                  .temperatures = {3, {0.3f, 0.6f, 0.8f}},
+                                  .judge = judge,
+                                  .n_reviewed = 12,
+                                  .review_weight = 0.2,
+                                  .may_review = may_review,
+                                  .review = review};
 
 const lx_task_ops lx_couplet_task = {
     .name = "couplet",

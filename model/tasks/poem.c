@@ -641,19 +641,65 @@ static int32_t spell_out(const lx_model *model, const lx_pool_sample *sample, ui
     return n;
 }
 
-static void choose(const lx_plan *plan, lx_pool_sample *samples, int32_t n, int32_t k,
-                   int32_t *chosen)
+static void judge(const lx_plan *plan, lx_pool_sample *samples, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) {
         uint32_t text[JUDGED];
         int32_t n_chars = spell_out(plan->model, &samples[i], text, JUDGED);
         samples[i].score += lx_judge_poem(text, n_chars);
     }
-    lx_choose_diverse(samples, n, k, chosen);
 }
 
-static const lx_task_pool pool = {
-    .n_samples = 16, .temperatures = {2, {0.7f, 0.8f}}, .choose = choose};
+/* The title's place in the prompt's tokens: between the last 《 and 》. False: it has none. */
+static bool find_title_tokens(const lx_plan *plan, int32_t *begin, int32_t *end)
+{
+    const lx_model *model = plan->model;
+    int32_t before = lx_poem_token_of(model, before_title, sizeof before_title - 1);
+    int32_t after = lx_poem_token_of(model, behind_title, sizeof behind_title - 1);
+    *end = plan->n_pieces - 1;
+    while (*end >= 0 && plan->prompt_ids[*end] != after)
+        (*end)--;
+    *begin = *end;
+    while (*begin > 0 && plan->prompt_ids[*begin - 1] != before)
+        (*begin)--;
+    return before >= 0 && after >= 0 && *begin > 0 && *begin < *end;
+}
+
+static bool may_review(const lx_model *model)
+{
+    (void)model;
+    return true;
+}
+
+/* The poem again, without its title. A poem that is as likely then fits any title. */
+static lx_status review(const lx_plan *plan, const lx_pool_sample *sample, lx_plan **out,
+                        lx_token_list *answer, lx_error *err)
+{
+    int32_t begin = 0, end = 0;
+    if (!find_title_tokens(plan, &begin, &end))
+        return LX_OK;
+    lx_token_list ids;
+    lx_token_list_init(&ids, (size_t)plan->n_pieces);
+    for (int32_t i = 0; i < plan->n_pieces; i++) {
+        if (i < begin || i >= end)
+            lx_token_list_add(&ids, plan->prompt_ids[i]);
+    }
+    const lx_task_request request = {.ids = ids.ids, .n_ids = (int32_t)ids.n};
+    lx_status st = ids.status == LX_OK ? lx_plan_new(plan->model, &request, out, err)
+                                       : lx_fail(err, ids.status, NULL, "no memory for a prompt");
+    lx_token_list_fini(&ids);
+    for (int32_t i = 0; st == LX_OK && i < sample->n_tokens; i++)
+        lx_token_list_add(answer, sample->tokens[i]);
+    return st;
+}
+
+static const lx_task_pool pool = {.n_samples = 32,
+                                  .temperatures = {2, {0.7f, 0.8f}},
+                                  .judge = judge,
+                                  .n_reviewed = 16,
+                                  .review_weight = -0.5,
+                                  .may_review = may_review,
+                                  .review = review};
 
 const lx_task_ops lx_poem_task = {
     .name = "poem",

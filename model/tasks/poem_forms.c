@@ -125,6 +125,11 @@ int32_t lx_poem_form_find(const char *name)
     return -1;
 }
 
+bool lx_poem_form_is_tune(const char *name)
+{
+    return lx_poem_form_find(name) >= N_VERSES;
+}
+
 const char *lx_poem_form_names(void)
 {
 #define X(name, lines) ", " name

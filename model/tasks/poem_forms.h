@@ -53,6 +53,8 @@ typedef struct lx_poem_form {
 bool lx_poem_form_make(int32_t i, lx_poem_pattern pattern, lx_poem_form *out);
 /* The form of this name, -1: there is none. */
 int32_t lx_poem_form_find(const char *name);
+/* Whether this is the name of a tune. */
+bool lx_poem_form_is_tune(const char *name);
 /* All names, and those of the forms that are no tunes, with ", " between them: for messages. */
 const char *lx_poem_form_names(void);
 const char *lx_poem_verse_names(void);

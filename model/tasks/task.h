@@ -134,24 +134,35 @@ typedef struct lx_constraint {
 typedef struct lx_pool_sample {
     const int32_t *tokens; /* [n_tokens] generated ones */
     int32_t n_tokens;
-    double score; /* at first the mean log-probability; `choose` adds to it */
-    /* For `choose`, zeros at first: whether the sample is chosen, and how like it is to the likest
-       chosen sample. */
+    double score;  /* at first the mean log-probability; judges add to it */
+    bool reviewed; /* `review` is the mean log-probability of its review's answer */
+    double review;
+    /* For lx_choose_diverse, zeros at first: whether the sample is chosen, and how like it is to
+       the likest chosen sample. */
     bool chosen;
     double like;
 } lx_pool_sample;
 
 /*
- * A pool: of one prompt more samples are drawn than are answered, and the task chooses among them.
+ * A pool: of one prompt more samples are drawn than are answered, and choose.h chooses among them.
  * Sample i is drawn at temperatures[i % n_temperatures].
+ *
+ * A review asks the model about a sample with a second plan, whose answer is known. Couplets: how
+ * likely the prompt is as the answer to the sample. Poems: how likely the poem is without its
+ * title. It costs one more job of prompt rows, so only the best samples get one.
  */
 typedef struct lx_task_pool {
     int32_t n_samples;
     lx_temperatures temperatures;
-    /* Pure: chosen[k] are the numbers of the k best of n samples, best first, k <= n. Samples that
-       are equal are chosen only where no others are left. */
-    void (*choose)(const lx_plan *plan, lx_pool_sample *samples, int32_t n, int32_t k,
-                   int32_t *chosen);
+    /* Pure: adds the faults of the samples' texts to their scores. */
+    void (*judge)(const lx_plan *plan, lx_pool_sample *samples, int32_t n);
+    int32_t n_reviewed;   /* samples that get a review at most, 0: none does */
+    double review_weight; /* by which the review's mean log-probability adds to the score */
+    bool (*may_review)(const lx_model *model);
+    /* The plan of a sample's review and its answer, an initialised list. *out NULL: the sample has
+       no review. */
+    lx_status (*review)(const lx_plan *plan, const lx_pool_sample *sample, lx_plan **out,
+                        lx_token_list *answer, lx_error *err);
 } lx_task_pool;
 
 /* A task without plans has NULL in all members after max_rows. */

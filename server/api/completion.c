@@ -175,6 +175,7 @@ static lx_work_params work_params(const lx_api *api, const lx_plan *plan,
         .stops = p->stops.n > 0 ? &p->stops : NULL,
         .from = p->from,
         .ahead = p->ahead,
+        .n_reviews = lx_pool_reviews(plan->model, p),
         .return_state = p->return_state,
         .kept_twice = p->store && p->conversation != NULL,
         .suspend = p->suspend,
@@ -679,10 +680,8 @@ lx_status lx_completion_read_all(lx_completion *c, int32_t i, lx_error *err)
     int32_t *order = calloc((size_t)c->works[i].params->n, sizeof *order);
     if (order == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer");
-    lx_status st = LX_OK;
-    if (c->pooled)
-        st = lx_pool_choose(c->works[i].job, c->n, order, err);
-    else
+    lx_status st = c->pooled ? lx_pool_choose(&c->works[i], c->n, order, err) : LX_OK;
+    if (!c->pooled)
         lx_job_rank(c->works[i].job, order);
     for (int32_t k = 0; st == LX_OK && k < c->n; k++) {
         lx_answer *a = &c->choices[i * c->n + k].answer;

@@ -126,6 +126,8 @@ int64_t lx_work_bytes(const lx_api *api, lx_plan *const *plans, int32_t n_plans,
     for (int32_t i = 0; i < n_plans; i++) {
         lx_job_params params = job_params(api, p, plans[i]);
         bytes += (int64_t)sizeof(lx_work) + lx_job_bytes(plans[i], &params);
+        if (p->n_reviews > 0)
+            bytes += lx_review_bytes(plans[i], p->n_reviews, params.max_new);
         int64_t own = blob_bytes(plans[i], &params);
         blob = own > blob ? own : blob;
     }
@@ -159,6 +161,16 @@ static lx_status check_suspend(const lx_api *api, const lx_work_params *p, lx_er
     return LX_OK;
 }
 
+static lx_status add_review(lx_work *w, int32_t n, lx_error *err)
+{
+    w->review = calloc(1, sizeof *w->review);
+    if (w->review == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the request");
+    *w->review = (lx_review){
+        .pool = w->job, .wake = w->rq.wake, .wake_context = w->rq.wake_context, .most = n};
+    return LX_OK;
+}
+
 lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_plan *plan,
                         const lx_work_params *p, const lx_request *rq, int32_t *retry_after_s,
                         lx_error *err)
@@ -177,12 +189,15 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
     lx_status st = check_suspend(api, p, err);
     if (st == LX_OK)
         st = lx_pending_take(&w->pending, rq,
-                             (int64_t)params.n * (params.max_new - params.start.n_tokens), params.n,
-                             retry_after_s, err);
+                             (int64_t)(params.n + p->n_reviews) *
+                                 (params.max_new - params.start.n_tokens),
+                             params.n, retry_after_s, err);
     if (st == LX_OK)
         st = lx_job_new(plan, &params, rq->wake, rq->wake_context, &w->job, err);
     else
         lx_plan_free(plan);
+    if (st == LX_OK && p->n_reviews > 0)
+        st = add_review(w, p->n_reviews, err);
     if (st == LX_OK) {
         w->params = lx_job_get_params(w->job);
         st = lx_serving_submit(served, w->job, err);
@@ -255,6 +270,10 @@ void lx_work_defer(lx_api *api, lx_served_model *served, lx_plan *plan, const lx
 
 void lx_work_fini(lx_work *w)
 {
+    if (w->review != NULL)
+        lx_review_fini(w->review);
+    free(w->review);
+    w->review = NULL;
     if (w->job != NULL) {
         lx_state_saver_fini(&w->saver);
         lx_job_detach(w->job);
@@ -294,6 +313,8 @@ static bool keeps_states(const lx_work *w)
 void lx_work_advance(void *context)
 {
     lx_work *w = context;
+    if (w->review != NULL)
+        lx_review_advance(w->review, &w->pending);
     if (w->kept || !lx_job_finished(w->job) || !keeps_states(w))
         return;
     if (!w->keeping) {
@@ -309,14 +330,16 @@ void lx_work_advance(void *context)
 bool lx_work_is_done(const void *context)
 {
     const lx_work *w = context;
-    return lx_job_finished(w->job) && (w->kept || !keeps_states(w));
+    return lx_job_finished(w->job) && (w->kept || !keeps_states(w)) &&
+           (w->review == NULL || lx_review_is_done(w->review));
 }
 
 void lx_work_cancel(void *context)
 {
     lx_work *w = context;
     lx_pending_abandon(&w->pending, phase_of(w->job), lx_job_get_times(w->job).submitted);
-    if (lx_job_finished(w->job))
+    bool reviewed = w->review != NULL && lx_review_cancel(w->review);
+    if (lx_job_finished(w->job) && !reviewed)
         return;
     lx_job_cancel(w->job);
     lx_engine_poke(w->pending.served->engine);
@@ -380,6 +403,8 @@ lx_status lx_work_status(const lx_work *w, lx_error *err)
     if (lx_job_suspended(w->job))
         return lx_fail(err, LX_ERR_UNAVAILABLE, w->suspend,
                        "the server is stopping, and the request's state could not be kept");
+    if (st == LX_OK && w->review != NULL)
+        st = lx_review_status(w->review, err);
     return lx_pending_status(&w->pending, st, err);
 }
 
@@ -420,6 +445,8 @@ lx_json_timings lx_works_timings(const lx_work *works, int32_t n)
     lx_json_timings out = {0};
     for (int32_t i = 0; i < n; i++) {
         lx_job_times t = lx_job_get_times(works[i].job);
+        if (works[i].review != NULL)
+            lx_review_add_end(works[i].review, &t);
         all.submitted = earlier(all.submitted, t.submitted);
         all.started = earlier(all.started, t.started);
         all.first_token = earlier(all.first_token, t.first_token);

@@ -7,6 +7,7 @@
 #define LINNET_SERVER_API_GENERATION_H
 
 #include "server/api/pending.h"
+#include "server/api/review.h"
 #include "server/api/state_flow.h"
 #include "server/json/answers.h"
 #include "server/json/requests.h"
@@ -34,6 +35,7 @@ typedef struct lx_work_params {
                                     lx_completion_params */
     lx_reserve *reserve;         /* memory for it and its answer; every user takes a reference */
     lx_job *first;               /* the first job of the same request; NULL: this one */
+    int32_t n_reviews;           /* samples that get a review: see review.h */
     const lx_json_notes *notes;  /* of lx_work_defer's request, copied; NULL: none */
 } lx_work_params;
 
@@ -46,6 +48,7 @@ typedef struct lx_work {
     bool return_state, keeping, kept;
     const char *suspend; /* as in the params; static */
     lx_state_saver saver;
+    lx_review *review;    /* owned; NULL: none */
     lx_json_notes *notes; /* owned; NULL: none */
     lx_request rq;        /* of it only wake and owner; valid until the answer is released */
 } lx_work;

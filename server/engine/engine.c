@@ -185,7 +185,7 @@ int64_t lx_engine_jobs(const lx_engine *e)
 
 bool lx_engine_idle(lx_engine *e)
 {
-    return lx_engine_jobs(e) == 0;
+    return lx_engine_jobs(e) + atomic_load(&e->n_follows) == 0;
 }
 
 /* Seconds that all jobs of the engine still need. */

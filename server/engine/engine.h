@@ -58,8 +58,9 @@ lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, l
                           lx_engine **out, lx_error *err) LX_MUST_USE;
 
 /* Queues a job; the engine takes a reference. LX_ERR_BUSY when the queue is full,
-   LX_ERR_UNAVAILABLE when draining, LX_ERR_DEVICE when not healthy. Any thread; waits for no step.
- */
+   LX_ERR_UNAVAILABLE when draining, LX_ERR_DEVICE when not healthy. A job that follows another
+   (lx_job_params) is queued when draining, and finds a queue of twice the length. Any thread; waits
+   for no step. */
 lx_status lx_engine_submit(lx_engine *e, lx_job *job, lx_error *err) LX_MUST_USE;
 
 /* Wakes the engine, so that it sees a cancelled job at once and not only in its next turn. Any
@@ -71,7 +72,7 @@ void lx_engine_drain(lx_engine *e);
 /* Suspends every job that allows it, queued and later ones too: the job ends with
    LX_ERR_UNAVAILABLE and, if it had begun, its state (lx_job_suspended). */
 void lx_engine_suspend(lx_engine *e);
-/* Jobs that are queued or running. */
+/* Jobs that are queued or running, without those that follow another. */
 int64_t lx_engine_jobs(const lx_engine *e);
 /* True when no job is queued or running. */
 bool lx_engine_idle(lx_engine *e);

@@ -131,10 +131,11 @@ struct lx_engine {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool draining, stopping;
-    lx_queued *queue; /* [max_queue + n_slots], oldest first */
+    lx_queued *queue; /* [n_room], oldest first */
     lx_usage_table clients, requests;
     int64_t total_weight; /* of the clients */
     int32_t n_queue;
+    int32_t n_room;      /* twice max_queue + n_slots: half of it for jobs that follow others */
     int32_t n_sure;      /* of these: sure of a slot in the next turn, so they do not wait */
     int32_t n_beyond;    /* jobs that have begun beyond n_slots; they count as waiting */
     int32_t credit;      /* unclaimed slots */
@@ -143,7 +144,8 @@ struct lx_engine {
 
     /* --- shared, atomic --- */
     atomic_bool healthy, suspending;
-    _Atomic int64_t n_jobs;    /* queued or running */
+    _Atomic int64_t n_jobs;    /* queued or running, without the jobs that follow others */
+    _Atomic int64_t n_follows; /* these jobs */
     _Atomic int64_t work_left; /* tokens that these still need */
     _Atomic int64_t step_ns;   /* mean time of a step */
     _Atomic int64_t last_step_ns;

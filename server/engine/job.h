@@ -67,6 +67,10 @@ typedef struct lx_job_params {
     lx_client client;      /* whose share of the slots it uses */
     /* The first job of the same request, with which the job shares its turns. NULL: this one. */
     lx_job *first;
+    /* The job completes a request whose first job has ended, so the engine does not refuse it as
+       new work: it takes the job while it drains and beyond the bound of its queue. The prompt is
+       the server's own, so its states are not kept for other prompts. */
+    bool follows;
 } lx_job_params;
 
 /*

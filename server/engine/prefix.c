@@ -32,7 +32,7 @@ enum { MIN_BRANCH = 3 };
 static bool shares(const lx_engine *e, const lx_run *r)
 {
     const lx_job_start *start = &r->params->start;
-    return e->prefixes != NULL && start->rows == 0 && start->n_tokens == 0;
+    return e->prefixes != NULL && start->rows == 0 && start->n_tokens == 0 && !r->params->follows;
 }
 
 static lx_prefix_key key_of(const lx_engine *e, const lx_run *r, const int32_t *ids, int32_t rows)

@@ -4,7 +4,8 @@
  * The queue's bound counts jobs that must wait. A job that comes while a slot is free and unclaimed
  * (credit) is sure of a slot in the next turn and is not counted. So which jobs are accepted does
  * not depend on how fast the engine's thread wakes, and max_queue = 0 means "only if there is
- * room".
+ * room". A job that follows another passes this bound, because its request was accepted before; it
+ * may use the other half of the queue's memory.
  *
  * Wake callbacks run without the mutex: a callback may take a lock that its owner holds while it
  * calls lx_engine_submit.
@@ -160,28 +161,38 @@ static int64_t total_tokens(const lx_job *job)
     return (int64_t)p->n * (p->max_new - p->start.n_tokens);
 }
 
+static _Atomic int64_t *count_of(lx_engine *e, const lx_job *job)
+{
+    return lx_job_get_params(job)->follows ? &e->n_follows : &e->n_jobs;
+}
+
+static lx_status busy(const lx_engine *e, lx_error *err)
+{
+    return lx_fail(err, LX_ERR_BUSY, NULL,
+                   "all slots are in use and %d requests are waiting: try again later",
+                   n_waiting(e));
+}
+
 /* Under the mutex: claims a slot, or room in the queue. */
 static lx_status reserve(lx_engine *e, const lx_job *job, lx_error *err)
 {
-    if (e->draining)
+    const lx_job_params *p = lx_job_get_params(job);
+    if (e->stopping || (e->draining && !p->follows))
         return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the server is stopping");
     if (!atomic_load(&e->healthy))
         return lx_fail(err, LX_ERR_DEVICE, NULL, "the device this model runs on has failed");
+    if (e->n_queue == e->n_room)
+        return busy(e, err);
     int32_t n_pages = lx_job_first_pages(e, job);
     bool large = lx_fair_is_large(e->pages.n, lx_job_pages(e, job));
     int32_t kept_back = large ? e->pages.n - lx_fair_most_pages(e->pages.n) : 0;
     if (e->credit > 0 && e->page_credit >= n_pages + kept_back) {
-        int32_t n = lx_job_get_params(job)->n;
         e->page_credit -= n_pages;
-        e->credit = n < e->credit ? e->credit - n : 0;
+        e->credit = p->n < e->credit ? e->credit - p->n : 0;
         e->n_sure++;
         return LX_OK;
     }
-    if (n_waiting(e) >= e->options.max_queue)
-        return lx_fail(err, LX_ERR_BUSY, NULL,
-                       "all slots are in use and %d requests are waiting: try again later",
-                       n_waiting(e));
-    return LX_OK;
+    return p->follows || n_waiting(e) < e->options.max_queue ? LX_OK : busy(e, err);
 }
 
 lx_status lx_engine_submit(lx_engine *e, lx_job *job, lx_error *err)
@@ -203,9 +214,10 @@ lx_status lx_engine_submit(lx_engine *e, lx_job *job, lx_error *err)
     lx_job_ref(job);
     lx_job_mark(job, LX_JOB_SUBMITTED, atomic_load(&e->metrics->steps));
     enter(e, job);
-    e->queue[e->n_queue++] = (lx_queued){.job = job, .order = e->next_order++};
+    bool follows = lx_job_get_params(job)->follows; /* its request is older than all that wait */
+    e->queue[e->n_queue++] = (lx_queued){.job = job, .order = follows ? 0 : e->next_order++};
     publish_queue(e);
-    atomic_fetch_add(&e->n_jobs, 1);
+    atomic_fetch_add(count_of(e, job), 1);
     atomic_fetch_add(&e->work_left, total_tokens(job));
     (void)pthread_cond_signal(&e->changed);
     return LX_OK;
@@ -215,7 +227,7 @@ void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status st
                        const lx_error *err)
 {
     atomic_fetch_sub(&e->work_left, total_tokens(job) - n_tokens);
-    atomic_fetch_sub(&e->n_jobs, 1);
+    atomic_fetch_sub(count_of(e, job), 1);
     lx_engine_publish_slots(e); /* before the reader is woken, who may look at them */
     lx_job_mark(job, LX_JOB_ENDED, atomic_load(&e->metrics->steps));
     (void)pthread_mutex_lock(&e->mutex);

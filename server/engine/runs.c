@@ -136,7 +136,8 @@ lx_status lx_runs_start(lx_engine *e, lx_job *job, uint64_t order, lx_error *err
     begin_in_slot(e, r, slot);
     lx_job_mark(job, LX_JOB_STARTED, atomic_load(&e->metrics->steps));
     lx_job_times t = lx_job_get_times(job);
-    lx_histogram_observe(&e->metrics->queue_time, t.started - t.submitted);
+    if (!e->runs[run].params->follows)
+        lx_histogram_observe(&e->metrics->queue_time, t.started - t.submitted);
     lx_counter_add(&e->metrics->queue_steps, (int64_t)(t.started_step - t.submitted_step));
     return st == LX_OK ? first_state(e, r, kept, slot, err) : st;
 }

@@ -80,13 +80,14 @@ static void allocate_usage(lx_engine *e, lx_usage_table *u, int32_t n)
 
 static bool allocate(lx_engine *e)
 {
-    int32_t n = e->total_slots, n_queue = e->options.max_queue + e->options.n_slots;
-    int32_t n_jobs = 2 * n_queue + n; /* in the queue, dropped from it, and running */
+    int32_t n = e->total_slots;
+    e->n_room = 2 * (e->options.max_queue + e->options.n_slots);
+    int32_t n_jobs = 2 * e->n_room + n; /* in the queue, dropped from it, and running */
     e->has_memory = lx_pages_init(&e->pages, e->pages.n);
     GRAB(e, masks, lx_task_masks(e->model) + 1);
-    GRAB(e, queue, n_queue);
+    GRAB(e, queue, e->n_room);
     GRAB(e, admitted, n);
-    GRAB(e, dropped, n_queue);
+    GRAB(e, dropped, e->n_room);
     GRAB(e, slots, n);
     GRAB(e, free_slots, n);
     GRAB(e, runs, n);

@@ -27,7 +27,7 @@ static lx_frame *frame_of(lx_engine *e, uint64_t number)
 
 static void observe_token(lx_engine *e, const lx_run *r, const lx_slot *s, int64_t now)
 {
-    if (r->n_tokens == 0)
+    if (r->n_tokens == 0 && !r->params->follows)
         lx_histogram_observe(&e->metrics->time_to_first_token,
                              now - lx_job_get_times(r->job).submitted);
     if (s->token_ns != 0 && r->params->targets == NULL)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/tasks/poem_forms.h"
 #include "server/api/completion.h"
 #include "server/routes/card.h"
 #include "server/routes/link.h"
@@ -13,7 +14,7 @@ enum { FREE_TOKENS = 200 };
 /* A poem is one of several, as in web/poems.js, and with a temperature one of the best of a pool.
    A link without `pick` is older and asks for one poem. */
 enum { POEM_CHOICES = 3, POEM_POOL = 16 };
-enum { FIELD_BYTES = 256, TEXT_BYTES = 4 * LX_CARD_MAX_CHARS + 1, PROMPT_BYTES = 1024 };
+enum { FIELD_BYTES = 256, TEXT_BYTES = 4 * LX_CARD_MAX_CHARS + 1, PROMPT_BYTES = 1536 };
 
 typedef struct link_text {
     lx_completion *completion; /* first: see lx_completion_held_advance */
@@ -76,12 +77,14 @@ static lx_status read_poem(const lx_api *api, const lx_request *rq, link_text *t
         st = copy_line(rq, "begin", t->line, err);
     if (st == LX_OK)
         st = lx_link_index(rq, "pick", api->max_n, &t->pick, err);
+    bool tune = lx_poem_form_is_tune(t->form);
     if (st == LX_OK)
-        (void)snprintf(t->prompt, sizeof t->prompt, "%s《%s》%s", kind, title, t->line);
+        (void)snprintf(t->prompt, sizeof t->prompt, "%s《%s%s%s》%s", kind, tune ? t->form : "",
+                       tune ? "·" : "", title, t->line);
     return st;
 }
 
-_Static_assert(2 * FIELD_BYTES + LX_FORM_TEXT_BYTES <= PROMPT_BYTES, "a prompt fits");
+_Static_assert(3 * FIELD_BYTES + LX_FORM_TEXT_BYTES <= PROMPT_BYTES, "a prompt fits");
 
 /* An empty text is no value. */
 static lx_task_value value_of(const char *text)
@@ -112,6 +115,7 @@ static void fill_params(const lx_request *rq, link_text *t, const lx_form *numbe
     const char *rhyme = lx_link_field(rq, "rhyme");
     p->fields.at[LX_ASKED_form] = value_of(t->form);
     p->fields.at[LX_ASKED_acrostic] = value_of(t->acrostic);
+    p->fields.at[LX_ASKED_pattern] = value_of(lx_link_field(rq, "pattern"));
     p->fields.at[LX_ASKED_rhyme] = value_of(strcmp(rhyme, "1") == 0 ? "true" : rhyme);
 }
 

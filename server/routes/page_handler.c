@@ -113,9 +113,9 @@ static const char *const image_fields[] = {"n",    "temperature", "seed", "class
                                            "rows", "ink",         NULL};
 static const char *const line_fields[] = {"line", "n",      "temperature", "seed",
                                           "pick", "banner", NULL};
-static const char *const poem_fields[] = {"tab",         "kind",  "title",    "form",
-                                          "rhyme",       "begin", "acrostic", "seed",
-                                          "temperature", "pick",  NULL};
+static const char *const poem_fields[] = {"tab",     "kind",        "title", "form",
+                                          "pattern", "rhyme",       "begin", "acrostic",
+                                          "seed",    "temperature", "pick",  NULL};
 
 /* The fields of a link that has a picture of its own, NULL for any other: cards show pictures of
    the first model. */

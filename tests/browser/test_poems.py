@@ -108,6 +108,52 @@ def test_a_ready_acrostic_is_one_click(open_page):
     assert keeps(lines(page), 5, "春夏秋冬")
 
 
+def asked_by(page):
+    """The bodies of the requests for poems from now on."""
+    sent = []
+    page.on("request", lambda request: sent.append(request.post_data_json) if request.url.endswith("/v1/completions") else None)
+    return sent
+
+
+def test_a_tune_has_its_own_lines_and_no_acrostic(open_page):
+    page = open_options(open_page("#poems", **VIEW))
+    sent = asked_by(page)
+    assert page.locator("#poem-form-of optgroup option").count() == 15
+    page.fill("#poem-acrostic", "春夏秋冬")
+    page.select_option("#poem-pattern", "level")
+    page.select_option("#poem-form-of", "忆江南")
+    for field in ("kind", "pattern", "acrostic"):
+        expect(page.locator(f"#poem-{field}")).to_be_disabled()
+    page.fill("#poem-title", "春夜")
+    page.keyboard.press("Enter")
+    shown = lines(page)
+    assert [len(line) - 1 for line in shown] == [3, 5, 7, 7, 5]
+    (body,) = sent
+    assert body["form"] == "忆江南" and body["rhyme"] is True and body["prompt"] == "词《忆江南·春夜》"
+    assert not {"acrostic", "pattern"} & body.keys()
+    expect(page.locator("#poem h3")).to_have_text("春夜")
+    fresh = open_options(open_page(page.evaluate("location.hash"), **VIEW))
+    assert lines(fresh) == shown
+    assert fresh.input_value("#poem-form-of") == "忆江南" and fresh.input_value("#poem-title") == "春夜"
+
+
+def test_a_pattern_of_tones_is_asked_for_and_linked(open_page):
+    page = open_options(open_page("#poems", **VIEW))
+    sent = asked_by(page)
+    page.select_option("#poem-pattern", "oblique")
+    page.locator("#poem-form .primary").click()
+    shown = lines(page)
+    (body,) = sent
+    assert body["pattern"] == "oblique" and body["form"] == "5x4" and keeps(shown, 5)
+    hash_ = page.evaluate("location.hash")
+    assert "pattern=oblique" in hash_
+    fresh = open_options(open_page(hash_, **VIEW))
+    assert lines(fresh) == shown and fresh.input_value("#poem-pattern") == "oblique"
+    fresh.select_option("#poem-pattern", "")
+    fresh.locator("#poem-form .primary").click()
+    fresh.wait_for_function("() => !location.hash.includes('pattern')")
+
+
 @pytest.mark.parametrize("locale, words", [("en-US", "title needs Chinese characters"), ("zh-CN", "题目要有汉字")])
 def test_a_title_without_chinese_is_refused(open_page, locale, words):
     page = open_page("#poems", locale=locale, **VIEW)
@@ -148,7 +194,7 @@ def test_without_a_form_there_is_no_acrostic(open_page):
     page.fill("#poem-acrostic", "春夏秋冬")
     page.select_option("#poem-form-of", "")
     expect(page.locator("#poem-acrostic")).to_be_disabled()
-    page.fill("#poem-seed", "2")
+    page.fill("#poem-seed", "8")
     page.locator("#poem-form .primary").click()
     (text,) = lines(page)
     assert len(text) > 20

@@ -106,7 +106,7 @@ def test_a_poem_is_the_one_of_the_page(server):
     assert len(text) == 24 and card(server, POEM, begin=text[:-1], seed=9) == drawn
     others = [card(server, POEM, **changed) for changed in
               ({"seed": 4}, {"title": "春日"}, {"kind": "宋"}, {"form": "7x4"}, {"rhyme": ""}, {"acrostic": "春夏秋冬"},
-               {"form": "", "rhyme": ""}, {"begin": "明月"}, {"temperature": 0})]
+               {"form": "", "rhyme": ""}, {"begin": "明月"}, {"temperature": 0}, {"pattern": "oblique"}, {"form": "忆江南"})]
     assert len({drawn, *others}) == 1 + len(others)
 
 

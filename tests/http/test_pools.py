@@ -15,7 +15,8 @@ from settings import MODEL, ROOT
 pytestmark = pytest.mark.quick
 
 UPPER, LOWER = "书山有路勤为径", "春满乾坤福满门"
-POOL, POEM_POOL = 80, 16
+POOL, POEM_POOL = 80, 32
+REVIEWED = 12  # samples that are scored once more
 MARKS = set("平仄中")
 
 
@@ -107,10 +108,11 @@ def test_a_pool_keeps_the_limits_of_a_key_and_of_the_server(tmp_path):
     keys = tmp_path / "keys"
     keys.write_text("first sk-first\n")
     bearer = {"Authorization": "Bearer sk-first"}
-    with Server("--api-key-file", keys, "--key-tokens", "450", "--max-n", "40") as server:
+    limit = (40 + REVIEWED + 20 + REVIEWED) * len(UPPER)
+    with Server("--api-key-file", keys, "--key-tokens", limit, "--max-n", "40") as server:
         n_tokens = [pooled(server.port, bearer, n=2, seed=None)["usage"]["completion_tokens"] for _ in range(2)]
         assert n_tokens[0] == 40 * len(UPPER)  # --max-n
-        assert n_tokens[1] == 20 * len(UPPER)  # of 450 tokens 170 are left
+        assert n_tokens[1] == 20 * len(UPPER)  # with the reviews this uses up the limit
         # With a seed the answer is independent of the earlier requests of the key.
         body = {"model": MODEL, "prompt": UPPER, "seed": 1, "n": 2}
         assert call(server.port, "POST", "/v1/completions", body, bearer).status == 429
@@ -134,6 +136,30 @@ def test_a_seed_gives_one_answer_under_any_load(port):
     for i, reply in enumerate(asyncio.run(client.answer_all(port, requests, in_flight=64))):
         assert reply.status == 200, reply.text
         assert texts(reply.json()) == texts(alone[i % 4]) and warned(reply.json(), "rank") == warned(alone[i % 4], "rank")
+
+
+def test_reviews_need_no_place_in_the_queue():
+    """A server without a queue accepts no second request now, but the reviews belong to the accepted one."""
+    answers = []
+    for queue in ("0", "64"):
+        with Server("--slots", "16", "--queue", queue) as server:
+            answers.append(texts(pooled(server.port, n=5)))
+            server.wait_idle()
+    assert answers[0] == answers[1]
+
+
+def test_a_cancelled_pool_leaves_nothing(port):
+    """A client may leave at any time: in the pool, in the reviews, or before the answer."""
+    for wait_ms in range(0, 40, 2):
+        sock = client.connect(port)
+        sock.sendall(client.encode_request("POST", "/v1/completions", {"model": MODEL, "prompt": UPPER, "n": 5}, port=port))
+        sock.settimeout(wait_ms / 1000 + 0.001)
+        try:
+            sock.recv(1)
+        except TimeoutError:
+            pass
+        client.reset(sock)
+    assert len(set(texts(pooled(port, n=5)))) == 5
 
 
 def test_a_poem_is_the_best_of_a_pool():

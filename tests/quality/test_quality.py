@@ -10,7 +10,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "http")]
 
 import measure
+import poems
 from server import Server
+from settings import ROOT
 
 DATA = os.environ.get("LINNET_DATA")
 # Least and most of all 200 lines; tests/quality/README.md explains the scores.
@@ -62,3 +64,23 @@ def test_few_first_answers_are_lines_of_the_data(scores):
     if not DATA:
         pytest.skip("LINNET_DATA names no folder with couplet/train.tsv.xz")
     assert scores[0]["known"] <= 0.15
+
+
+# --- poems ---
+
+
+@pytest.fixture(scope="module")
+def poem_scores():
+    with Server(model_dir=ROOT / "weights/poem") as server:
+        url = f"http://127.0.0.1:{server.port}"
+        yield [poems.mean_scores(url, poems.collect(url, plain, seed=1)) for plain in (False, True)]
+
+
+def test_poems_of_pools_are_better(poem_scores):
+    pooled, plain = poem_scores
+    for name in ("likely", "fits", "fresh"):
+        assert pooled[name] > plain[name], poem_scores
+
+
+def test_titles_are_of_their_own():
+    assert len(set(poems.read_titles())) == 40

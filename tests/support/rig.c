@@ -125,6 +125,7 @@ lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context)
         .stops = q->stops,
         .n_top = q->n_top,
         .client = {.key = q->key},
+        .follows = q->follows,
     };
     if (lx_job_new(plan, &p, wake, context, &job, &err) != LX_OK)
         fail_msg("%s", err.text);

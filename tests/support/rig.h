@@ -56,6 +56,7 @@ typedef struct rig_request {
     const uint8_t *values;
     int32_t n_values, n_top;
     const void *key; /* the client's */
+    bool follows;
 } rig_request;
 
 lx_job *rig_job(const rig_request *q, lx_job_wake wake, void *context);

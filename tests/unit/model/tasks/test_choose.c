@@ -96,6 +96,39 @@ static void test_chosen_lines_differ(void **state)
     expect_chosen(tokens, (double[]){-1, -1, -1.1, -9}, 4, 2, (int32_t[]){0, 2});
 }
 
+static void test_the_best_without_repetitions(void **state)
+{
+    (void)state;
+    static const int32_t tokens[][2] = {{1, 2}, {3, 4}, {1, 2}, {5, 6}};
+    static const double scores[] = {-2, -3, -1, -2.5};
+    lx_pool_sample samples[4] = {0};
+    int32_t chosen[4];
+    for (int32_t i = 0; i < 4; i++)
+        samples[i] = (lx_pool_sample){.tokens = tokens[i], .n_tokens = 2, .score = scores[i]};
+    assert_int_equal(lx_choose_distinct(samples, 4, 4, chosen), 3);
+    assert_int_equal(chosen[0], 2);
+    assert_int_equal(chosen[1], 3);
+    assert_int_equal(chosen[2], 1);
+    assert_int_equal(lx_choose_distinct(samples, 4, 2, chosen), 2);
+    samples[1].n_tokens = samples[3].n_tokens = 0; /* two empty answers are one */
+    assert_int_equal(lx_choose_distinct(samples, 4, 4, chosen), 2);
+}
+
+static void test_reviews(void **state)
+{
+    (void)state;
+    lx_pool_sample samples[] = {{.score = -1, .reviewed = true, .review = -2},
+                                {.score = -1},
+                                {.score = -1, .reviewed = true, .review = -4}};
+    lx_judge_reviews(samples, 3, 0.5);
+    assert_true(samples[0].score == -2 && samples[1].score == -3 && samples[2].score == -3);
+    lx_judge_reviews(samples, 3, -1); /* the sample without a review gains least */
+    assert_true(samples[0].score == 0 && samples[1].score == -1 && samples[2].score == 1);
+    lx_pool_sample none = {.score = -1};
+    lx_judge_reviews(&none, 1, 1);
+    assert_true(none.score == -1);
+}
+
 /* Samples that were cut are of several lengths, and may have no token at all. */
 static void test_short_samples(void **state)
 {
@@ -118,6 +151,8 @@ int main(void)
         cmocka_unit_test(test_poems),
         cmocka_unit_test(test_the_best_comes_first),
         cmocka_unit_test(test_chosen_lines_differ),
+        cmocka_unit_test(test_the_best_without_repetitions),
+        cmocka_unit_test(test_reviews),
         cmocka_unit_test(test_short_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

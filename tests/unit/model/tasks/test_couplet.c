@@ -467,6 +467,46 @@ static void answers_forward_without_a_mark(void **state)
     lx_plan_free(plan);
 }
 
+/* The review of an answer has the answer as its line and the line as its answer. */
+static void a_review_turns_the_pair_round(void **state)
+{
+    (void)state;
+    const lx_task_pool *pool = model.task->pool;
+    assert_false(pool->may_review(&model)); /* without <back> */
+    lx_plan *plan = must_plan("海，上龘", true), *review = NULL;
+    int32_t tokens[] = {id_of("明"), id_of("，"), id_of("月"), id_of("春")};
+    lx_pool_sample sample = {.tokens = tokens, .n_tokens = 4};
+    for (int32_t backward = 0; backward < 2; backward++) {
+        lx_token_list answer;
+        lx_token_list_init(&answer, MAX_CHARS);
+        plan->backward = backward;
+        assert_int_equal(pool->review(plan, &sample, &review, &answer, NULL), LX_OK);
+        assert_int_equal(review->backward, !backward);
+        assert_int_equal(review->n_new, 4);
+        const int32_t *rows = review->prompt_ids;
+        for (int32_t i = 0; i < 4; i++) {
+            assert_int_equal(rows[(i + 1) * N_INPUTS], tokens[i]);
+            assert_int_equal(answer.ids[i], i == 3 ? special_of("<unk>")
+                                                   : id_of((const char *[]){"海", "，", "上"}[i]));
+        }
+        if (backward)
+            assert_int_equal(rows[5 * N_INPUTS], special_of("<sep>"));
+        lx_token_list_fini(&answer);
+        lx_plan_free(review);
+        review = NULL;
+    }
+    /* An unknown character cannot be read again, and an answer that was cut has no pair. */
+    lx_token_list none;
+    lx_token_list_init(&none, MAX_CHARS);
+    tokens[0] = special_of("<unk>");
+    assert_int_equal(pool->review(plan, &sample, &review, &none, NULL), LX_OK);
+    assert_null(review);
+    sample = (lx_pool_sample){.tokens = tokens + 1, .n_tokens = 3};
+    assert_int_equal(pool->review(plan, &sample, &review, &none, NULL), LX_OK);
+    assert_true(review == NULL && none.n == 0);
+    lx_plan_free(plan);
+}
+
 static void refuses_models_that_do_not_fit(void **state)
 {
     (void)state;
@@ -513,6 +553,7 @@ int main(void)
         cmocka_unit_test(without_rules_anything_but_structure_may_come),
         cmocka_unit_test(marks_are_written_as_the_upper_line_has_them),
         cmocka_unit_test(answers_forward_without_a_mark),
+        cmocka_unit_test(a_review_turns_the_pair_round),
         cmocka_unit_test(refuses_models_that_do_not_fit),
     };
     return cmocka_run_group_tests_name("couplet", tests, make_model, free_model);

@@ -519,6 +519,42 @@ static void a_model_must_have_what_poems_need(void **state)
     model.task = &lx_poem_task;
 }
 
+/* The review of a poem has the prompt without its title, and the poem as its answer. */
+static void a_review_leaves_the_title_out(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *prompt, *without;
+    } cases[] = {{"唐《秋夜》春江，", "唐《》春江，"},
+                 {"《春》", "《》"},
+                 {"唐《》", NULL},
+                 {"春江", NULL},
+                 {"唐《春", NULL}};
+    int32_t tokens[] = {7, 8, 9};
+    const lx_pool_sample sample = {.tokens = tokens, .n_tokens = 3};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lx_task_request request = asks(cases[i].prompt, NULL, NULL);
+        lx_plan *plan = plan_of(&request), *review = NULL;
+        lx_token_list answer;
+        lx_token_list_init(&answer, CONTEXT);
+        assert_int_equal(lx_poem_task.pool->review(plan, &sample, &review, &answer, NULL), LX_OK);
+        assert_int_equal(review != NULL, cases[i].without != NULL);
+        if (review != NULL) {
+            lx_task_request other = asks(cases[i].without, NULL, NULL);
+            lx_plan *want = plan_of(&other);
+            assert_int_equal(review->n_prompt, want->n_prompt);
+            assert_memory_equal(review->prompt_ids, want->prompt_ids,
+                                (size_t)want->n_prompt * sizeof *want->prompt_ids);
+            assert_int_equal(answer.n, 3);
+            assert_memory_equal(answer.ids, tokens, sizeof tokens);
+            lx_plan_free(want);
+        }
+        lx_token_list_fini(&answer);
+        lx_plan_free(review);
+        lx_plan_free(plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -531,6 +567,7 @@ int main(void)
         cmocka_unit_test(fields_that_do_not_fit_are_refused),
         cmocka_unit_test(without_a_form_it_is_text),
         cmocka_unit_test(a_plan_is_restated),
+        cmocka_unit_test(a_review_leaves_the_title_out),
         cmocka_unit_test(a_model_must_have_what_poems_need),
     };
     return cmocka_run_group_tests(tests, make_model, free_model);

@@ -220,6 +220,45 @@ static void without_a_queue_only_free_slots_are_given(void **state)
     rig_stop(&r);
 }
 
+/* A job that follows another waits beyond the bound, until the queue's memory is full, and comes
+   before jobs that waited when it came. */
+static void a_job_that_follows_is_queued_beyond_the_bound(void **state)
+{
+    (void)state;
+    enum { QUEUE = 12, JOBS = QUEUE + 1, ROOM = 2 * JOBS };
+    rig r = rig_start((rig_options){.n_slots = 1, .n_spare = 2, .max_queue = QUEUE});
+    lx_job *jobs[JOBS], *follows[ROOM + 1], *more = NULL;
+    gate_close();
+    for (int32_t i = 0; i < JOBS; i++)
+        assert_int_equal(try_submit(&r, 1, &jobs[i], NULL), LX_OK);
+    gate_wait_for_step(); /* the first job has the slot */
+    assert_int_equal(try_submit(&r, 1, &more, NULL), LX_ERR_BUSY);
+    int32_t n = 0;
+    lx_status st = LX_OK;
+    while (st == LX_OK && n <= ROOM) {
+        more = rig_job(&(rig_request){.line = four, .follows = true}, NULL, NULL);
+        st = lx_engine_submit(r.engine, more, NULL);
+        if (st == LX_OK)
+            follows[n++] = more;
+    }
+    lx_job_unref(more);
+    assert_int_equal(st, LX_ERR_BUSY);
+    assert_in_range(n, ROOM - QUEUE, ROOM);
+    assert_int_equal(lx_engine_jobs(r.engine), JOBS);
+    gate_open();
+    for (int32_t i = 0; i < JOBS; i++)
+        lx_job_wait(jobs[i]);
+    for (int32_t i = 0; i < n; i++) {
+        assert_true(lx_job_get_times(follows[i]).started <
+                    lx_job_get_times(jobs[JOBS - 1]).started);
+        rig_expect(follows[i], LX_OK);
+    }
+    for (int32_t i = 0; i < JOBS; i++)
+        rig_expect(jobs[i], LX_OK);
+    rig_assert_empty(&r);
+    rig_stop(&r);
+}
+
 static void retry_after_follows_the_work_left(void **state)
 {
     (void)state;
@@ -356,10 +395,12 @@ static void drain_refuses_new_jobs_and_ends_the_old(void **state)
     assert_int_equal(try_submit(&r, 1, &b, NULL), LX_OK);
     lx_engine_drain(r.engine);
     assert_int_equal(try_submit(&r, 1, &c, NULL), LX_ERR_UNAVAILABLE);
+    lx_job *follows = rig_submit(&r, &(rig_request){.line = four, .follows = true});
     assert_false(lx_engine_idle(r.engine));
     gate_open();
     rig_expect(a, LX_OK);
     rig_expect(b, LX_OK);
+    rig_expect(follows, LX_OK);
     rig_assert_empty(&r);
     rig_stop(&r);
 }
@@ -426,6 +467,7 @@ int main(void)
         cmocka_unit_test(cancel_before_submit_and_after_the_end),
         cmocka_unit_test(deadlines_end_queued_and_running_jobs),
         cmocka_unit_test(the_queue_has_a_bound),
+        cmocka_unit_test(a_job_that_follows_is_queued_beyond_the_bound),
         cmocka_unit_test(without_a_queue_only_free_slots_are_given),
         cmocka_unit_test(retry_after_follows_the_work_left),
         cmocka_unit_test(a_large_job_holds_nobody_up),
