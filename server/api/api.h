@@ -9,6 +9,13 @@
 #include "server/registry/serving.h"
 #include "server/states/store.h"
 
+/* Parts that a running server reads again. The registry counts those of models (serving.h). */
+enum { LX_RELOADED_MODELS, LX_RELOADED_KEYS, LX_RELOADED_CERTIFICATE, LX_N_RELOADED };
+
+typedef struct lx_reload_counter {
+    _Atomic uint64_t done, failed;
+} lx_reload_counter;
+
 /* The parts of the server that handlers use; immutable once it runs. */
 typedef struct lx_api {
     lx_serving *serving;
@@ -28,6 +35,7 @@ typedef struct lx_api {
     lx_budget answers;          /* bytes of jobs, states on their way and answers */
     lx_budget bodies;           /* bytes of bodies, and of what reading them takes */
     struct lx_painter *painter; /* draws the pictures of links */
+    lx_reload_counter reloads[LX_N_RELOADED];
 } lx_api;
 
 void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs);
