@@ -483,6 +483,7 @@ static lx_status check_start(const lx_serve_options *o, const served *models, lx
     if (st == LX_OK)
         lx_log(LX_LOG_INFO, "--check: the server could start with these options and models");
     lx_serving_free(api.serving);
+    memory->limit = NULL; /* `api` ends here */
     lx_painter_free(api.painter);
     free_secret(password);
     free_parts(&p);
