@@ -176,7 +176,7 @@ removal_keeps_configuration() {
 }
 
 [ "$(id -u)" -eq 0 ] || { say "package: not root; nothing was built or run"; exit 77; }
-scripts/deps package || { say "package: what it needs cannot be installed; nothing was built or run"; exit 77; }
+scripts/deps install || { say "package: what it needs cannot be installed; nothing was built or run"; exit 77; }
 if [ -n "${PACKAGE:-}" ]; then
     package=$PACKAGE
 else

@@ -23,7 +23,8 @@ struct lx_access {
     lx_keys *keys;
     name_list public_paths, origins, hosts;
     bool any_origin, any_host;
-    char host[256]; /* that the server listens on */
+    char host[256];           /* that the server listens on */
+    const char *api_key_file; /* NULL: none */
 };
 
 static lx_status split(const char *text, const char *flag, name_list *l, lx_error *err)
@@ -92,6 +93,7 @@ static lx_status add_hosts(lx_access *g, const lx_access_options *o, lx_error *e
 static lx_status add_keys(lx_access *g, const lx_access_options *o, lx_error *err)
 {
     lx_status st = lx_keys_new(&o->limits, &g->keys, err);
+    g->api_key_file = o->api_key_file;
     if (st == LX_OK && o->api_key != NULL) {
         st = lx_keys_add(g->keys, LX_DEFAULT_KEY_NAME, o->api_key, err);
         explicit_bzero(o->api_key, strlen(o->api_key));
@@ -140,6 +142,12 @@ bool lx_access_has_keys(const lx_access *g)
 bool lx_access_has_admin(const lx_access *g)
 {
     return lx_keys_have_admin(g->keys);
+}
+
+lx_status lx_access_reload(lx_access *g, lx_key_changes *changes, lx_error *err)
+{
+    *changes = (lx_key_changes){0};
+    return g->api_key_file != NULL ? lx_keys_reload(g->keys, g->api_key_file, changes, err) : LX_OK;
 }
 
 void lx_access_share(lx_access *g, int64_t max_states, int64_t max_state_bytes)

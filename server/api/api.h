@@ -11,7 +11,14 @@
 #include "server/registry/serving.h"
 #include "server/states/store.h"
 
-/* The parts of the server that handlers use; immutable once it runs, but for the claims. */
+/* Parts that a running server reads again. The registry counts those of models (serving.h). */
+enum { LX_RELOADED_MODELS, LX_RELOADED_KEYS, LX_RELOADED_CERTIFICATE, LX_N_RELOADED };
+
+typedef struct lx_reload_counter {
+    _Atomic uint64_t done, failed;
+} lx_reload_counter;
+
+/* The parts of the server that handlers use. Once it runs, the claims and counters alone change. */
 typedef struct lx_api {
     lx_serving *serving;
     lx_http *_Atomic http;          /* for its figures; NULL until it has started */
@@ -34,6 +41,7 @@ typedef struct lx_api {
         pthread_mutex_t mutex;
         struct lx_claim *first;
     } claims; /* conversations that requests are changing (claims.h) */
+    lx_reload_counter reloads[LX_N_RELOADED];
 } lx_api;
 
 void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs);

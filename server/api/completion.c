@@ -666,9 +666,7 @@ void lx_completion_release(void *context)
 
 lx_status lx_completion_finish(lx_completion *c, lx_error *err)
 {
-    lx_status st = LX_OK;
-    for (int32_t i = 0; st == LX_OK && i < c->n_prompts; i++)
-        st = lx_work_status(&c->works[i], err);
+    lx_status st = lx_works_status(c->works, c->n_prompts, err);
     (void)lx_work_count(&c->works[0], st);
     return st;
 }

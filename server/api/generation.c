@@ -178,8 +178,12 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
     *w = (lx_work){.created = (int64_t)time(NULL),
                    .return_state = p->return_state,
                    .suspend = p->suspend,
-                   .rq = {.wake = rq->wake, .wake_context = rq->wake_context, .owner = rq->owner}};
+                   .rq = {.wake = rq->wake,
+                          .wake_context = rq->wake_context,
+                          .owner = rq->owner,
+                          .facts = rq->facts}};
     lx_pending_init(&w->pending, api, served);
+    lx_facts_set_model(rq->facts, served->model->name);
     w->pending.reserve = lx_reserve_ref(p->reserve);
     lx_work_params own = *p;
     lx_work_choose_seed(&own);
@@ -283,8 +287,20 @@ void lx_work_fini(lx_work *w)
     lx_pending_fini(&w->pending);
 }
 
+/* Adds its tokens to the facts of the request for the log, once. */
+static void note_tokens(lx_work *w)
+{
+    if (w->rq.facts == NULL || atomic_exchange(&w->noted, true))
+        return;
+    lx_job_times t = lx_job_get_times(w->job);
+    bool has_token = t.first_token > t.submitted && t.submitted > 0;
+    lx_facts_add(w->rq.facts, lx_work_prompt_rows(w), lx_work_tokens(w),
+                 has_token ? (t.first_token - t.submitted) * 1000 / LX_NS_PER_MS : 0);
+}
+
 bool lx_work_count(lx_work *w, lx_status status)
 {
+    note_tokens(w);
     return lx_pending_count(&w->pending, status, lx_job_get_times(w->job).submitted);
 }
 
@@ -337,6 +353,7 @@ bool lx_work_is_done(const void *context)
 void lx_work_cancel(void *context)
 {
     lx_work *w = context;
+    note_tokens(w);
     lx_pending_abandon(&w->pending, phase_of(w->job), lx_job_get_times(w->job).submitted);
     bool reviewed = w->review != NULL && lx_review_cancel(w->review);
     if (lx_job_finished(w->job) && !reviewed)
@@ -406,6 +423,16 @@ lx_status lx_work_status(const lx_work *w, lx_error *err)
     if (st == LX_OK && w->review != NULL)
         st = lx_review_status(w->review, err);
     return lx_pending_status(&w->pending, st, err);
+}
+
+lx_status lx_works_status(lx_work *works, int32_t n, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (int32_t i = 0; i < n; i++) {
+        st = st == LX_OK ? lx_work_status(&works[i], err) : st;
+        note_tokens(&works[i]);
+    }
+    return st;
 }
 
 int64_t lx_work_tokens(const lx_work *w)

@@ -50,7 +50,8 @@ typedef struct lx_work {
     lx_state_saver saver;
     lx_review *review;    /* owned; NULL: none */
     lx_json_notes *notes; /* owned; NULL: none */
-    lx_request rq;        /* of it only wake and owner; valid until the answer is released */
+    lx_request rq;        /* of it only wake, owner and facts; valid until the answer is released */
+    _Atomic bool noted;   /* its tokens are in the facts of the request */
 } lx_work;
 
 /* Notes those of these fields that a request sets and that the task does not read. */
@@ -107,6 +108,8 @@ bool lx_work_count(lx_work *w, lx_status status);
 
 /* How the job ended, in words for the client. After it is done. */
 lx_status lx_work_status(const lx_work *w, lx_error *err);
+/* Of several that are one request: the first fault. The tokens of all are noted for the log. */
+lx_status lx_works_status(lx_work *works, int32_t n, lx_error *err);
 
 /* Whether the answer was ended early because the server stops, and its state is in the store. */
 bool lx_work_suspended(const lx_work *w);

@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/process.h"
 #include "common/version.h"
 #include "model/tasks/task.h"
 #include "server/api/api.h"
@@ -209,6 +210,52 @@ static void append_counter(lx_buffer *out, const char *name, const char *help, u
     lx_buffer_printf(out, "%s %llu\n", name, (unsigned long long)value);
 }
 
+/* By the names that Prometheus' own client libraries use. A fact that is unknown is left out. */
+static void append_process(lx_buffer *out)
+{
+    lx_process_facts f = lx_process_get_facts();
+    const struct {
+        const char *name, *kind, *help;
+        double value;
+    } rows[] = {
+        {"process_cpu_seconds_total", "counter", "Processor time of all threads.", f.cpu_seconds},
+        {"process_resident_memory_bytes", "gauge", "Bytes of memory in use (RSS).",
+         (double)f.resident_bytes},
+        {"process_virtual_memory_bytes", "gauge", "Bytes of address space in use.",
+         (double)f.virtual_bytes},
+        {"process_open_fds", "gauge", "Open files, connections included.", (double)f.open_files},
+        {"process_max_fds", "gauge", "Files that may be open.", (double)f.most_files},
+        {"process_start_time_seconds", "gauge", "Start of the process, in Unix time.",
+         f.start_seconds},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].value < 0)
+            continue;
+        append_family(out, rows[i].name, rows[i].kind, rows[i].help);
+        lx_buffer_printf(out, "%s %.17g\n", rows[i].name, rows[i].value);
+    }
+}
+
+/* Counts the parts that SIGHUP and POST /v1/models/reload have read again. */
+static void append_reloads(lx_api *api, lx_buffer *out)
+{
+    static const char name[] = "linnet_reloads_total";
+    static const char *const parts[LX_N_RELOADED] = {"models", "keys", "certificate"};
+    lx_reload_counts models = lx_serving_reloads(api->serving);
+    append_family(out, name, "counter", "Reloads by part of the server and by result.");
+    for (int i = 0; i < LX_N_RELOADED; i++) {
+        uint64_t done = i == LX_RELOADED_MODELS ? models.done : atomic_load(&api->reloads[i].done);
+        uint64_t failed =
+            i == LX_RELOADED_MODELS ? models.failed : atomic_load(&api->reloads[i].failed);
+        lx_buffer_printf(out, "%s{part=\"%s\",result=\"ok\"} %llu\n", name, parts[i],
+                         (unsigned long long)done);
+        lx_buffer_printf(out, "%s{part=\"%s\",result=\"failed\"} %llu\n", name, parts[i],
+                         (unsigned long long)failed);
+    }
+    append_gauge(out, "linnet_models_loaded_timestamp_seconds",
+                 "Unix time of the last load or reload of the models that succeeded.", models.when);
+}
+
 static void append_http(lx_http *http, lx_buffer *out)
 {
     static const char responses[] = "linnet_http_responses_total";
@@ -219,6 +266,9 @@ static void append_http(lx_http *http, lx_buffer *out)
     append_counter(out, "linnet_http_requests_abandoned_total",
                    "Requests whose client left, or was too slow, before the end of the request.",
                    s.abandoned);
+    if (s.certificate_ends > 0)
+        append_gauge(out, "linnet_tls_certificate_expiry_timestamp_seconds",
+                     "Unix time at which the certificate of --tls-cert ends.", s.certificate_ends);
     append_family(out, responses, "counter", "Answers by class of status.");
     for (int i = 1; i < 6; i++)
         lx_buffer_printf(out, "%s{code=\"%dxx\"} %llu\n", responses, i,
@@ -270,6 +320,8 @@ void lx_handle_metrics(lx_api *api, const lx_request *rq, lx_response *rs)
                      lx_serving_backend(api->serving));
     append_gauge(&body, "linnet_ready", "1 when the server accepts new requests.",
                  lx_serving_get_state(api->serving) == LX_SERVING_READY);
+    append_reloads(api, &body);
+    append_process(&body);
     append_states(api->states, &body);
     append_counter(&body, "linnet_log_lines_dropped_total",
                    "Log lines dropped because the reader was too slow.", lx_log_sink_dropped());
@@ -328,11 +380,12 @@ static void finish(void *context, lx_response *rs)
     lx_buffer body;
     lx_buffer_init(&body, MAX_BODY);
     lx_json_put(&body, "{'object':'reload','status':'done','models':[");
-    for (int32_t i = 0; i < n; i++)
-        lx_json_put(&body,
-                    i > 0 ? ",{'id':%s,'system_fingerprint':%s,'changed':%i}"
-                          : "{'id':%s,'system_fingerprint':%s,'changed':%i}",
-                    models[i].name, models[i].fingerprint, models[i].changed);
+    for (int32_t i = 0; i < n; i++) {
+        lx_buffer_puts(&body, i > 0 ? "," : "");
+        lx_json_put(&body, "{'id':%s,'system_fingerprint':%s,'changed':%i", models[i].name,
+                    models[i].fingerprint, models[i].changed);
+        lx_buffer_puts(&body, models[i].removed ? ",\"removed\":true}" : "}");
+    }
     lx_buffer_puts(&body, "]}");
     lx_json_append_notes(&r->notes, &body);
     lx_response_take(rs, 200, "application/json", &body);

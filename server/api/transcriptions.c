@@ -254,6 +254,7 @@ static void answer(lx_api *api, lx_served_model *served, const lx_transcription_
         return;
     }
     lx_pending_init(&h->pending, api, served);
+    lx_facts_set_model(rq->facts, served->model->name);
     h->asked = *p;
     h->asked.file = (lx_upload){.data = NULL};
     lx_status st = start(h, &p->file, rq, &again_s, &err);

@@ -2,6 +2,7 @@
 #include "server/auth/keys.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,18 +28,29 @@ struct lx_key {
     char name[LX_MAX_KEY_NAME + 1];
     lx_owner owner;
     bool admin;
+    bool fixed; /* of --api-key, not of a file */
     int64_t weight;
+    lx_key *before; /* the list of all keys, also of replaced ones */
     /* under keys->lock */
     int32_t running, samples;
     bucket requests, tokens;
 };
 
+/* The keys that are in use. Requests read it without a lock, so a reload makes another table and
+   keeps this one, as it keeps replaced keys: requests that they let in may still run. */
+typedef struct key_table {
+    struct key_table *before;
+    int32_t n;
+    lx_key *list[LX_MAX_KEYS];
+} key_table;
+
 struct lx_keys {
     lx_key_limits limits;
     pthread_mutex_t lock;
     lx_key anyone, public;
-    lx_key *list[LX_MAX_KEYS];
-    int32_t n;
+    key_table *_Atomic table;
+    lx_key *last;                        /* of the list of all keys */
+    int64_t shared_states, shared_bytes; /* of lx_keys_share; 0: not yet */
 };
 
 static void key_init(lx_key *key, lx_keys *keys, const char *name, const char *owner)
@@ -63,23 +75,47 @@ lx_status lx_keys_new(const lx_key_limits *limits, lx_keys **out, lx_error *err)
     key_init(&k->anyone, k, "", "");
     key_init(&k->public, k, "", "#public"); /* no line's name begins so */
     k->anyone.admin = true;
+    key_table *t = calloc(1, sizeof *t);
+    atomic_store(&k->table, t);
+    if (t == NULL) {
+        lx_keys_free(k);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the API keys");
+    }
     *out = k;
     return LX_OK;
+}
+
+/* Frees the keys that were added after `last`: all of them, or only unused ones (keys NULL). */
+static void free_keys(lx_keys *k, const lx_key *last, bool all)
+{
+    lx_key **at = &k->last;
+    while (*at != last) {
+        lx_key *key = *at;
+        if (all || key->keys == NULL) {
+            *at = key->before;
+            free(key);
+        } else {
+            at = &key->before;
+        }
+    }
 }
 
 void lx_keys_free(lx_keys *k)
 {
     if (k == NULL)
         return;
-    for (int32_t i = 0; i < k->n; i++)
-        free(k->list[i]);
+    free_keys(k, NULL, true);
+    for (key_table *t = atomic_load(&k->table), *before; t != NULL; t = before) {
+        before = t->before;
+        free(t);
+    }
     (void)pthread_mutex_destroy(&k->lock);
     free(k);
 }
 
 int32_t lx_keys_count(const lx_keys *k)
 {
-    return k->n;
+    return atomic_load(&k->table)->n;
 }
 
 /* --- adding --- */
@@ -92,12 +128,12 @@ static bool is_printable(const char *text)
     return true;
 }
 
-static lx_key *find_digest(lx_keys *k, const uint8_t *digest)
+static lx_key *find_digest(const key_table *t, const uint8_t *digest)
 {
     lx_key *found = NULL;
-    for (int32_t i = 0; i < k->n; i++) /* to the end, whatever is found */
-        if (lx_equal_in_constant_time(k->list[i]->digest, digest, LX_SHA256_BYTES))
-            found = k->list[i];
+    for (int32_t i = 0; i < t->n; i++) /* to the end, whatever is found */
+        if (lx_equal_in_constant_time(t->list[i]->digest, digest, LX_SHA256_BYTES))
+            found = t->list[i];
     return found;
 }
 
@@ -127,36 +163,38 @@ static void name_owner(const char *name, const uint8_t *digest, char owner[LX_OW
 }
 
 /* name NULL: the key gets a name by its place in the list, and its owner a name by its digest. */
-static lx_status add_key(lx_keys *k, const char *name, const char *key, lx_key **out, lx_error *err)
+static lx_status add_key(lx_keys *k, key_table *t, const char *name, const char *key, lx_key **out,
+                         lx_error *err)
 {
     char number[16], owner[LX_OWNER_NAME + 1];
     uint8_t digest[LX_SHA256_BYTES];
     lx_status st = check_key(name != NULL ? name : "", key, err);
-    if (st == LX_OK && k->n == LX_MAX_KEYS)
+    if (st == LX_OK && t->n == LX_MAX_KEYS)
         st = lx_fail(err, LX_ERR_TOO_LARGE, "api-key-file", "more than %d API keys", LX_MAX_KEYS);
     if (st == LX_OK)
         st = lx_sha256(key, strlen(key), digest, err);
-    if (st == LX_OK && find_digest(k, digest) != NULL)
+    if (st == LX_OK && find_digest(t, digest) != NULL)
         st = lx_fail(err, LX_ERR_INVALID, "api-key", "an API key is given twice");
     if (st != LX_OK)
         return st;
     lx_key *new_key = calloc(1, sizeof *new_key);
     if (new_key == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an API key");
-    (void)snprintf(number, sizeof number, "key-%d", k->n + 1);
+    (void)snprintf(number, sizeof number, "key-%d", t->n + 1);
     name_owner(name, digest, owner);
     key_init(new_key, k, name != NULL ? name : number, owner);
     memcpy(new_key->digest, digest, sizeof digest);
-    k->list[k->n++] = *out = new_key;
+    new_key->before = k->last;
+    k->last = t->list[t->n++] = *out = new_key;
     return LX_OK;
 }
 
 lx_status lx_keys_add(lx_keys *k, const char *name, const char *key, lx_error *err)
 {
     lx_key *added = NULL;
-    lx_status st = add_key(k, name, key, &added, err);
+    lx_status st = add_key(k, atomic_load(&k->table), name, key, &added, err);
     if (st == LX_OK)
-        added->admin = true;
+        added->admin = added->fixed = true;
     return st;
 }
 
@@ -192,7 +230,8 @@ static lx_status set_option(lx_key *key, const struct key_option *o, const char 
 }
 
 /* "NAME" or "NAME=VALUE". seen: a bit per option that the line has had. */
-static lx_status read_option(lx_key *key, char *text, unsigned *seen, lx_error *err)
+static lx_status read_option(lx_key *key, int32_t key_number, char *text, unsigned *seen,
+                             lx_error *err)
 {
     char *equals = strchr(text, '=');
     if (equals != NULL)
@@ -206,13 +245,12 @@ static lx_status read_option(lx_key *key, char *text, unsigned *seen, lx_error *
         *seen |= 1u << i;
         return set_option(key, &key_options[i], equals != NULL ? equals + 1 : NULL, err);
     }
-    return lx_fail(err, LX_ERR_INVALID, "api-key-file",
-                   "option %d after a name and a key is unknown",
-                   key->keys->n); /* not repeated: it may be a key */
+    return lx_fail(err, LX_ERR_INVALID, "api-key-file", "an option of key %d is unknown",
+                   key_number); /* not repeated: it may be a key */
 }
 
 /* "KEY" or "NAME KEY OPTION..." */
-static lx_status add_line(lx_keys *k, char *line, lx_error *err)
+static lx_status add_line(lx_keys *k, key_table *t, char *line, lx_error *err)
 {
     static const char blank[] = " \t\r";
     char *rest = NULL;
@@ -223,32 +261,37 @@ static lx_status add_line(lx_keys *k, char *line, lx_error *err)
     lx_key *key = NULL;
     unsigned seen = 0;
     lx_status st =
-        add_key(k, second != NULL ? first : NULL, second != NULL ? second : first, &key, err);
+        add_key(k, t, second != NULL ? first : NULL, second != NULL ? second : first, &key, err);
     for (char *option = strtok_r(NULL, blank, &rest); st == LX_OK && option != NULL;
          option = strtok_r(NULL, blank, &rest))
-        st = read_option(key, option, &seen, err);
+        st = read_option(key, t->n, option, &seen, err);
     return st;
 }
 
-lx_status lx_keys_add_file(lx_keys *k, const char *path, lx_error *err)
+static lx_status add_file(lx_keys *k, key_table *t, const char *path, lx_error *err)
 {
     char *text = NULL, *rest = NULL;
     lx_status st = lx_secret_read_file(path, MAX_FILE, "api-key-file", &text, err);
     if (st != LX_OK)
         return st;
     size_t n = strlen(text);
-    int32_t before = k->n;
+    int32_t before = t->n;
     lx_error why = {0};
     for (char *line = strtok_r(text, "\n", &rest); line != NULL && st == LX_OK;
          line = strtok_r(NULL, "\n", &rest))
-        st = add_line(k, line, &why);
+        st = add_line(k, t, line, &why);
     explicit_bzero(text, n);
     free(text);
     if (st != LX_OK)
         return lx_fail(err, st, "api-key-file", "--api-key-file %s: %s", path, why.text);
-    if (k->n == before)
+    if (t->n == before)
         return lx_fail(err, LX_ERR_INVALID, "api-key-file", "--api-key-file %s has no key", path);
     return LX_OK;
+}
+
+lx_status lx_keys_add_file(lx_keys *k, const char *path, lx_error *err)
+{
+    return add_file(k, atomic_load(&k->table), path, err);
 }
 
 /* --- finding --- */
@@ -257,13 +300,14 @@ lx_key *lx_keys_find(lx_keys *k, const char *authorization)
 {
     static const char scheme[] = "Bearer ";
     uint8_t digest[LX_SHA256_BYTES];
-    if (k->n == 0)
+    const key_table *t = atomic_load(&k->table);
+    if (t->n == 0)
         return &k->anyone;
     if (strncasecmp(authorization, scheme, sizeof scheme - 1) != 0)
         return NULL;
     const char *key = authorization + sizeof scheme - 1;
     key += strspn(key, " ");
-    return lx_sha256(key, strlen(key), digest, NULL) == LX_OK ? find_digest(k, digest) : NULL;
+    return lx_sha256(key, strlen(key), digest, NULL) == LX_OK ? find_digest(t, digest) : NULL;
 }
 
 const char *lx_key_name(const lx_key *key)
@@ -288,10 +332,11 @@ bool lx_key_is_admin(const lx_key *key)
 
 bool lx_keys_have_admin(const lx_keys *k)
 {
-    for (int32_t i = 0; i < k->n; i++)
-        if (k->list[i]->admin)
+    const key_table *t = atomic_load(&k->table);
+    for (int32_t i = 0; i < t->n; i++)
+        if (t->list[i]->admin)
             return true;
-    return k->n == 0;
+    return t->n == 0;
 }
 
 static void share(lx_owner *o, int64_t max_states, int64_t max_bytes)
@@ -302,12 +347,91 @@ static void share(lx_owner *o, int64_t max_states, int64_t max_bytes)
         o->max_bytes = (max_bytes + 1) / 2;
 }
 
+static void share_table(const lx_keys *k, const key_table *t)
+{
+    for (int32_t i = 0; i < t->n && t->n > 1 && k->shared_states > 0; i++)
+        share(&t->list[i]->owner, k->shared_states, k->shared_bytes);
+}
+
 void lx_keys_share(lx_keys *k, int64_t max_states, int64_t max_state_bytes)
 {
-    for (int32_t i = 0; i < k->n && k->n > 1; i++)
-        share(&k->list[i]->owner, max_states, max_state_bytes);
-    if (k->n > 0)
+    const key_table *t = atomic_load(&k->table);
+    k->shared_states = max_states;
+    k->shared_bytes = max_state_bytes;
+    share_table(k, t);
+    if (t->n > 0)
         share(&k->public.owner, max_states, max_state_bytes);
+}
+
+/* --- reading the file again --- */
+
+static bool is_equal(const lx_key *a, const lx_key *b)
+{
+    return memcmp(a->digest, b->digest, sizeof a->digest) == 0 && strcmp(a->name, b->name) == 0 &&
+           strcmp(a->owner.name, b->owner.name) == 0 && a->admin == b->admin &&
+           a->weight == b->weight && a->owner.max_states == b->owner.max_states &&
+           a->owner.max_bytes == b->owner.max_bytes;
+}
+
+/* Puts the old objects in the places of new keys that are like them, so that these keep their
+   counts of requests and tokens. */
+static void keep_unchanged(const key_table *old, key_table *t, lx_key_changes *changes)
+{
+    for (int32_t i = 0; i < t->n; i++) {
+        lx_key *known = find_digest(old, t->list[i]->digest);
+        bool unchanged = known != NULL && is_equal(known, t->list[i]);
+        changes->n_added += known == NULL;
+        changes->n_changed += known != NULL && !unchanged;
+        if (unchanged) {
+            t->list[i]->keys = NULL; /* for free_keys */
+            t->list[i] = known;
+        }
+    }
+    changes->n = t->n;
+    changes->n_removed = old->n - (t->n - changes->n_added);
+}
+
+/* The keys of --api-key, which no file has; as new objects, since their limits may change. */
+static lx_status add_fixed(lx_keys *k, const key_table *old, key_table *t, lx_error *err)
+{
+    for (int32_t i = 0; i < old->n; i++) {
+        if (!old->list[i]->fixed)
+            continue;
+        lx_key *key = calloc(1, sizeof *key);
+        if (key == NULL)
+            return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an API key");
+        key_init(key, k, old->list[i]->name, old->list[i]->owner.name);
+        memcpy(key->digest, old->list[i]->digest, sizeof key->digest);
+        key->admin = key->fixed = true;
+        key->before = k->last;
+        k->last = t->list[t->n++] = key;
+    }
+    return LX_OK;
+}
+
+lx_status lx_keys_reload(lx_keys *k, const char *path, lx_key_changes *changes, lx_error *err)
+{
+    key_table *old = atomic_load(&k->table), *t = calloc(1, sizeof *t);
+    lx_key *last = k->last;
+    *changes = (lx_key_changes){.n = old->n};
+    if (t == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the API keys");
+    lx_status st = add_fixed(k, old, t, err);
+    if (st == LX_OK)
+        st = add_file(k, t, path, err);
+    if (st == LX_OK) {
+        share_table(k, t);
+        keep_unchanged(old, t, changes);
+    }
+    if (st != LX_OK || changes->n_added + changes->n_changed + changes->n_removed == 0) {
+        free_keys(k, last, true);
+        free(t);
+        return st;
+    }
+    free_keys(k, last, false);
+    t->before = old;
+    atomic_store(&k->table, t);
+    return LX_OK;
 }
 
 /* --- limits --- */

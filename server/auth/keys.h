@@ -11,7 +11,8 @@
  * digest, since its place in the file may change. The key file gives rights; --api-key's key has
  * all of them.
  *
- * Thread: keys are added before the server runs; all other functions from any thread.
+ * Thread: keys are added before the server runs, and one thread reads their file again; all other
+ * functions from any thread.
  */
 #ifndef LINNET_SERVER_AUTH_KEYS_H
 #define LINNET_SERVER_AUTH_KEYS_H
@@ -49,6 +50,16 @@ lx_status lx_keys_add(lx_keys *k, const char *name, const char *key, lx_error *e
    1 .. LX_MAX_WEIGHT. A file without a key is LX_ERR_INVALID, as it would open the server. */
 lx_status lx_keys_add_file(lx_keys *k, const char *path, lx_error *err) LX_MUST_USE;
 int32_t lx_keys_count(const lx_keys *k);
+
+typedef struct lx_key_changes {
+    int32_t n, n_added, n_changed, n_removed; /* keys now, and the file's changes */
+} lx_key_changes;
+
+/* Reads the file again: from now on its keys count, and those of lx_keys_add. A failure changes
+   nothing. Keys with an unchanged line keep their counts; requests of a removed key run to their
+   end. Replaced keys stay in memory until lx_keys_free. */
+lx_status lx_keys_reload(lx_keys *k, const char *path, lx_key_changes *changes,
+                         lx_error *err) LX_MUST_USE;
 /* With several keys, a key without limits of its own may fill half of a store of this size. */
 void lx_keys_share(lx_keys *k, int64_t max_states, int64_t max_state_bytes);
 bool lx_keys_have_admin(const lx_keys *k); /* true without keys */
@@ -58,7 +69,7 @@ bool lx_keys_have_admin(const lx_keys *k); /* true without keys */
 lx_key *lx_keys_find(lx_keys *k, const char *authorization);
 /* The key that stands for clients without a key on routes that need none. */
 lx_key *lx_keys_public(lx_keys *k);
-/* Valid as long as the keys. */
+/* Valid as long as lx_keys, also of a key that a reload has replaced. */
 const lx_owner *lx_key_owner(const lx_key *key);
 /* Whether it may use routes that act on the whole server. */
 bool lx_key_is_admin(const lx_key *key);

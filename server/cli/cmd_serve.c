@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/clock.h"
 #include "common/features.h"
@@ -21,11 +22,13 @@
 #include "server/cli/lifecycle.h"
 #include "server/cli/memory.h"
 #include "server/cli/serve_options.h"
+#include "server/http/proxies.h"
 #include "server/routes/painter.h"
 #include "server/routes/routes.h"
 #include "server/states/redis.h"
 
 enum { LAST_LINES_MS = 500, MAX_PEM = 1 << 20, MAX_PASSWORD = 4096 };
+enum { MOST_SLOTS = 65536, MOST_QUEUE = 1000000 }; /* as those of --slots and --queue */
 #define FILE_BYTES ((int64_t)16 << 30) /* of states in a file, unless an option says more */
 
 static void set_log_level(const char *name)
@@ -68,6 +71,7 @@ static void refuse(void *context, int status, const lx_error *err, lx_response *
 /* The parts that HTTP is started with, in addition to the options. */
 typedef struct parts {
     lx_access *access;
+    lx_proxies *proxies;     /* NULL: none is trusted */
     char *certificate, *key; /* PEM, NULL: no TLS */
     char *state_key;         /* NULL: states are not signed */
     char font[320];          /* its line in the log, "": none */
@@ -137,6 +141,7 @@ static void free_secret(char *text)
 static void free_parts(parts *p)
 {
     lx_access_free(p->access);
+    lx_proxies_free(p->proxies);
     free(p->certificate);
     free_secret(p->key);
     free_secret(p->state_key);
@@ -149,6 +154,8 @@ static lx_status start_http(const lx_serve_options *o, const lx_memory *memory, 
     lx_status st = make_access(o, p, err);
     if (st == LX_OK)
         st = read_tls(o, p, err);
+    if (st == LX_OK)
+        st = lx_proxies_new(o->trusted_proxies, &p->proxies, err);
     if (st == LX_OK)
         st = lx_lifecycle_connections(memory->connections, (int32_t)o->http_threads,
                                       &max_connections, err);
@@ -171,6 +178,7 @@ static lx_status start_http(const lx_serve_options *o, const lx_memory *memory, 
         .tls_certificate = p->certificate,
         .tls_key = p->key,
         .max_per_address = (int32_t)o->per_address,
+        .proxies = p->proxies,
         .log_bodies = o->log_prompts,
         .admit = lx_access_admit,
         .leave = lx_access_leave,
@@ -220,6 +228,12 @@ static lx_status find_models(const lx_serve_options *o, served *s, lx_error *err
         .draft = o->draft,
         .probe_ns = (int64_t)(o->probe_interval * 1e9),
     };
+    if (st == LX_OK)
+        st = lx_model_limits_read(o->model_slots, "model-slots", MOST_SLOTS, &s->options.slots_of,
+                                  err);
+    if (st == LX_OK)
+        st = lx_model_limits_read(o->model_queue, "model-queue", MOST_QUEUE, &s->options.queue_of,
+                                  err);
     return st == LX_OK ? lx_serving_check(&s->options, err) : st;
 }
 
@@ -330,40 +344,71 @@ static void restore_signals(const sigset_t *signals)
     (void)pthread_sigmask(SIG_UNBLOCK, signals, NULL);
 }
 
-static void renew_tls(const lx_serve_options *o, lx_http *http)
+static void count_reload(lx_api *api, int part, lx_status st)
+{
+    lx_reload_counter *c = &api->reloads[part];
+    atomic_fetch_add(st == LX_OK ? &c->done : &c->failed, 1);
+}
+
+static void renew_tls(const lx_serve_options *o, lx_api *api)
 {
     lx_error err = {0};
     parts p = {0};
+    if (o->tls_key == NULL)
+        return;
     lx_status st = read_tls(o, &p, &err);
-    if (st == LX_OK && p.key != NULL)
-        st = lx_http_renew_tls(http, p.certificate, p.key, &err);
+    if (st == LX_OK)
+        st = lx_http_renew_tls(atomic_load(&api->http), p.certificate, p.key, &err);
     if (st != LX_OK)
         lx_log(LX_LOG_WARN, "%s; the server keeps the certificate that it has", err.text);
-    else if (p.key != NULL)
+    else
         lx_log(LX_LOG_INFO, "new connections get the certificate in %s", o->tls_cert);
+    count_reload(api, LX_RELOADED_CERTIFICATE, st);
     free_parts(&p);
 }
 
-static void ask_for_reload(const lx_serve_options *o, lx_serving *serving, lx_http *http)
+static void reread_keys(const lx_serve_options *o, lx_api *api, lx_access *access)
 {
     lx_error err = {0};
-    lx_log(LX_LOG_INFO, "SIGHUP: reading the models%s again",
+    lx_key_changes c;
+    if (o->api_key_file == NULL)
+        return;
+    lx_status st = lx_access_reload(access, &c, &err);
+    if (st != LX_OK)
+        lx_log(LX_LOG_WARN, "%s; the server keeps the keys that it has", err.text);
+    else
+        lx_log(LX_LOG_INFO, "%d API keys: %d new, %d changed, %d removed", c.n, c.n_added,
+               c.n_changed, c.n_removed);
+    count_reload(api, LX_RELOADED_KEYS, st);
+}
+
+static void ask_for_reload(const lx_serve_options *o, lx_api *api, lx_access *access)
+{
+    lx_error err = {0};
+    lx_log(LX_LOG_INFO, "SIGHUP: reading the models%s%s again",
+           o->api_key_file != NULL ? ", the keys" : "",
            o->tls_key != NULL ? " and the certificate" : "");
-    renew_tls(o, http);
-    if (lx_reload_start(serving, NULL, NULL, NULL, &err) != LX_OK)
+    reread_keys(o, api, access);
+    renew_tls(o, api);
+    if (lx_reload_start(api->serving, NULL, NULL, NULL, &err) != LX_OK)
         lx_log(LX_LOG_WARN, "reload: %s", err.text);
 }
 
-/* Until SIGTERM or SIGINT; on SIGHUP a reload begins. */
-static void wait_for_signal(const sigset_t *signals, const lx_serve_options *o, lx_serving *serving,
-                            lx_http *http)
+/* Until SIGTERM or SIGINT; on SIGHUP a reload begins. Meanwhile the service manager hears that the
+   engines work, if it asked for that. */
+static void wait_for_signal(const sigset_t *signals, const lx_serve_options *o, lx_api *api,
+                            lx_access *access)
 {
     sigset_t all = *signals;
+    const struct timespec pause = lx_lifecycle_watchdog_pause();
     int number = 0;
     (void)sigaddset(&all, SIGHUP);
-    while (sigwait(&all, &number) != 0 || number == SIGHUP)
+    while (number != SIGTERM && number != SIGINT) {
+        number = sigtimedwait(&all, NULL, &pause);
         if (number == SIGHUP)
-            ask_for_reload(o, serving, http);
+            ask_for_reload(o, api, access);
+        lx_lifecycle_watchdog(lx_serving_get_state(api->serving));
+    }
     lx_log(LX_LOG_INFO, "%s", number == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
@@ -409,6 +454,43 @@ static void init_api(const lx_serve_options *o, const lx_memory *memory, lx_api 
     lx_budget_init(&api->bodies, "body-memory", memory->bodies);
 }
 
+/* For --check: reads all that a start reads, and computes a step of each model, but neither listens
+   nor opens the store, which a running server may have. */
+static lx_status check_start(const lx_serve_options *o, const served *models, lx_memory *memory,
+                             lx_error *err)
+{
+    lx_api api;
+    char *password = NULL;
+    parts p = {0};
+    init_api(o, memory, &api);
+    memory->limit = &api.answers.limit;
+    lx_status st = make_access(o, &p, err);
+    if (st == LX_OK)
+        st = read_tls(o, &p, err);
+    if (st == LX_OK && p.key != NULL)
+        st = lx_http_check_tls(p.certificate, p.key, err);
+    if (st == LX_OK)
+        st = lx_proxies_new(o->trusted_proxies, &p.proxies, err);
+    if (st == LX_OK)
+        st = start_painter(o, &api, &p, err);
+    if (st == LX_OK)
+        st = take_state_key(o, &api, &p, err);
+    if (st == LX_OK)
+        st = read_password(o->state_store_password_file, &password, err);
+    if (st == LX_OK)
+        st = lx_serving_new(&api.serving, err);
+    if (st == LX_OK)
+        st = lx_serving_load(api.serving, &models->options, err);
+    if (st == LX_OK)
+        lx_log(LX_LOG_INFO, "--check: the server could start with these options and models");
+    lx_serving_free(api.serving);
+    memory->limit = NULL; /* `api` ends here */
+    lx_painter_free(api.painter);
+    free_secret(password);
+    free_parts(&p);
+    return st;
+}
+
 lx_status lx_serve(void *values, const char *const *rest, lx_error *err)
 {
     (void)rest;
@@ -422,6 +504,8 @@ lx_status lx_serve(void *values, const char *const *rest, lx_error *err)
         st = lx_memory_plan(o, &models.options, &memory, err);
     if (st != LX_OK)
         return st;
+    if (o->check)
+        return check_start(o, &models, &memory, err);
     sigset_t signals;
     block_signals(&signals);
     lx_api api;
@@ -442,7 +526,7 @@ lx_status lx_serve(void *values, const char *const *rest, lx_error *err)
         st = lx_serving_load(api.serving, &models.options, err);
     if (st == LX_OK) {
         tell_ready(o->host, lx_http_port(http), o->tls_key != NULL);
-        wait_for_signal(&signals, o, api.serving, http);
+        wait_for_signal(&signals, o, &api, p.access);
         lx_lifecycle_notify("STOPPING=1");
         lx_lifecycle_drain(o->drain_delay, o->drain_timeout, api.serving, api.states, http,
                            &signals);

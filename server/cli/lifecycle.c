@@ -1,7 +1,6 @@
 /* The server and the system around it (see lifecycle.h). */
 #include "server/cli/lifecycle.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -9,15 +8,16 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/process.h"
 
 /* --- open files --- */
 
 enum {
+    AT_START = 3,   /* open files, where /proc is not there */
     OWN = 5,        /* of the watcher and the log, the listening socket, files of /proc and /sys */
     PER_THREAD = 2, /* an HTTP thread's epoll set and its waker */
     /* For files of models that are read again, connections to Redis, and refused clients that
@@ -25,19 +25,6 @@ enum {
     SPARE = 16,
     MOST_SPARE = 64,
 };
-
-/* The number of files that are open now; 3, as at a program's start, where /proc is not there. */
-static int64_t count_open(void)
-{
-    int64_t n = 3;
-    DIR *dir = opendir("/proc/self/fd");
-    if (dir == NULL)
-        return n;
-    for (n = -3; readdir(dir) != NULL;) /* without ".", ".." and the folder's own */
-        n++;
-    (void)closedir(dir);
-    return n;
-}
 
 lx_status lx_lifecycle_connections(int64_t wanted, int32_t n_threads, int32_t *out, lx_error *err)
 {
@@ -51,7 +38,9 @@ lx_status lx_lifecycle_connections(int64_t wanted, int32_t n_threads, int32_t *o
     (void)getrlimit(RLIMIT_NOFILE, &limit);
     int64_t all = limit.rlim_cur < (1 << 24) ? (int64_t)limit.rlim_cur : 1 << 24;
     int64_t spare = all / SPARE < MOST_SPARE ? all / SPARE : MOST_SPARE;
-    int64_t most = all - spare - count_open() - OWN - PER_THREAD * (int64_t)n_threads;
+    int64_t n_open = lx_process_open_files();
+    int64_t most =
+        all - spare - (n_open >= 0 ? n_open : AT_START) - OWN - PER_THREAD * (int64_t)n_threads;
     if (most < 1)
         return lx_fail(err, LX_ERR_INVALID, "max-connections",
                        "the limit of open files is %lld and leaves no connections: raise it to "
@@ -62,6 +51,9 @@ lx_status lx_lifecycle_connections(int64_t wanted, int32_t n_threads, int32_t *o
 }
 
 /* --- the service manager --- */
+
+enum { US_PER_S = 1000000 };
+#define MOST_PATIENCE_US ((int64_t)3600 * US_PER_S)
 
 /* The address of a path, or of "@NAME" in the abstract namespace. 0: it is none, or too long. */
 static socklen_t put_address(const char *name, struct sockaddr_un *out)
@@ -95,6 +87,28 @@ void lx_lifecycle_notify(const char *message)
                strerror(errno));
     if (fd >= 0)
         (void)close(fd);
+}
+
+/* Microseconds of the manager's patience; 0: it has no watchdog, or means another process. */
+static int64_t watchdog_us(void)
+{
+    const char *patience = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+    if (patience == NULL || (pid != NULL && strtoll(pid, NULL, 10) != getpid()))
+        return 0;
+    int64_t us = strtoll(patience, NULL, 10);
+    return us > 0 && us < MOST_PATIENCE_US ? us : 0;
+}
+
+struct timespec lx_lifecycle_watchdog_pause(void)
+{
+    int64_t us = watchdog_us() > 0 ? watchdog_us() / 3 + 1 : MOST_PATIENCE_US;
+    return (struct timespec){.tv_sec = us / US_PER_S, .tv_nsec = us % US_PER_S * 1000};
+}
+
+void lx_lifecycle_watchdog(lx_serving_state state)
+{
+    if (watchdog_us() > 0 && state != LX_SERVING_UNHEALTHY)
+        lx_lifecycle_notify("WATCHDOG=1");
 }
 
 /* --- the end --- */

@@ -6,6 +6,7 @@
 #define LINNET_SERVER_CLI_LIFECYCLE_H
 
 #include <signal.h>
+#include <time.h>
 
 #include "server/http/server.h"
 #include "server/registry/serving.h"
@@ -24,6 +25,15 @@ lx_status lx_lifecycle_connections(int64_t wanted, int32_t n_threads, int32_t *o
  * happens. A message that cannot be sent is logged, and changes nothing else. Any thread.
  */
 void lx_lifecycle_notify(const char *message);
+
+/*
+ * The watchdog of systemd (WatchdogSec= in the unit): the manager restarts a service that is silent
+ * for longer than WATCHDOG_USEC. lx_lifecycle_watchdog sends a sign of life unless an engine is
+ * stalled or its device lost, and without that variable nothing. lx_lifecycle_watchdog_pause is the
+ * time to wait between two calls, a third of the manager's patience.
+ */
+void lx_lifecycle_watchdog(lx_serving_state state);
+struct timespec lx_lifecycle_watchdog_pause(void);
 
 /*
  * For delay_s the server says that it is not ready, and works on as before, so that its clients'

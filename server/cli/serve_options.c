@@ -6,6 +6,10 @@
 #define LX_OPTIONS lx_serve_options
 static const lx_option options[] = {
     LX_CLI_CONFIG_OPTION,
+    LX_FLAG("check", check, "off",
+            "The command reads options, keys, certificate and models as at a start, computes a "
+            "step of each model and ends: status 0 says that the server could start. It neither "
+            "listens nor opens the store of states."),
     LX_STRING("host", host, "127.0.0.1", "NAME", "The server listens on this address."),
     LX_INT("port", port, "8080", 0, 65535, "N",
            "The server listens on this TCP port; 0 takes any free port, which the log names.",
@@ -26,6 +30,10 @@ static const lx_option options[] = {
            "memory, up to 16384."),
     LX_INT("queue", queue, "1024", 0, 1000000, "N",
            "At most N requests per model wait; further requests are refused."),
+    LX_STRING("model-slots", model_slots, NULL, "LIST",
+              "These models have other --slots: MODEL=N,MODEL=N."),
+    LX_STRING("model-queue", model_queue, NULL, "LIST",
+              "These models have another --queue: MODEL=N,MODEL=N."),
     LX_INT("state-mb", state_mb, "0", 0, 1 << 20, "MIB",
            "The growing part of states (of kinds that keep rows) takes at most this many MiB per "
            "model. 0 takes the most that the states of all slots can need, or as much of this as "
@@ -141,6 +149,9 @@ static const lx_option options[] = {
               "This file is the private key of --tls-cert (PEM)."),
     LX_INT("connections-per-address", per_address, "0", 0, 1000000, "N",
            "A client address holds at most N open connections; 0 sets no limit."),
+    LX_STRING("trusted-proxies", trusted_proxies, NULL, "LIST",
+              "The X-Forwarded-For of proxies with these addresses or networks (10.0.0.0/8) names "
+              "the client, in the log and for the client's share of --body-memory."),
     LX_STRING(
         "font", font, NULL, "FILE",
         "This font draws the pictures that other sites show with links to couplets and poems; the "
@@ -166,6 +177,6 @@ const lx_command lx_serve_command = {
         "An argument takes precedence over its environment variable, and that over --config.\n"
         "SIGTERM or SIGINT lets running answers finish and ends with status 0; a second signal "
         "ends\n"
-        "the server at once. SIGHUP reads the models again: new requests use the new weights,\n"
-        "running requests end on the old ones.\n",
+        "the server at once. SIGHUP reads the models, the file of keys and the certificate again:\n"
+        "new requests use the new weights, running requests end on the old ones.\n",
 };

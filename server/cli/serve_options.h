@@ -20,8 +20,8 @@ typedef struct lx_serve_options {
     int64_t per_address;
     const char *api_key, *api_key_file, *public_paths, *cors_origins, *allowed_hosts, *tls_cert,
         *tls_key;
-    const char *log_format, *config, *font;
-    bool log_prompts, share_prefixes, model_sampling;
+    const char *log_format, *config, *font, *trusted_proxies, *model_slots, *model_queue;
+    bool check, log_prompts, share_prefixes, model_sampling;
     double timeout, state_store_timeout, probe_interval, queue_timeout, first_token_timeout,
         drain_delay;
 } lx_serve_options;

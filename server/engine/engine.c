@@ -12,6 +12,7 @@
  * (moves.c). So it sees cancellations and deadlines within a step, without timers.
  */
 #include <errno.h>
+#include <math.h>
 
 #include "common/clock.h"
 #include "common/compute_thread.h"
@@ -188,12 +189,14 @@ bool lx_engine_idle(lx_engine *e)
     return lx_engine_jobs(e) + atomic_load(&e->n_follows) == 0;
 }
 
-/* Seconds that all jobs of the engine still need. */
+/* Seconds that all jobs of the engine still need, if every slot has work: as many tokens per slot
+   and step as lately, and one before the first steps. */
 static double work_s(const lx_engine *e)
 {
-    int64_t n_slots = e->options.n_slots;
-    int64_t steps = (atomic_load(&e->work_left) + n_slots - 1) / n_slots;
-    return (double)steps * lx_engine_step_s(e);
+    int64_t ppm = atomic_load(&e->yield_ppm);
+    double yield = ppm > 0 ? (double)ppm / 1e6 : 1;
+    double steps = ceil((double)atomic_load(&e->work_left) / (yield * e->options.n_slots));
+    return steps * lx_engine_step_s(e);
 }
 
 int32_t lx_engine_retry_after_s(const lx_engine *e)

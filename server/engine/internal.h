@@ -148,6 +148,12 @@ struct lx_engine {
     _Atomic int64_t n_follows; /* these jobs */
     _Atomic int64_t work_left; /* tokens that these still need */
     _Atomic int64_t step_ns;   /* mean time of a step */
+    /* Of the latest steps, where older ones count less: slots that had rows, and tokens made. These
+       two are the engine's thread's; their ratio, tokens per slot and step in millionths, is for
+       all threads. 0: unknown. */
+    double busy_slots, busy_tokens;
+    int64_t n_averaged; /* steps in the mean step_ns; the thread's, too */
+    _Atomic int64_t yield_ppm;
     _Atomic int64_t last_step_ns;
 
     /* --- the thread's own --- */

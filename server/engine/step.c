@@ -18,6 +18,8 @@
 #include "common/clock.h"
 #include "server/engine/internal.h"
 
+enum { MEAN_STEPS = 64 }; /* about so many steps count in the means of time and yield */
+
 static lx_frame *frame_of(lx_engine *e, uint64_t number)
 {
     return &e->frames[number % ((uint64_t)e->options.ahead + 1)];
@@ -190,7 +192,18 @@ static void count(lx_engine *e, const lx_frame *f)
     if (f->n_prompt_rows == 0)
         lx_step_cost_observe(&e->drafts.cost, f->step.batch.n_tokens, ns);
     int64_t mean = atomic_load(&e->step_ns);
-    atomic_store(&e->step_ns, mean == 0 ? ns : mean + (ns - mean) / 8);
+    e->n_averaged += e->n_averaged < MEAN_STEPS;
+    atomic_store(&e->step_ns, mean + (ns - mean) / e->n_averaged);
+}
+
+/* In a step a slot makes no token of a prompt, and several where guesses are right. So its yield is
+   measured over many steps. */
+static void measure_yield(lx_engine *e, int64_t n_slots, int64_t n_tokens)
+{
+    e->busy_slots += (double)n_slots - e->busy_slots / MEAN_STEPS;
+    e->busy_tokens += (double)n_tokens - e->busy_tokens / MEAN_STEPS;
+    if (e->busy_slots > 0)
+        atomic_store(&e->yield_ppm, (int64_t)(1e6 * e->busy_tokens / e->busy_slots));
 }
 
 static lx_status hand_out_all(lx_engine *e, const lx_frame *f, lx_error *err)
@@ -202,6 +215,7 @@ static lx_status hand_out_all(lx_engine *e, const lx_frame *f, lx_error *err)
         st = hand_out(e, f, &i, now, &n, err);
     lx_counter_add(&e->metrics->generated_tokens, n.generated);
     atomic_fetch_sub(&e->work_left, n.generated + n.scored);
+    measure_yield(e, f->step.batch.n_seqs, n.generated + n.scored);
     atomic_store(&e->last_step_ns, now);
     return st;
 }

@@ -41,6 +41,30 @@ static void choose_id(lx_exchange *ex)
     (void)lx_trace_id_read(header(ex, "Traceparent"), ex->trace);
 }
 
+static enum MHD_Result collect_forwarded(void *cls, enum MHD_ValueKind kind, const char *name,
+                                         const char *value)
+{
+    lx_forwarded *f = cls;
+    (void)kind;
+    if (strcasecmp(name, "X-Forwarded-For") == 0 && value != NULL)
+        lx_forwarded_add(f, value);
+    return MHD_YES;
+}
+
+/* The client's address: the peer's, or what trusted proxies say in X-Forwarded-For. */
+static void find_client(lx_exchange *ex)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(ex->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const lx_proxies *proxies = ex->http->options.proxies;
+    lx_forwarded forwarded = {.n = 0};
+    lx_address_set(&ex->client, info != NULL ? info->client_addr : NULL);
+    if (proxies == NULL || !lx_proxies_trust(proxies, &ex->client))
+        return;
+    (void)MHD_get_connection_values(ex->connection, MHD_HEADER_KIND, collect_forwarded, &forwarded);
+    lx_proxies_find_client(proxies, &forwarded, &ex->client);
+}
+
 static lx_exchange *exchange_new(lx_http *h, struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
@@ -58,6 +82,7 @@ static lx_exchange *exchange_new(lx_http *h, struct MHD_Connection *connection)
     lx_buffer_init(&ex->out, OUT_BYTES);
     choose_id(ex);
     atomic_fetch_add(&h->n_exchanges, 1);
+    find_client(ex);
     return ex;
 }
 
@@ -126,11 +151,9 @@ static bool admit(lx_exchange *ex, const char *url, bool has_body, enum MHD_Resu
    so that a client holds no more than it has sent. */
 static bool begin_body(lx_exchange *ex)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(ex->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     bool has_key = ex->pass.who != NULL && ex->pass.who[0] != '\0';
-    lx_body_owner owner = lx_body_owner_of(has_key ? ex->pass.client.key : NULL,
-                                           info != NULL ? info->client_addr : NULL);
+    lx_body_owner owner =
+        lx_body_owner_of(has_key ? ex->pass.client.key : NULL, lx_address_of(&ex->client));
     ex->share = lx_shares_join(&ex->http->shares, &owner);
     return ex->share != NULL &&
            (ex->body_length == 0 ||
@@ -358,6 +381,7 @@ static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *meth
         .wake_context = ex,
         .owner = ex->pass.owner,
         .admin = ex->pass.admin,
+        .facts = &ex->facts,
     };
     ex->answering = true;
     atomic_fetch_add(&ex->http->n_answering, 1);
@@ -400,10 +424,10 @@ void lx_exchange_on_completed(void *cls, struct MHD_Connection *connection, void
     int64_t wait_s = h->options.idle_timeout_s + h->options.read_timeout_s;
     lx_watch_end(&h->watch, ex->conn, lx_now_ns() + wait_s * LX_NS_PER_S);
     bool complete = code == MHD_REQUEST_TERMINATED_COMPLETED_OK;
+    if (!complete)
+        lx_exchange_cancel(ex); /* counts the tokens so far, for the log */
     lx_http_log_request(ex, complete);
     if (!complete && !ex->answering && ex->status == 0)
         atomic_fetch_add(&h->abandoned, 1);
-    if (!complete)
-        lx_exchange_cancel(ex);
     lx_exchange_unref(ex);
 }

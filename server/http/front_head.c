@@ -29,6 +29,7 @@ static const char *const used[] = {
     "Sec-Fetch-Site",
     "Traceparent",
     "Transfer-Encoding",
+    "X-Forwarded-For",
     "X-Forwarded-Proto",
     "X-Request-Id",
 };

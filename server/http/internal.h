@@ -22,6 +22,7 @@
 #include "common/lock.h"
 #include "server/http/front.h"
 #include "server/http/headers.h"
+#include "server/http/proxies.h"
 #include "server/http/server.h"
 #include "server/http/shares.h"
 
@@ -98,6 +99,7 @@ struct lx_http {
     _Atomic bool draining, stopping;
     _Atomic int64_t n_connections, n_exchanges, n_answering;
     _Atomic uint64_t responses[6], abandoned;
+    _Atomic int64_t certificate_ends; /* Unix time; 0 without TLS */
     _Atomic uint64_t next_id;
     uint64_t id_prefix;
 };
@@ -146,6 +148,8 @@ typedef struct lx_exchange {
     char trace[LX_TRACE_ID + 1]; /* "" without a traceparent */
     char method[16], path[96];   /* for the log, cut */
     char *shown;                 /* the body's beginning, for the log; NULL unless asked for */
+    lx_request_facts facts;      /* for the log */
+    lx_address client;           /* see proxies.h */
 } lx_exchange;
 
 /* exchange.c */

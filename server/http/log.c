@@ -3,8 +3,6 @@
  * only if the operator wants that. POST requests are logged at level info; pages, probes and
  * metrics at debug. Requests with a wrong key are logged at info, as a client may be trying keys.
  */
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +11,7 @@
 #include "common/log.h"
 #include "server/http/internal.h"
 
-enum { SHOWN_BYTES = 4096 };
+enum { SHOWN_BYTES = 4096, MOST_FACTS = 4 };
 
 void lx_http_keep_body(lx_exchange *ex)
 {
@@ -23,17 +21,56 @@ void lx_http_keep_body(lx_exchange *ex)
     ex->shown = strndup(ex->body.data, n);
 }
 
-static void name_address(const lx_exchange *ex, char *out, size_t size)
+void lx_facts_set_model(lx_request_facts *f, const char *model)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(ex->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    out[0] = '\0';
-    if (info == NULL || info->client_addr == NULL)
+    if (f == NULL || atomic_load(&f->has_model))
         return;
-    socklen_t n = info->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                                           : sizeof(struct sockaddr_in);
-    if (getnameinfo(info->client_addr, n, out, (socklen_t)size, NULL, 0, NI_NUMERICHOST) != 0)
-        out[0] = '\0';
+    (void)snprintf(f->model, sizeof f->model, "%s", model);
+    atomic_store(&f->has_model, true);
+}
+
+void lx_facts_add(lx_request_facts *f, int64_t prompt_tokens, int64_t tokens,
+                  int64_t first_token_us)
+{
+    if (f == NULL)
+        return;
+    int64_t first = atomic_load(&f->first_token_us);
+    atomic_fetch_add(&f->prompt_tokens, prompt_tokens);
+    atomic_fetch_add(&f->tokens, tokens);
+    if (first_token_us > 0 && (first == 0 || first_token_us < first))
+        atomic_store(&f->first_token_us, first_token_us);
+    atomic_store(&f->has_tokens, true);
+}
+
+/* The members that both formats have, in their order; the names are those of the API's answers. */
+static int list_facts(const lx_exchange *ex, lx_log_field *fields)
+{
+    const lx_request_facts *f = &ex->facts;
+    int n = 0;
+    if (atomic_load(&f->has_model))
+        fields[n++] = (lx_log_field){.name = "model", .text = f->model};
+    if (!atomic_load(&f->has_tokens))
+        return n;
+    fields[n++] =
+        (lx_log_field){.name = "prompt_tokens", .number = (double)atomic_load(&f->prompt_tokens)};
+    fields[n++] =
+        (lx_log_field){.name = "completion_tokens", .number = (double)atomic_load(&f->tokens)};
+    if (atomic_load(&f->first_token_us) > 0)
+        fields[n++] = (lx_log_field){.name = "ttft_ms",
+                                     .number = (double)atomic_load(&f->first_token_us) / 1000};
+    return n;
+}
+
+/* " NAME=VALUE" for each. */
+static void write_facts(const lx_log_field *fields, int n, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 0; i < n && used < size; i++)
+        used += (size_t)(fields[i].text != NULL ? snprintf(out + used, size - used, " %s=%s",
+                                                           fields[i].name, fields[i].text)
+                                                : snprintf(out + used, size - used, " %s=%.15g",
+                                                           fields[i].name, fields[i].number));
 }
 
 void lx_http_log_request(const lx_exchange *ex, bool complete)
@@ -42,17 +79,20 @@ void lx_http_log_request(const lx_exchange *ex, bool complete)
     lx_log_level level = important ? LX_LOG_INFO : LX_LOG_DEBUG;
     double ms = (double)(lx_now_ns() - ex->start_ns) / (double)LX_NS_PER_MS;
     const char *who = ex->pass.who != NULL ? ex->pass.who : "";
-    char address[64];
-    name_address(ex, address, sizeof address);
+    char address[64], written[192];
+    lx_log_field facts[MOST_FACTS];
+    int n_facts = list_facts(ex, facts);
+    lx_address_write(&ex->client, address, sizeof address);
     if (!lx_log_is_json()) { /* the members of the JSON line, in its order and with its names */
-        lx_log(level, "%s %s %s %d %.1f ms%s address=%s%s%s%s%s%s%s", ex->id, ex->method, ex->path,
-               ex->status, ms, complete ? "" : ", client left", address,
+        write_facts(facts, n_facts, written, sizeof written);
+        lx_log(level, "%s %s %s %d %.1f ms%s address=%s%s%s%s%s%s%s%s", ex->id, ex->method,
+               ex->path, ex->status, ms, complete ? "" : ", client left", address,
                ex->trace[0] != '\0' ? " trace_id=" : "", ex->trace, who[0] != '\0' ? " key=" : "",
-               who, ex->shown != NULL ? " " : "", ex->shown != NULL ? ex->shown : "");
+               who, written, ex->shown != NULL ? " " : "", ex->shown != NULL ? ex->shown : "");
         return;
     }
     int n = 9;
-    lx_log_field fields[12] = {
+    lx_log_field fields[12 + MOST_FACTS] = {
         {.name = "message", .text = "request"},
         {.name = "id", .text = ex->id},
         {.name = "method", .text = ex->method},
@@ -67,6 +107,8 @@ void lx_http_log_request(const lx_exchange *ex, bool complete)
         fields[n++] = (lx_log_field){.name = "trace_id", .text = ex->trace};
     if (who[0] != '\0')
         fields[n++] = (lx_log_field){.name = "key", .text = who};
+    for (int i = 0; i < n_facts; i++)
+        fields[n++] = facts[i];
     if (ex->shown != NULL)
         fields[n++] = (lx_log_field){.name = "body", .text = ex->shown};
     lx_log_fields(level, fields, n);

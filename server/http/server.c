@@ -188,6 +188,7 @@ lx_http_stats lx_http_get_stats(lx_http *h)
     for (int i = 0; i < 6; i++)
         s.responses[i] = atomic_load(&h->responses[i]);
     s.abandoned = atomic_load(&h->abandoned);
+    s.certificate_ends = atomic_load(&h->certificate_ends);
     return s;
 }
 

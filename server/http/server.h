@@ -12,6 +12,7 @@
 #ifndef LINNET_SERVER_HTTP_SERVER_H
 #define LINNET_SERVER_HTTP_SERVER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,22 @@
 #include "server/http/headers.h"
 
 enum { LX_MAX_RESPONSE_HEADERS = 8, LX_MAX_REQUEST_ID = 64 };
+
+/* Facts of a request for its line in the log, which handlers add as they learn them. The line may
+   be written meanwhile, when the client has left. */
+typedef struct lx_request_facts {
+    _Atomic bool has_model; /* `model` is written, and stays so */
+    char model[64];
+    _Atomic bool has_tokens; /* the two numbers are whole */
+    _Atomic int64_t prompt_tokens, tokens;
+    _Atomic int64_t first_token_us; /* from the job's submission; 0: no token came */
+} lx_request_facts;
+
+/* By one thread of a request, once; later calls change nothing. NULL is allowed. */
+void lx_facts_set_model(lx_request_facts *f, const char *model);
+/* Adds the tokens of a job of the request. first_token_us 0: it made none. NULL is allowed. */
+void lx_facts_add(lx_request_facts *f, int64_t prompt_tokens, int64_t tokens,
+                  int64_t first_token_us);
 
 /* Borrowed by the handler during its call. But wake and wake_context stay valid until `release` of
    the deferred object has returned. */
@@ -40,8 +57,9 @@ typedef struct lx_request {
     lx_client client;            /* as admit said */
     void (*wake)(void *context); /* any thread; must not be called after release */
     void *wake_context;
-    const lx_owner *owner; /* of its states, as `admit` says; lives as long as the server */
-    bool admin;            /* may act on the whole server */
+    const lx_owner *owner;   /* of its states, as `admit` says; lives as long as the server */
+    bool admin;              /* may act on the whole server */
+    lx_request_facts *facts; /* for the log; valid as wake_context. NULL: unused */
 } lx_request;
 
 typedef struct lx_response_header {
@@ -111,9 +129,10 @@ typedef struct lx_http_options {
     /* PEM texts: a certificate with its chain, and its key; live as long as the server. NULL: plain
        HTTP */
     const char *tls_certificate, *tls_key;
-    int32_t max_per_address; /* connections of one address, 0: no limit */
-    bool log_bodies;         /* the request log may show what clients send */
-    int32_t n_threads;       /* for connections, and as many workers */
+    int32_t max_per_address;          /* connections of one address, 0: no limit */
+    const struct lx_proxies *proxies; /* whose X-Forwarded-For is believed; NULL: none is trusted */
+    bool log_bodies;                  /* the request log may show what clients send */
+    int32_t n_threads;                /* for connections, and as many workers */
     int32_t max_connections;
     int32_t idle_timeout_s; /* silence on a connection */
     int32_t read_timeout_s; /* for a request's head, and again for its body, in all */
@@ -140,6 +159,7 @@ typedef struct lx_http_stats {
     int64_t answering;              /* exchanges whose request has been read */
     uint64_t responses[6];          /* by first digit of the status */
     uint64_t abandoned;             /* requests whose client left before all of it was read */
+    int64_t certificate_ends;       /* Unix time; 0 without TLS */
 } lx_http_stats;
 
 typedef struct lx_http lx_http;
@@ -154,6 +174,8 @@ lx_http_stats lx_http_get_stats(lx_http *h);
  */
 lx_status lx_http_renew_tls(lx_http *h, const char *certificate, const char *key,
                             lx_error *err) LX_MUST_USE;
+/* Whether the two belong together, without a server. */
+lx_status lx_http_check_tls(const char *certificate, const char *key, lx_error *err) LX_MUST_USE;
 /* Closes the listening socket; open connections are closed after their answer from now on. */
 void lx_http_quiesce(lx_http *h);
 /* Cancels every pending answer. The clients still get the ends that `finish` or `pull` make. */

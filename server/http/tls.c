@@ -7,6 +7,7 @@
  */
 #include <dlfcn.h>
 #include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +58,29 @@ static lx_status new_pair(const char *certificate, const char *key, lx_tls_pair 
     return LX_OK;
 }
 
+/* Unix time at which the pair's own certificate ends; 0: it cannot be read. */
+static int64_t end_of(const lx_tls_pair *pair)
+{
+    gnutls_datum_t raw = {0};
+    gnutls_x509_crt_t certificate = NULL;
+    int64_t end = 0;
+    if (gnutls_certificate_get_crt_raw(pair->credentials, 0, 0, &raw) != 0 ||
+        gnutls_x509_crt_init(&certificate) != 0)
+        return 0;
+    if (gnutls_x509_crt_import(certificate, &raw, GNUTLS_X509_FMT_DER) == 0)
+        end = (int64_t)gnutls_x509_crt_get_expiration_time(certificate);
+    gnutls_x509_crt_deinit(certificate);
+    return end > 0 ? end : 0;
+}
+
+lx_status lx_http_check_tls(const char *certificate, const char *key, lx_error *err)
+{
+    lx_tls_pair *pair = NULL;
+    lx_status st = new_pair(certificate, key, &pair, err);
+    lx_http_tls_detach(pair);
+    return st;
+}
+
 lx_status lx_http_renew_tls(lx_http *h, const char *certificate, const char *key, lx_error *err)
 {
     lx_tls_pair *pair = NULL;
@@ -66,6 +90,7 @@ lx_status lx_http_renew_tls(lx_http *h, const char *certificate, const char *key
     (void)pthread_mutex_lock(&h->tls_lock);
     lx_tls_pair *before = h->tls;
     h->tls = pair;
+    atomic_store(&h->certificate_ends, end_of(pair));
     (void)pthread_mutex_unlock(&h->tls_lock);
     lx_http_tls_detach(before);
     return LX_OK;

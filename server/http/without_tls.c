@@ -2,6 +2,11 @@
 #include "common/features.h"
 #include "server/http/internal.h"
 
+lx_status lx_http_check_tls(const char *certificate, const char *key, lx_error *err)
+{
+    return lx_http_renew_tls(NULL, certificate, key, err);
+}
+
 lx_status lx_http_renew_tls(lx_http *h, const char *certificate, const char *key, lx_error *err)
 {
     (void)h;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -65,6 +66,16 @@ static lx_status load_all(lx_serving *s, const lx_folder_list *l, lx_error *err)
     return st;
 }
 
+/* A limit for a model that is not served is a misspelt name. */
+static lx_status check_limits(const lx_serving *s, const lx_model_limits *l, lx_error *err)
+{
+    for (int32_t i = 0; i < l->n; i++)
+        if (lx_served_place(s->models, s->n, l->list[i].model) < 0)
+            return lx_fail(err, LX_ERR_INVALID, l->flag, "--%s: no model is named %s", l->flag,
+                           l->list[i].model);
+    return LX_OK;
+}
+
 lx_status lx_serving_check(const lx_serving_options *options, lx_error *err)
 {
     lx_folder_list l = {.n = 0};
@@ -112,10 +123,16 @@ lx_status lx_serving_load(lx_serving *s, const lx_serving_options *options, lx_e
     if (st == LX_OK)
         st = load_all(s, &l, err);
     if (st == LX_OK)
+        st = check_limits(s, &s->options.slots_of, err);
+    if (st == LX_OK)
+        st = check_limits(s, &s->options.queue_of, err);
+    if (st == LX_OK)
         st = lx_serving_settle(s, s->models, s->n, err);
     lx_folders_free(&l);
-    if (st == LX_OK)
+    if (st == LX_OK) {
+        atomic_store(&s->loaded_at, (int64_t)time(NULL));
         atomic_store(&s->loaded, true);
+    }
     return st;
 }
 

@@ -3,17 +3,17 @@
  * on one back end that all share.
  *
  * Loading may run while HTTP already answers: no model is looked up before lx_serving_get_state
- * says that they are ready. Later a reload adds models or replaces them in their places; no model
- * goes away. A found model may be replaced at any time. So it is used between lx_serving_enter and
- * lx_serving_leave, as in every handler, or with a reference, as in every lx_work.
+ * says that they are ready. Later a reload adds models, replaces them in their places, and removes
+ * those whose folder is gone. A found model may be replaced or removed at any time. So it is used
+ * between lx_serving_enter and lx_serving_leave, as in every handler, or with a reference, as in
+ * every lx_work.
  */
 #ifndef LINNET_SERVER_REGISTRY_SERVING_H
 #define LINNET_SERVER_REGISTRY_SERVING_H
 
 #include "server/engine/engine.h"
+#include "server/registry/limits.h"
 #include "server/speech/transcriber.h"
-
-enum { LX_MAX_MODELS = 64 };
 
 typedef struct lx_serving lx_serving;
 
@@ -52,10 +52,11 @@ typedef struct lx_serving_options {
     int64_t state_bytes;   /* of all models' states and steps in the process's memory */
     int32_t n_slots;       /* per model; 0: by state_bytes, or by a device's free memory */
     int32_t max_queue;     /* jobs per model */
-    int64_t page_bytes;    /* of growing parts of states per model; 0: as n_slots */
-    int64_t prefix_bytes;  /* of kept states of prompts, per model */
-    int64_t prefix_most;   /* of kept states of all models, in the process's memory */
-    int32_t prefix_every;  /* this and the next two: see lx_engine_options */
+    lx_model_limits slots_of, queue_of; /* of single models, in place of these two */
+    int64_t page_bytes;                 /* of growing parts of states per model; 0: as n_slots */
+    int64_t prefix_bytes;               /* of kept states of prompts, per model */
+    int64_t prefix_most;                /* of kept states of all models, in the process's memory */
+    int32_t prefix_every;               /* this and the next two: see lx_engine_options */
     bool share_prefixes;
     int64_t draft;    /* -1: the best number */
     int64_t probe_ns; /* the interval of an idle engine's probes; 0: never */
@@ -149,8 +150,16 @@ typedef struct lx_reload lx_reload;
 
 typedef struct lx_reloaded_model {
     char name[64], fingerprint[96];
-    bool changed; /* other weights than before */
+    bool changed; /* other weights than before, or none */
+    bool removed; /* its folder is gone, so it is no longer served */
 } lx_reloaded_model;
+
+typedef struct lx_reload_counts {
+    uint64_t done, failed;
+    int64_t when; /* Unix time of the last load or reload that succeeded; 0: none yet */
+} lx_reload_counts;
+
+lx_reload_counts lx_serving_reloads(lx_serving *s);
 
 /* Has the folders read again. The reloader's thread calls `wake`, which may be NULL, at the end.
    Requests that come before a reload has begun share it. out may be NULL, for a caller without

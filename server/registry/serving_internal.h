@@ -55,6 +55,8 @@ struct lx_serving {
     pthread_cond_t changed; /* a reload was asked for, a model lost its last reference, the end */
     pthread_t thread;
     bool thread_started, stopping;
+    _Atomic uint64_t n_reloaded, n_refused; /* reloads that succeeded, and that did not */
+    _Atomic int64_t loaded_at;              /* Unix time of the last success; 0: none */
     lx_reload_pass *waiting; /* it has not begun, and the next request joins it; NULL: none */
 };
 

@@ -160,7 +160,8 @@ static lx_room choose_room(const lx_serving *s, const lx_served_model *m,
         .state = lx_serving_state_bytes(m),
         .fixed = m->model->state.fixed_floats * (int64_t)sizeof(float),
         .row = lx_transformer_row_bytes(m->model) + STEP_ROW_BYTES,
-        .n_slots = old != NULL ? old->n_slots : o->n_slots,
+        .n_slots = old != NULL ? old->n_slots
+                               : lx_model_limit_of(&o->slots_of, m->model->name, o->n_slots),
         .most_slots = m->be->ops->is_device ? MAX_DEVICE_SLOTS : MAX_SLOTS,
         .most_drafts = lx_engine_most_drafts(m->model, lx_engine_draft_of(o->draft, m->be))});
 }
@@ -283,11 +284,16 @@ lx_status lx_served_open(lx_serving *s, const char *dir, lx_served_model **out, 
     return LX_OK;
 }
 
+static int32_t queue_of(const lx_serving *s, const lx_served_model *m)
+{
+    return lx_model_limit_of(&s->options.queue_of, m->model->name, s->options.max_queue);
+}
+
 /* A model of speech has no slots, and allocates all its memory here. */
 static lx_status start_speech(const lx_serving *s, lx_served_model *m, lx_error *err)
 {
-    lx_status st = lx_transcriber_new(m->model, m->be, s->options.max_queue, &m->metrics,
-                                      &m->transcriber, err);
+    lx_status st =
+        lx_transcriber_new(m->model, m->be, queue_of(s, m), &m->metrics, &m->transcriber, err);
     m->n_slots = (int32_t)atomic_load(&m->metrics.slots_total);
     if (st == LX_OK && !m->be->ops->is_device)
         m->bytes.held = lx_transcriber_bytes(m->transcriber);
@@ -333,7 +339,7 @@ static lx_status start_engine(lx_serving *s, lx_served_model *m, int32_t n_model
     }
     lx_engine_options engine = {.n_slots = m->n_slots,
                                 .n_spare = m->n_spare,
-                                .max_queue = o->max_queue,
+                                .max_queue = queue_of(s, m),
                                 .max_tokens = max_tokens,
                                 .prompt_chunk = PROMPT_CHUNK,
                                 .prompt_beside =

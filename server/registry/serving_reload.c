@@ -3,9 +3,9 @@
  *
  * A reload reads every folder again, and new folders too. A model with an unchanged hash stays. All
  * changed models are loaded, warmed and started next to the old ones. When every one of them works,
- * they take the places of the old ones at once. A fault in any file leaves everything as it was.
- * Requests on an old model end on it; then it is freed. The new model refuses the states of the old
- * one by the hash in them.
+ * they take the places of the old ones at once, and models without a folder go. A fault in any file
+ * leaves everything as it was. Requests on an old model end on it; then it is freed. The new model
+ * refuses the states of the old one by the hash in them.
  *
  * Loading takes seconds, so a thread of its own does it. One reload runs and at most one waits,
  * which later requests join: it begins after all of them, so it reads the files that each of them
@@ -36,10 +36,11 @@ struct lx_reload {
 
 /* --- one reload --- */
 
-/* The models after the reload: new ones, and NULL where the old one stays. */
+/* The models after the reload: new ones, and NULL where the old one stays or goes. */
 typedef struct new_table {
     lx_served_model *models[LX_MAX_MODELS];
-    int32_t n_old, n; /* places of old models come first */
+    bool goes[LX_MAX_MODELS]; /* the old model's folder is not there any more */
+    int32_t n_old, n;         /* places of old models come first */
     bool changes;
     int64_t weights; /* bytes of the new models */
 } new_table;
@@ -142,12 +143,9 @@ static lx_status read_all(lx_serving *s, new_table *t, lx_error *err)
     for (int32_t i = 0; i < l.n && st == LX_OK; i++)
         st = read_one(s, t, l.dirs[i], seen, err);
     lx_folders_free(&l);
-    for (int32_t i = 0; i < s->n && st == LX_OK; i++) {
-        if (seen[i])
-            continue;
-        st = lx_fail(err, LX_ERR_NOT_FOUND, "model", "the folder of model %s is gone",
-                     s->models[i]->model->name);
-        report_fault(s, s->models[i]->model->dir, err);
+    for (int32_t i = 0; i < t->n_old && st == LX_OK; i++) {
+        t->goes[i] = !seen[i];
+        t->changes |= !seen[i];
     }
     return st;
 }
@@ -167,23 +165,30 @@ static lx_status start_all(lx_serving *s, new_table *t, lx_error *err)
     return LX_OK;
 }
 
-/* Puts the new models into the table; the old ones are retired. */
+static void retire(lx_serving *s, int32_t i, lx_served_model *successor)
+{
+    if (successor != NULL)
+        lx_metrics_carry(&successor->metrics, &s->models[i]->metrics, &s->models[i]->carried);
+    s->retired[s->n_retired++] = s->models[i];
+}
+
+/* Puts the new models into the table; old ones without a folder leave it. All replaced ones are
+   retired. Pointers after the table's new end stay: a handler may still count to the old end. */
 static void swap(lx_serving *s, new_table *t)
 {
     LX_HOLD(&s->lock);
+    int32_t n = 0;
     for (int32_t i = 0; i < t->n; i++) {
-        if (t->models[i] == NULL)
+        lx_served_model *m = t->models[i];
+        if (i < t->n_old && (m != NULL || t->goes[i]))
+            retire(s, i, m);
+        if (t->goes[i])
             continue;
-        if (i < t->n_old) {
-            lx_metrics_carry(&t->models[i]->metrics, &s->models[i]->metrics,
-                             &s->models[i]->carried);
-            s->retired[s->n_retired++] = s->models[i];
-        }
-        s->models[i] = t->models[i];
-        if (atomic_load(&s->draining))
-            lx_served_drain(s->models[i]);
+        if (m != NULL && atomic_load(&s->draining))
+            lx_served_drain(m);
+        s->models[n++] = m != NULL ? m : s->models[i];
     }
-    s->n = t->n;
+    s->n = n;
 }
 
 /* Waits for the handlers that may have seen the old table. Handlers never wait themselves. */
@@ -196,14 +201,26 @@ static void wait_for_handlers(lx_serving *s)
         (void)nanosleep(&pause, NULL);
 }
 
+/* Before the models change their places. */
 static void report(const lx_serving *s, const new_table *t, lx_reload_pass *p)
 {
     for (int32_t i = 0; i < t->n; i++) {
+        const lx_served_model *served = t->models[i] != NULL ? t->models[i] : s->models[i];
         lx_reloaded_model *m = &p->models[p->n++];
-        m->changed = t->models[i] != NULL;
-        (void)snprintf(m->name, sizeof m->name, "%s", s->models[i]->model->name);
-        (void)snprintf(m->fingerprint, sizeof m->fingerprint, "%s", s->models[i]->fingerprint);
-        if (m->changed)
+        m->changed = t->models[i] != NULL || t->goes[i];
+        m->removed = t->goes[i];
+        (void)snprintf(m->name, sizeof m->name, "%s", served->model->name);
+        (void)snprintf(m->fingerprint, sizeof m->fingerprint, "%s", served->fingerprint);
+    }
+}
+
+static void log_report(const lx_reload_pass *p)
+{
+    for (int32_t i = 0; i < p->n; i++) {
+        const lx_reloaded_model *m = &p->models[i];
+        if (m->removed)
+            lx_log(LX_LOG_INFO, "model %s is no longer served: its folder is gone", m->name);
+        else if (m->changed)
             lx_log(LX_LOG_INFO, "model %s is now %s", m->name, m->fingerprint);
     }
 }
@@ -212,9 +229,11 @@ static void report(const lx_serving *s, const new_table *t, lx_reload_pass *p)
 static lx_status settle(const lx_serving *s, const new_table *t, lx_error *err)
 {
     lx_served_model *all[LX_MAX_MODELS];
+    int32_t n = 0;
     for (int32_t i = 0; i < t->n; i++)
-        all[i] = t->models[i] != NULL ? t->models[i] : s->models[i];
-    return lx_serving_settle(s, all, t->n, err);
+        if (!t->goes[i])
+            all[n++] = t->models[i] != NULL ? t->models[i] : s->models[i];
+    return lx_serving_settle(s, all, n, err);
 }
 
 /* Under the lock: takes a retired model that is no longer in use out of the list. */
@@ -226,7 +245,8 @@ static lx_served_model *take_unused(lx_serving *s)
             continue;
         s->retired[i] = s->retired[--s->n_retired];
         int32_t place = lx_served_place(s->models, s->n, m->model->name);
-        lx_metrics_carry(&s->models[place]->metrics, &m->metrics, &m->carried);
+        if (place >= 0) /* -1: it has no successor */
+            lx_metrics_carry(&s->models[place]->metrics, &m->metrics, &m->carried);
         return m;
     }
     return NULL;
@@ -288,9 +308,10 @@ static lx_status reload(lx_serving *s, lx_reload_pass *p)
         return st;
     }
     int32_t first_retired = s->n_retired;
+    report(s, &t, p);
     swap(s, &t);
     wait_for_handlers(s);
-    report(s, &t, p);
+    log_report(p);
     for (int32_t i = first_retired; i < s->n_retired; i++)
         lx_served_unref(s->retired[i]); /* the table's reference */
     return LX_OK;
@@ -343,6 +364,9 @@ static void *run_thread(void *context)
         s->waiting = NULL; /* a later request may mean files that are read by then */
         (void)pthread_mutex_unlock(&s->lock);
         lx_status st = reload(s, p);
+        atomic_fetch_add(st == LX_OK ? &s->n_reloaded : &s->n_refused, 1);
+        if (st == LX_OK)
+            atomic_store(&s->loaded_at, (int64_t)time(NULL));
         (void)malloc_trim(0);
         finish(p, st);
         (void)pthread_mutex_lock(&s->lock);
@@ -407,6 +431,13 @@ lx_status lx_reload_start(lx_serving *s, void (*wake)(void *context), void *cont
     (void)pthread_mutex_init(&r->lock, NULL);
     p->first = *out = r;
     return LX_OK;
+}
+
+lx_reload_counts lx_serving_reloads(lx_serving *s)
+{
+    return (lx_reload_counts){.done = atomic_load(&s->n_reloaded),
+                              .failed = atomic_load(&s->n_refused),
+                              .when = atomic_load(&s->loaded_at)};
 }
 
 bool lx_reload_done(const lx_reload *r)

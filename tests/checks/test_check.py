@@ -2,6 +2,7 @@
 compare with, end it with one line. tests/http/test_serving_docs.py tests the comparison."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 pytest.importorskip("numpy")
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+LINNET = os.environ.get("LINNET", ROOT / "build" / "linnet")
 CHECK = ROOT / "weights" / "convert" / "check.py"
 OWN = {"format": "linnet", "format_version": 1, "task": "text"}
 THEIRS = {"model_type": "gated_deltanet", "vocab_size": 256}
@@ -25,7 +27,7 @@ def refused(folder, *flags, environment=None):
 
 
 @pytest.mark.parametrize("config, words", [
-    (json.dumps(OWN), ["Linnet's own format"]),
+    (json.dumps(OWN), ["Linnet's own format", "--against torch"]),
     ("{", ["config.json", "JSON"]),
     ("[]", ["config.json", "object"]),
     (None, ["config.json", "No such file"]),
@@ -35,6 +37,38 @@ def test_folders_that_cannot_be_compared(tmp_path, config, words):
         (tmp_path / "config.json").write_text(config)
     line = refused(tmp_path, "--linnet", "/bin/true")
     assert all(word in line for word in words), line
+
+
+def test_a_model_of_another_task_in_the_own_format(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(OWN | {"task": "couplet"}))
+    line = refused(tmp_path, "--against", "torch", "--linnet", "/bin/true")
+    assert "the task couplet" in line and "linnet eval" in line
+
+
+@pytest.mark.training
+def test_a_folder_of_training_in_the_own_format(tmp_path):
+    """The server and the model of PyTorch that wrote the folder agree; weights that were changed meanwhile are found."""
+    torch = pytest.importorskip("torch")
+    sys.path.insert(0, str(ROOT / "weights" / "train"))
+    import export
+    import linear_transformer
+
+    torch.manual_seed(3)
+    config = linear_transformer.model_config(
+        "text", [("token", 256)], {"kind": "categorical", "size": 256, "bias": False}, 2, norm_kind="rms",
+        feed_forward={"kind": "gated_mlp"}, text={"tokenizer": "bytes", "context": 512, "begin": 10, "end": [10]})
+    config |= {"n_heads": 2, "d_model": 32, "d_ff": 48, "norm_eps": 1e-6, "attention": {"kind": "linear", "feature_map": "elu+1", "eps": 1e-6}}
+    model = linear_transformer.LinearTransformer(config)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_((torch.randn_like(p) * 0.2 if p.ndim == 2 else p).bfloat16())
+    folder = tmp_path / "mine"
+    export.export_model(folder, model, config, None)
+    command = [sys.executable, CHECK, folder, "--against", "torch", "--linnet", LINNET, "--tokens", "60"]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert said.returncode == 0 and "all within 0.001" in said.stdout, said.stdout + said.stderr
+    said = subprocess.run([*command, "--within", "1e-12"], capture_output=True, text=True, timeout=300)
+    assert said.returncode == 1 and "they part at token" in said.stdout
 
 
 def test_a_folder_that_is_not_there(tmp_path):

@@ -2,9 +2,11 @@
 
 import argparse
 import gzip
+import importlib
 import json
 import os
 import pathlib
+import re
 import signal
 import sys
 
@@ -180,6 +182,105 @@ def test_a_run_goes_on_with_its_own_data_only(tmp_path):
     del state["data"]
     torch.save(state, tmp_path / "checkpoint.pt")
     run_recipe(tmp_path, [], "--tokens", "8", make=lambda args: other)
+
+
+def test_a_run_goes_on_with_its_own_arguments_only(tmp_path):
+    """Those that decide what is learned; how long and where may change."""
+    run_recipe(tmp_path, [1.0] * 5, "--seed", "3")
+    recorded = json.loads((tmp_path / "arguments.json").read_text())
+    assert recorded["seed"] == 3 and recorded["muon_lr"] == 0.02 and recorded["threads"] >= 1
+    for flags, words in ((["--seed", "4"], "--seed 3, not 4"), (["--muon-lr", "0.01", "--seed", "3"], "--muon-lr 0.02, not 0.01"),
+                         (["--seed", "3", "--set", "a=1"], "--set")):
+        with pytest.raises(SystemExit) as ended:
+            run_recipe(tmp_path, [1.0] * 5, *flags)
+        assert words in str(ended.value) and "another --run" in str(ended.value) and "\n" not in str(ended.value)
+    threads = recorded["threads"] + 1
+    run_recipe(tmp_path, [1.0] * 5, "--seed", "3", "--tokens", "6", "--threads", str(threads), "--validate-every", "2")
+    run_recipe(tmp_path, [1.0] * 5, "--seed", "3", "--tokens", "8")
+    assert json.loads((tmp_path / "arguments.json").read_text())["threads"] == threads, "the number decides the order of sums"
+    (tmp_path / "arguments.json").unlink()  # as runs were begun before
+    run_recipe(tmp_path, [1.0] * 5, "--seed", "4", "--tokens", "10")
+
+
+def test_threads_are_the_idle_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    monkeypatch.setattr(trainer.pathlib.Path, "read_text", lambda path, encoding: "max 100000")
+    for load, threads in ((0.2, 8), (3.1, 5), (50, 4)):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0, 0))
+        assert trainer.free_threads() == threads
+    monkeypatch.setattr(trainer.pathlib.Path, "read_text", lambda path, encoding: "150000 100000")
+    assert trainer.free_threads() == 1
+    monkeypatch.setattr(os, "getloadavg", lambda: (0, 0, 0))
+    assert trainer.free_threads() == 2
+
+
+class Figures(Recipe):
+    """Each step adds 1 to the weight; the figures of the validations are given."""
+    config = {}
+
+    def __init__(self, figures):
+        super().__init__([1.0] * 1000)
+        self.figures = iter(figures)
+        self.exported = None
+        with torch.no_grad():
+            self.model.weight.fill_(0)
+
+    def loss(self, batch):
+        with torch.no_grad():
+            self.model.weight += 1
+        return super().loss(batch)
+
+    def validate(self):
+        return next(self.figures)
+
+    def export(self, out):
+        self.exported = round(self.model.weight.item())
+
+
+QUIET = ["--muon-lr", "1e-12", "--adam-lr", "1e-12"]  # the optimizer moves nothing
+
+
+@pytest.mark.parametrize("flags, exported", [([], 200), (["--best"], 100)])
+def test_the_best_weights_are_kept(tmp_path, flags, exported):
+    recipe = Figures([3.0, 1.0, 2.0, 2.0, 2.0])
+    run_recipe(tmp_path, [], "--tokens", "200", "--validate-every", "50", "--out", str(tmp_path / "out"), *QUIET, *flags, make=lambda args: recipe)
+    assert recipe.exported == exported
+    assert round(torch.load(tmp_path / "best.pt", weights_only=True)["weight"].item()) == 100
+    last = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])
+    assert last["figure"] == (1.0 if flags else 2.0)
+
+
+def test_a_run_that_gets_no_better_ends(tmp_path):
+    recipe = Figures([3.0, 1.0, float("nan"), 2.0, 2.5])
+    run_recipe(tmp_path, [], "--tokens", "900", "--validate-every", "50", "--patience", "2", "--out", str(tmp_path / "out"), *QUIET,
+               make=lambda args: recipe)
+    assert json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])["step"] == 200
+    assert recipe.exported == 100
+
+
+def test_records_come_by_the_minute(monkeypatch, tmp_path, capsys):
+    """Steps of 30 seconds: a record every minute, on standard output where there is no terminal."""
+    clock = Clock()
+    monkeypatch.setattr(trainer, "time", clock)
+    recipe = Timed(clock)
+    recipe.loss = lambda batch: (setattr(clock, "now", clock.now + 30), Recipe.loss(recipe, batch))[1]
+    run_recipe(tmp_path, [], "--tokens", "9", make=lambda args: recipe)
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    assert [record["step"] for record in records] == [2, 4, 6, 8]
+    assert all({"loss", "tokens_per_second", "rate"} <= set(record) for record in records)
+
+
+@pytest.mark.parametrize("recipe", ["couplet", "image", "mnist", "text", "poem", "copy_task", "speech"])
+def test_help_has_every_default(monkeypatch, capsys, recipe):
+    monkeypatch.setattr(sys, "argv", [f"{recipe}.py", "--help"])
+    with pytest.raises(SystemExit):
+        importlib.import_module(recipe).parse_arguments()
+    options = dict((" ".join(entry.split()) + " ").split(" ", 1) for entry in re.split(r"\n  (?=--)", capsys.readouterr().out)[1:])
+    assert len(options) > 20
+    for option, default in (("--muon-lr", "0.02"), ("--seed", "1"), ("--batch-tokens", ""), ("--threads", "the idle cores")):
+        assert f"(default: {default}" in options[option], options[option]
+    bare = [option for option, rest in options.items() if not re.search("[a-z]{3}", re.sub(r"\{.*\}|\(default.*", "", rest))]
+    assert not bare, f"without a word of help: {bare}"
 
 
 @pytest.mark.parametrize("out", ["a-file", "a-file/below", "/proc/nothing/there"])

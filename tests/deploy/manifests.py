@@ -21,7 +21,7 @@ SCALARS = {"str": str, "bool": bool, "int": int, "float": (int, float)}
 OWN = {}
 
 
-def own(name, required, **types):
+def own(title, required, /, **types):
     """Describes an object as the client's classes do."""
     class Described:
         openapi_types = types
@@ -31,7 +31,7 @@ def own(name, required, **types):
             missing = [key for key in required if key not in values]
             if missing:
                 raise ValueError(f"lacks {', '.join(missing)}")
-    OWN[name] = Described
+    OWN[title] = Described
     return Described
 
 
@@ -39,6 +39,11 @@ own("MonitorEndpoint", ["port"], port="str", path="str", scheme="str", interval=
 own("MonitorSpec", ["selector", "endpoints"], selector="V1LabelSelector", endpoints="list[MonitorEndpoint]", jobLabel="str")
 own("monitoring.coreos.com/v1 ServiceMonitor", ["spec"], apiVersion="str", kind="str", metadata="V1ObjectMeta",
     spec="MonitorSpec")
+own("OperatorsRule", ["expr"], **{"alert": "str", "record": "str", "expr": "str", "for": "str", "labels": "dict(str, str)",
+                                  "annotations": "dict(str, str)"})
+own("OperatorsGroup", ["name", "rules"], name="str", interval="str", rules="list[OperatorsRule]")
+own("OperatorsRules", ["groups"], groups="list[OperatorsGroup]")
+own("monitoring.coreos.com/v1 PrometheusRule", ["spec"], apiVersion="str", kind="str", metadata="V1ObjectMeta", spec="OperatorsRules")
 
 
 def class_of(document):

@@ -2,6 +2,7 @@
 each other: selectors, ports, probes, times."""
 
 import copy
+import json
 import shutil
 import subprocess
 
@@ -127,7 +128,8 @@ def pod_of(documents, kind, name):
 def test_selectors_select(documents):
     server, _ = pod_of(documents, "Deployment", "linnet")
     for (kind, name), d in documents.items():
-        selector = d["spec"].get("selector") or d["spec"].get("podSelector")
+        spec = d.get("spec", {})  # a ConfigMap has none
+        selector = spec.get("selector") or spec.get("podSelector")
         if selector is None:
             continue
         wanted = selector.get("matchLabels", selector)
@@ -172,7 +174,8 @@ def test_the_autoscaler_scales_the_deployment(documents):
         return
     assert hpa["spec"]["scaleTargetRef"] == {
         "apiVersion": "apps/v1", "kind": "Deployment", "name": "linnet"}
-    assert hpa["spec"]["metrics"][0]["pods"]["metric"]["name"] == "linnet_queue_length"
+    assert [m["pods"]["metric"]["name"] for m in hpa["spec"]["metrics"]] == ["linnet_queue_length"], \
+        "one client takes a whole processor, and no other waits"
     assert "replicas" not in documents["Deployment", "linnet"]["spec"]
 
 
@@ -187,6 +190,16 @@ def test_the_monitor_selects_the_service_and_names_the_job(documents):
     assert {e["port"] for e in monitor["spec"]["endpoints"]} <= {p["name"] for p in service["spec"]["ports"]}
     redis = documents.get(("Service", "linnet-redis"))
     assert redis is None or not monitor["spec"]["selector"]["matchLabels"].items() <= redis["metadata"]["labels"].items()
+
+
+def test_the_operators_find_alerts_and_dashboard(documents):
+    if ("ServiceMonitor", "linnet") not in documents:
+        assert ("PrometheusRule", "linnet") not in documents
+        return
+    assert documents["PrometheusRule", "linnet"]["spec"]["groups"]
+    dashboard = documents["ConfigMap", "linnet-dashboard"]
+    assert dashboard["metadata"]["labels"] == {"grafana_dashboard": "1"}
+    assert json.loads(dashboard["data"]["linnet.json"]) == json.loads((DEPLOY / "grafana/linnet.json").read_text())
 
 
 def test_redis_and_its_password_go_together(documents, rendered):

@@ -10,6 +10,7 @@ import subprocess
 import pytest
 import yaml
 
+import rules
 from places import DEPLOY
 
 PROMETHEUS = DEPLOY / "prometheus"
@@ -127,7 +128,7 @@ QUERIES = list(queries())
 @pytest.mark.parametrize("where, query", QUERIES, ids=[f"{i}-{q[0]}" for i, q in enumerate(QUERIES)])
 def test_queries_name_what_exists(where, query, series):
     recorded = set(re.findall(r"\blinnet:[\w:]+", query))
-    names = set(re.findall(r"\blinnet_\w+", query))
+    names = set(re.findall(r"\b(?:linnet|process)_\w+", query))
     assert names or recorded or "up{" in query, where
     assert recorded <= RECORDS, where
     for name in names:
@@ -144,6 +145,21 @@ def test_labels_that_queries_group_by_exist(series):
     for where, query in QUERIES:
         for labels in re.findall(r"\bby \(([^)]*)\)", query):
             assert set(re.split(r"[ ,]+", labels)) <= known, where
+
+
+def test_every_metric_has_a_panel(series):
+    """A histogram is shown by its buckets."""
+    shown = {name for panel in DASHBOARD["panels"] for target in panel.get("targets", [])
+             for name in re.findall(r"\b(?:linnet|process)_\w+", target["expr"])}
+    families = {name for name in series if not name.endswith(("_bucket", "_sum", "_count"))}
+    families |= {name for name in series if name.endswith("_bucket")}
+    assert families - shown == set()
+
+
+def test_the_operators_rules_are_ours():
+    assert rules.FILE.read_text() == rules.text(), "python3 tests/deploy/rules.py writes the file"
+    operators = yaml.safe_load(rules.FILE.read_text())["spec"]["groups"]
+    assert [rule for group in operators for rule in group["rules"]] == RULES
 
 
 def test_panels_do_not_overlap():

@@ -71,3 +71,27 @@ def test_or_not():
         wait_until(lambda: client.call(server.port, "GET", "/readyz").json()["last_step_ms"]
                    > first + 100, 60, "time passes without a step")
         assert server.metric("linnet_probe_steps_total") == 0
+
+
+def measure_wait(server):
+    """Seconds until all requests of a queue were answered, and those that the server had foretold."""
+    socks = [send(server.port, {"prompt": LONG, "seed": i}, stream=False) for i in range(200)]
+    wait_until(lambda: capacity(server)[1]["queue"]["length"] > 150, 60, "a queue")
+    foretold = capacity(server)[1]["estimated_wait_s"]
+    waited = server.wait_idle()
+    for sock in socks:
+        sock.close()
+    return waited, foretold
+
+
+def test_a_queue_takes_as_long_as_foretold():
+    """Within a factor of two. The load of the machine may change in between, so the best of some tries counts."""
+    with Server("--slots", "2", "--queue", "1000") as server:
+        client.complete_ok(server.port, prompt=LONG)
+        tries = []
+        for _ in range(8):
+            waited, foretold = measure_wait(server)
+            tries.append((waited, foretold))
+            if waited / 2 <= foretold <= 2 * waited:
+                return
+        raise AssertionError(f"waited and foretold seconds: {tries}")

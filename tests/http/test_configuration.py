@@ -147,7 +147,7 @@ def test_a_port_that_is_taken():
         assert str(port) in refused("serve", "--model", MODEL_DIR, "--port", port, status=1)  # no model was loaded
 
 
-def as_nobody(*args):
+def as_someone(*args):
     """The program as a user without rights; the tests may run as root, whom no folder refuses."""
     change = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
     return subprocess.run([LINNET, *map(str, args)], env=environment(), text=True, capture_output=True, timeout=60,
@@ -172,7 +172,7 @@ def closed(tmp_path):
 @pytest.mark.parametrize("what", [".", "other", "other/config.json"])
 def test_a_model_that_cannot_be_read_is_not_left_out(closed, what):
     (closed / what).chmod(0)
-    result = as_nobody("serve", "--models", closed, "--port", "0")
+    result = as_someone("serve", "--models", closed, "--port", "0")
     if result.returncode == 126 or "ready" in result.stderr:
         pytest.skip("rights do not hold this user back")
     lines = result.stderr.splitlines()
@@ -187,7 +187,7 @@ def test_a_file_that_must_not_be_read(closed, flags):
     path = closed / "secret"
     path.write_text("port = 0\n")
     path.chmod(0)
-    result = as_nobody("serve", "--models", closed, *(flag.format(path) for flag in flags))
+    result = as_someone("serve", "--models", closed, *(flag.format(path) for flag in flags))
     if result.returncode == 126 or "Permission denied" not in result.stderr:
         pytest.skip("rights do not hold this user back")
     lines = result.stderr.splitlines()
@@ -198,7 +198,7 @@ def test_a_port_that_wants_rights():
     least = int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text())
     if least <= 1:
         pytest.skip("every user may listen on any port here")
-    result = as_nobody("serve", "--model", MODEL_DIR, "--port", "1")
+    result = as_someone("serve", "--model", MODEL_DIR, "--port", "1")
     if result.returncode == 126:
         pytest.skip("the user cannot run the program")
     lines = result.stderr.splitlines()
@@ -255,3 +255,68 @@ def test_a_manager_that_is_gone_does_not_matter(tmp_path):
             assert server.wait(START_TIMEOUT) == 0
         finally:
             server.kill()
+
+
+def test_signs_of_life_come_while_the_engines_work(manager):
+    env = {**environment(), "NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "300000"}
+    with subprocess.Popen([LINNET, "serve", "--model", MODEL_DIR, "--port", "0"], stderr=subprocess.DEVNULL, env=env) as server:
+        try:
+            assert [manager.recv(4096) for _ in range(4)] == [b"READY=1"] + 3 * [b"WATCHDOG=1"]
+            server.terminate()
+            wait_until(lambda: manager.recv(4096) == b"STOPPING=1", START_TIMEOUT, "the last message")
+            assert server.wait(START_TIMEOUT) == 0
+        finally:
+            server.kill()
+
+
+def test_a_watchdog_of_another_process_is_not_ours(manager):
+    env = {**environment(), "NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"}
+    with subprocess.Popen([LINNET, "serve", "--model", MODEL_DIR, "--port", "0"], stderr=subprocess.DEVNULL, env=env) as server:
+        try:
+            assert manager.recv(4096) == b"READY=1"
+            server.terminate()
+            assert manager.recv(4096) == b"STOPPING=1"
+            assert server.wait(START_TIMEOUT) == 0
+        finally:
+            server.kill()
+
+
+# --- --check
+
+def test_a_check_loads_all_and_ends(tmp_path, config):
+    keys = tmp_path / "keys"
+    keys.write_text("alice sk-1\n")
+    path = config(f"port = 1\napi-key-file = {keys}\nstate-store = {tmp_path}/states.db\n")  # port 1 is not taken
+    result = run("serve", "--check", "--config", path, "--model", MODEL_DIR)
+    assert result.returncode == 0, result.stderr
+    assert "could start with these options and models" in result.stderr
+    assert not (tmp_path / "states.db").exists()
+
+
+def test_a_check_finds_what_a_start_would(tmp_path):
+    keys, folder = tmp_path / "keys", tmp_path / "models"
+    keys.write_text("alice sk-1 nothing\n")
+    for flags, words in [(("--api-key-file", keys), "an option of key 1 is unknown"),
+                         (("--trusted-proxies", "10.0.0.0/8,someone"), '"someone" is neither an address nor a network'),
+                         (("--tls-cert", keys, "--tls-key", keys), "are not a certificate and its key"),
+                         (("--model-slots", "no-such-model=4"), "--model-slots: no model is named no-such-model"),
+                         (("--model-queue", "couplet=4x"), '"couplet=4x" is not MODEL=NUMBER'),
+                         (("--font", keys), "--font")]:
+        result = run("serve", "--check", "--model", MODEL_DIR, *flags)
+        assert result.returncode != 0 and words in result.stderr.splitlines()[-1], result.stderr
+    shutil.copytree(MODEL_DIR, folder / "broken")
+    (weights,) = (folder / "broken").glob("*.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-100])
+    result = run("serve", "--check", "--models", folder)
+    assert result.returncode != 0 and "broken" in result.stderr, result.stderr
+
+
+def test_models_have_limits_of_their_own(tmp_path):
+    for name in ("one", "two"):
+        shutil.copytree(MODEL_DIR, tmp_path / name)
+    flags = "--slots", "4", "--queue", "10", "--model-slots", "two=2", "--model-queue", "one=3"
+    with Server("--models", tmp_path, *flags) as server:
+        models = {m["id"]: m for m in client.call(server.port, "GET", "/v1/capacity").json()["models"]}
+        own = Path(MODEL_DIR).name
+        assert {name: m["slots"]["total"] for name, m in models.items()} == {"one": 4, "two": 2, own: 4}
+        assert {name: m["queue"]["limit"] for name, m in models.items()} == {"one": 3, "two": 10, own: 10}

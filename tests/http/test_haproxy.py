@@ -144,3 +144,31 @@ def test_request_id_is_passed_or_made(pair):
     made = client.call(proxy.port, "GET", "/livez").headers["x-request-id"]
     assert len(made) >= 8 and made != "one-two"
     assert json.loads(client.call(proxy.port, "GET", "/livez").body)
+
+
+def error_of(reply, status, code):
+    assert reply.status == status and reply.headers["content-type"] == "application/json"
+    assert reply.error["code"] == code and reply.error["message"] and reply.error["param"] is None
+    return reply
+
+
+def test_its_own_errors_have_the_form_of_ours(own_pair):
+    """No server, and a route that is not public: JSON with message, type and code."""
+    proxy, a, b = own_pair
+    error_of(client.call(proxy.port, "GET", "/metrics"), 404, "not_found")
+    for server in (a, b):
+        server.kill()
+        server.process.returncode = 0  # it did not end by itself, and is not to
+    wait_until(lambda: client.complete(proxy.port, prompt="海上明月").status == 503, 60, "both are known to be down")
+    reply = error_of(client.complete(proxy.port, prompt="海上明月"), 503, "no_replica")
+    assert reply.headers["retry-after"] == "1" and reply.error["type"] == "service_unavailable_error"
+
+
+def test_the_error_of_a_lost_server_has_the_form_of_ours(own_pair):
+    proxy, a, b = own_pair
+    with holding.send(proxy.port, holding.ENDLESS, stream=False) as sock:
+        wait_until(lambda: a.slots_used() + b.slots_used() == 4, 60, "slots taken")
+        killed = a if a.slots_used() == 4 else b
+        killed.kill()
+        error_of(client.parse_replies(client.read_all(sock, 60))[0][0], 502, "replica_lost")
+    killed.process.returncode = 0  # it did not end by itself, and is not to

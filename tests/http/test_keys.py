@@ -1,6 +1,7 @@
 """Who may use the server: API keys, the public list, limits of a key, other origins' pages."""
 
 import contextlib
+import signal
 
 import openai
 import pytest
@@ -260,3 +261,30 @@ def test_connections_of_one_address():
         wait_until(is_served, 60, "a place")
 
 
+
+
+def status_of(server, key):
+    return client.call(server.port, "GET", "/v1/models", headers=bearer(key)).status
+
+
+def test_keys_are_read_again_on_sighup(tmp_path):
+    """New keys count, removed ones do not, a running request ends, and a bad file changes nothing."""
+    path = tmp_path / "keys"
+    path.write_text(f"first {KEY}\nsecond {OTHER}\n")
+    flags = "--api-key-file", path, "--public", "/health,/readyz,/metrics", *holding.FLAGS
+    with Server("--slots", "1", *flags) as server:
+        with holding.send(server.port, holding.ENDLESS, stream=True, headers=bearer(OTHER)) as sock:
+            assert sock.recv(100).startswith(b"HTTP/1.1 200")
+            path.write_text(f"first {KEY}\nthird sk-third\n")
+            server.signal(signal.SIGHUP)
+            wait_until(lambda: status_of(server, "sk-third") == 200, 60, "the new key")
+            assert status_of(server, OTHER) == 401 and status_of(server, KEY) == 200
+            assert sock.recv(100), "a request that has begun goes on"
+        assert "2 API keys: 1 new, 0 changed, 1 removed" in server.log
+        assert server.metric("linnet_reloads_total", part="keys", result="ok") == 1
+        path.write_text("# none\n")
+        server.signal(signal.SIGHUP)
+        wait_until(lambda: server.metric("linnet_reloads_total", part="keys", result="failed") == 1, 60, "the refusal")
+        assert "has no key; the server keeps the keys that it has" in server.log
+        assert status_of(server, "sk-third") == 200
+        server.wait_idle()

@@ -1,7 +1,10 @@
 """/metrics: well-formed for Prometheus, and its numbers are those of the work that was done."""
 
+import os
 import shutil
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 
@@ -97,3 +100,33 @@ def test_metrics_never_name_what_was_asked(own):
     page = call(own.port, "GET", "/metrics").text
     assert "海上明月" not in page and "secret" not in page
     assert client.MODEL in page
+
+
+def test_the_process(own):
+    """As the system has them; the names are those of Prometheus' client libraries."""
+    complete_ok(own.port, prompt="海上明月")
+    files = own.open_files()
+    found = own.metrics("process_")
+    value = {name: number for (name, _), number in found.items()}
+    assert abs(value["process_resident_memory_bytes"] - own.resident_bytes()) < 64 << 20
+    assert value["process_virtual_memory_bytes"] > value["process_resident_memory_bytes"]
+    assert 0 < value["process_cpu_seconds_total"] <= own.cpu_seconds() + 1
+    assert abs(value["process_open_fds"] - files) <= 3  # the connection of the request, and files that are read for it
+    assert value["process_max_fds"] >= value["process_open_fds"]
+    assert abs(value["process_start_time_seconds"] - (time.time() - age(own.pid))) < 60  # the clock may be set while a machine runs
+
+
+def age(pid):
+    """Seconds since the start of a process."""
+    ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    return float(Path("/proc/uptime").read_text().split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
+
+
+def test_reloads_are_counted(own):
+    assert own.metric("linnet_reloads_total") == 0
+    loaded = own.metric("linnet_models_loaded_timestamp_seconds")
+    assert abs(loaded - time.time()) < 600
+    assert call(own.port, "POST", "/v1/models/reload").status == 200
+    assert own.metric("linnet_reloads_total", part="models", result="ok") == 1
+    assert own.metric("linnet_reloads_total", result="failed") == 0
+    assert own.metric("linnet_models_loaded_timestamp_seconds") >= loaded

@@ -163,15 +163,34 @@ def test_by_signal(server, models):
     wait_until(lambda: answer(server)["system_fingerprint"] != old, 60, "the new weights")
 
 
-def test_models_come_but_do_not_go(server, models):
+def test_models_come_and_go(server, models):
     shutil.copytree(models / MODEL, models / "second")
     reply = reload(server)
     assert [m["id"] for m in reply.json()["models"]] == [MODEL, "second"]
     assert client.complete(server.port, model="second", prompt="月下").status == 200
+    sock, received = open_stream(server.port, model="second", prompt=LONG, n=SAMPLES, seed=2)
     shutil.rmtree(models / "second")
     reply = reload(server)
-    assert reply.status == 422 and "second" in reply.error["message"]
-    assert client.complete(server.port, model="second", prompt="月下").status == 200
+    assert reply.status == 200, reply.text
+    assert [(m["id"], m["changed"], m.get("removed")) for m in reply.json()["models"]] == [
+        (MODEL, False, None), ("second", True, True)]
+    refused = client.complete(server.port, model="second", prompt="月下")
+    assert refused.status == 404 and refused.error["code"] == "model_not_found"
+    assert "second" not in client.call(server.port, "GET", "/v1/models").text
+    client.parse_events(read_to_end(sock, received).body)  # its running request ends whole
+    sock.close()
+    wait_until(lambda: "model second: the last request" in server.log, 60, "the removed model freed")
+    assert 'model="second"' not in client.call(server.port, "GET", "/metrics").text
+    assert client.complete(server.port, prompt="月下").status == 200
+    shutil.rmtree(models / MODEL)
+    reply = reload(server)
+    assert reply.status == 422, "a server keeps its last model"
+    assert server.metric("linnet_reloads_total", part="models", result="failed") == 1
+    assert client.complete(server.port, prompt="月下").status == 200
+    shutil.copytree(MODEL_DIR, models / "third")
+    reply = reload(server)
+    assert [(m["id"], m.get("removed")) for m in reply.json()["models"]] == [(MODEL, True), ("third", None)]
+    assert client.complete(server.port, model="third", prompt="月下").status == 200
 
 
 @pytest.mark.tsan

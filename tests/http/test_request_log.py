@@ -5,6 +5,7 @@ import json
 import pytest
 
 import client
+import holding
 from server import Server, wait_until
 
 pytestmark = pytest.mark.quick
@@ -76,6 +77,65 @@ def test_clients_and_keys(tmp_path, json_lines):
         status, line = line_of("mine-2", "GET", "/v1/models", None, "guess")
         assert status == 401 and line["address"] == client.HOST and "key" not in line
         assert "sk-secret" not in server.log and "guess" not in server.log
+
+
+def line_with(server, name, json_lines):
+    """The members of the line of the request with this id."""
+    wait_until(lambda: name in server.log and server.log.endswith("\n"), 60, "its line")
+    line = next(line for line in server.log.splitlines() if name in line)
+    return json.loads(line) if json_lines else dict(part.split("=", 1) for part in line.split() if "=" in part)
+
+
+@pytest.mark.parametrize("json_lines", [True, False])
+def test_model_tokens_and_first_token(json_lines):
+    """The figures are those of the answer, whole or as a stream; a request without a model has none."""
+    with Server("--log-format", "json" if json_lines else "text") as server:
+        for name, fields in (("mine-1", {}), ("mine-2", {"stream": True}), ("mine-3", {"n": 3}), ("mine-4", {"prompt": [PROMPT, "月下"]})):
+            body = {"model": client.MODEL, "prompt": PROMPT, "seed": 1, **fields}
+            reply = client.call(server.port, "POST", "/v1/completions", body, {"X-Request-Id": name})
+            line = line_with(server, name, json_lines)
+            assert line["model"] == client.MODEL
+            assert 0 < float(line["ttft_ms"]) <= float(line["ms"]) if json_lines else 0 < float(line["ttft_ms"])
+            if "stream" not in fields:
+                usage = reply.json()["usage"]
+                assert int(line["completion_tokens"]) == usage["completion_tokens"]
+                assert int(line["prompt_tokens"]) == usage["prompt_tokens"]
+            else:
+                assert int(line["completion_tokens"]) == len(PROMPT)
+        client.call(server.port, "POST", "/v1/completions", {"model": "nothing", "prompt": PROMPT}, {"X-Request-Id": "mine-5"})
+        line = line_with(server, "mine-5", json_lines)
+        assert not {"model", "completion_tokens", "ttft_ms"} & set(line)
+
+
+def test_tokens_of_a_client_that_left():
+    with Server("--log-format", "json", "--slots", "1", *holding.FLAGS) as server:
+        with holding.send(server.port, holding.ENDLESS, stream=True, headers={"X-Request-Id": "mine-1"}) as sock:
+            assert sock.recv(100)
+            wait_until(lambda: server.metric("linnet_generated_tokens_total") > 10, 60, "tokens")
+        line = line_with(server, "mine-1", True)
+        assert line["outcome"] == "client left" and line["model"] == client.MODEL
+        assert 0 < line["completion_tokens"] < holding.TOKENS
+
+
+@pytest.mark.parametrize("json_lines", [True, False])
+def test_the_client_is_named_by_trusted_proxies_alone(json_lines):
+    formats = "--log-format", "json" if json_lines else "text"
+    body = {"model": client.MODEL, "prompt": PROMPT}
+
+    def address(server, name, *forwarded):
+        head = "".join(f"X-Forwarded-For: {value}\r\n" for value in forwarded)
+        data = client.encode_request("POST", "/v1/completions", body, {"X-Request-Id": name, "Connection": "close"}, server.port)
+        client.exchange(server.port, data.replace(b"\r\n", b"\r\n" + head.encode(), 1), 60)
+        return line_with(server, name, json_lines)["address"]
+
+    with Server(*formats, "--trusted-proxies", "127.0.0.0/8, 10.0.0.0/8") as server:
+        assert address(server, "mine-1", "198.51.100.7") == "198.51.100.7"
+        assert address(server, "mine-2", "1.1.1.1, 198.51.100.7, 10.0.0.2") == "198.51.100.7"
+        assert address(server, "mine-3", "1.1.1.1", "198.51.100.7") == "198.51.100.7"
+        assert address(server, "mine-4") == client.HOST
+        assert address(server, "mine-5", "someone") == client.HOST
+    with Server(*formats) as server:
+        assert address(server, "mine-1", "198.51.100.7") == client.HOST
 
 
 @pytest.mark.parametrize("json_lines", [True, False])

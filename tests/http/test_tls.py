@@ -3,6 +3,7 @@
 import signal
 import ssl
 import subprocess
+import time
 
 import pytest
 
@@ -155,6 +156,14 @@ def test_streams_finish_on_sigterm(pair):
         client.parse_events(replies[0].body)
         sock.close()
         assert server.wait() == 0
+
+
+def test_the_end_of_the_certificate_is_a_metric(tls):
+    page = tls.call("GET", "/metrics").text
+    end = float(page.split("\nlinnet_tls_certificate_expiry_timestamp_seconds ")[1].split()[0])
+    assert 86400 < end - time.time() <= 2 * 86400 + 60  # make_pair's days
+    with Server() as plain:
+        assert "linnet_tls_certificate" not in client.call(plain.port, "GET", "/metrics").text
 
 
 @pytest.mark.tsan

@@ -1,6 +1,7 @@
 """`pip install ./weights`: its commands run the scripts of weights/, and its client handles states and images as the
 routes do."""
 
+import asyncio
 import re
 import shutil
 import subprocess
@@ -182,6 +183,53 @@ def test_a_picture_is_painted_row_by_row(speaker, package):
     for part in speaker.paint("mnist", unit="pixel", seed=4):
         break  # a reader that has seen enough
     assert part.start == 0
+
+
+# --- texts
+
+
+def test_completions_whole_and_as_streams(speaker, server):
+    wanted = http.complete_ok(server.port, prompt=PROMPT, seed=3, n=2)
+    answer = speaker.complete("couplet", PROMPT, seed=3, n=2, return_state=True)
+    assert answer.texts == [choice["text"] for choice in wanted["choices"]] and answer.seed == 3
+    assert len(answer.states) == 2
+    pieces = list(speaker.stream("couplet", PROMPT, seed=3))
+    one = http.complete_ok(server.port, prompt=PROMPT, seed=3)["choices"][0]
+    assert "".join(piece.text for piece in pieces) == one["text"] and len(pieces) > 1
+    assert [piece.finish_reason for piece in pieces if piece.finish_reason] == [one["finish_reason"]]
+    assert speaker.complete("couplet", PROMPT, seed=3, max_tokens=2, rules=True).texts[0] == one["text"][:2]
+    for piece in speaker.stream("couplet", PROMPT, seed=3):
+        break  # a reader that has seen enough
+    assert piece.index == 0
+
+
+def test_the_states_of_a_key_are_listed_page_by_page(package):
+    with Server("--api-key", "a-key-of-mine", model_dir=MODEL_DIR) as own:
+        mine = package.Client(f"http://{http.HOST}:{own.port}", api_key="a-key-of-mine")
+        assert list(mine.states()) == []
+        made = {mine.make_state("couplet", PROMPT, seed=i).id for i in range(5)}
+        for limit in (None, 2, 5):
+            listed = list(mine.states(limit=limit))
+            assert {state.id for state in listed} == made and len(listed) == 5
+        assert all(state.bytes > 0 and state.expires_in_s > 0 for state in listed)
+
+
+def test_asynchronous_calls_are_those_of_the_client(speaker, package, server):
+    async def talk():
+        client = package.AsyncClient(speaker.base_url, timeout=60)
+        answers = await asyncio.gather(*(client.complete("couplet", PROMPT, seed=i) for i in range(4)))
+        pieces = [piece async for piece in client.stream("couplet", PROMPT, seed=2)]
+        async for _ in client.stream("couplet", PROMPT, seed=2):
+            break
+        with pytest.raises(package.Failure):
+            await client.complete("nothing", PROMPT)
+        with pytest.raises(AttributeError):
+            _ = client.nothing
+        return [answer.texts[0] for answer in answers], "".join(piece.text for piece in pieces)
+
+    texts, streamed = asyncio.run(talk())
+    assert texts == [speaker.complete("couplet", PROMPT, seed=i).texts[0] for i in range(4)]
+    assert streamed == speaker.complete("couplet", PROMPT, seed=2, rank=False).texts[0]  # a stream is not chosen from a pool
 
 
 # --- refusals

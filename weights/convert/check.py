@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Compares Linnet's log-probabilities of a model with its authors' software, token by token.
 
-    python3 weights/convert/check.py FOLDER --against torch       transformers' own model, in float64 where it can
+    python3 weights/convert/check.py FOLDER --against torch       transformers' own model, in float64 where it can; for a
+                                                                  folder in Linnet's own format, training's model
     python3 weights/convert/check.py FOLDER --against float64     the equations in numpy, of tests/golden/kinds.py
                             [--text FILE] [--tokens 200] [--linnet build/linnet] [--precision f32] [--within 1e-3]
 
 Starts `linnet serve` on FOLDER and gets the log-probability of every token of a text but the first ones from /v1/score. Compares
 each with the reference's. `--against torch` needs torch and transformers, and flash-linear-attention for kinds that only it
-has (its kernels need a GPU). Ends with status 1 if a log-probability differs by more than --within nats.
+has (its kernels need a GPU). A folder in Linnet's own format needs torch alone, and must be a model of text. Ends with status 1 if a log-probability differs by more than --within nats.
 """
 
 import argparse
@@ -51,15 +52,29 @@ def read_config(folder):
         sys.exit(f"check: {path} is not JSON: {e}")
     if not isinstance(config, dict):
         sys.exit(f"check: {path} is not an object")
-    if config.get("format") == "linnet":
-        sys.exit(f"check: {folder} is in Linnet's own format, which no other program reads: there is nothing to compare it with")
     return config
+
+
+def is_own(config):
+    return config.get("format") == "linnet"
+
+
+def check_own(args, config):
+    """Before a server is started."""
+    if is_own(config) and args.against != "torch":
+        sys.exit(f"check: {args.folder} is in Linnet's own format: only --against torch reads it, with training's own model")
+    if is_own(config) and config.get("task") != "text":
+        sys.exit(f"check: {args.folder} is a model of the task {config.get('task')} in Linnet's own format, and only models of text are "
+                 "compared: `linnet eval` has the figure that its training ended with")
 
 
 def tokens_of(args, text, template):
     config = read_config(args.folder)
     if config.get("text_config", config).get("vocab_size") == 256 and not (args.folder / "tokenizer.json").exists():
         return list(text.encode())
+    if is_own(config) and config.get("text", {}).get("tokenizer") == "bytes":
+        begin = [config["text"]["begin"]] if template and "begin" in config["text"] else []
+        return begin + list(text.encode())
     flag = "--template" if template else "--no-template"
     command = [args.linnet, "tokenize", "--model", args.folder, flag, "-"]
     said = subprocess.run(list(map(str, command)), input=text.encode(), capture_output=True)
@@ -100,7 +115,25 @@ def ask(url, model, prompt, completion):
 # --- references: logits of every token, [tokens, ids]
 
 
+def own_logits(args, ids):
+    """Of the model that training made, in f32."""
+    torch = package("torch")
+    import export
+    import linear_transformer
+
+    try:
+        model = linear_transformer.LinearTransformer(read_config(args.folder))
+    except (KeyError, TypeError) as e:
+        sys.exit(f"check: {args.folder}/config.json is not of training: {e}")
+    export.load_exported(args.folder, model)
+    model.eval()
+    with torch.no_grad():
+        return model(torch.tensor([ids])[..., None])[0].double().numpy()
+
+
 def torch_logits(args, ids):
+    if is_own(read_config(args.folder)):
+        return own_logits(args, ids)
     torch, transformers = package("torch"), package("transformers")
     try:
         import fla  # noqa: F401  (registers its kinds)
@@ -179,10 +212,11 @@ def report(args, ids, first, ours, theirs):
 
 
 def check(args):
-    read_config(args.folder)
+    config = read_config(args.folder)
+    check_own(args, config)
     if shutil.which(args.linnet) is None:
         sys.exit(f"check: there is no program {args.linnet}: build it, or name it with --linnet")
-    for name in ("torch", "transformers") if args.against == "torch" else ():
+    for name in () if args.against != "torch" else ("torch",) if is_own(config) else ("torch", "transformers"):
         package(name)
     text = args.text.read_text(encoding="utf-8") if args.text is not None else TEXT
     prompt, rest = text[:FIRST], text[FIRST:]

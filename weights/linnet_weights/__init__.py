@@ -1,5 +1,5 @@
 """Models for Linnet: see weights/train/README.md. `client` speaks to a server."""
 
-from .client import Client, Continuation, Failure, Images, Look, Picture, State, Values
+from .client import AsyncClient, Client, Continuation, Failure, Images, Listed, Look, Picture, Piece, State, Values
 
-__all__ = ["Client", "Continuation", "Failure", "Images", "Look", "Picture", "State", "Values"]
+__all__ = ["AsyncClient", "Client", "Continuation", "Failure", "Images", "Listed", "Look", "Picture", "Piece", "State", "Values"]

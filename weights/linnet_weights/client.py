@@ -1,22 +1,30 @@
-"""A client for the parts of Linnet's API that OpenAI's client lacks: states, and pictures from states, from their first rows and
-row by row. It needs only Python; docs/http-api.md describes the fields.
+"""A client for Linnet: completions, and the parts of the API that OpenAI's client lacks: states, and pictures from states, from
+their first rows and row by row. It needs only Python; docs/http-api.md describes the fields.
 
     client = Client("http://127.0.0.1:8080")
     half = client.images("mnist", seed=1, max_tokens=392, return_state=True)
     for fork in client.fork_state(half.states[0].id, n=4):
         client.images(state=fork.id).pictures[0].png
 
-A client has no connection of its own between calls, so threads may share one.
+    for piece in client.stream("couplet", "海上明月"):
+        print(piece.text, end="")
+
+A client has no connection of its own between calls, so threads may share one. AsyncClient has the same methods as coroutines.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
+import functools
+import inspect
 import json
 import urllib.error
+import urllib.parse
 import urllib.request
 from dataclasses import dataclass, fields
-from typing import Any, Iterator, Mapping, Optional, Sequence, Union
+from typing import Any, AsyncIterator, Iterator, Mapping, Optional, Sequence, Union
 
 
 class Failure(Exception):
@@ -84,10 +92,27 @@ class Images:
 
 @dataclass(frozen=True)
 class Continuation:
-    """The text after a state."""
+    """The text after a state or a prompt."""
     texts: list[str]
     states: list[State]
     seed: Optional[int]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Of a stream: new text of answer `index`. The last piece of an answer has the reason of its end."""
+    index: int
+    text: str
+    finish_reason: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A kept state or response in the list of all."""
+    id: str
+    object: str
+    bytes: int
+    expires_in_s: int
 
 
 def _state(facts: Mapping[str, Any]) -> State:
@@ -189,6 +214,50 @@ class Client:
             state=_name(state), max_tokens=max_tokens, n=n, seed=seed, temperature=temperature, return_state=return_state or None))
         return Continuation([choice["text"] for choice in answer["choices"]], _states(answer), answer.get("seed"))
 
+    def states(self, limit: Optional[int] = None) -> Iterator[Listed]:
+        """All states and responses of the key, by their ids, page by page. limit: of a page."""
+        after: Optional[str] = None
+        while True:
+            query = urllib.parse.urlencode(_given(limit=limit, after=after))
+            answer = self._call("GET", "/v1/states" + ("?" + query if query else ""))
+            for facts in answer["data"]:
+                yield Listed(**{field.name: facts[field.name] for field in fields(Listed)})
+            if not answer["has_more"]:
+                return
+            after = answer["data"][-1]["id"]
+
+    # --- texts
+
+    def complete(self, model: Optional[str] = None, prompt: Optional[str] = None, *, max_tokens: Optional[int] = None,
+                 n: Optional[int] = None, seed: Optional[int] = None, temperature: Optional[float] = None,
+                 stop: Union[str, Sequence[str], None] = None, return_state: bool = False, **more: Any) -> Continuation:
+        """Text after a prompt. more: any other field of POST /v1/completions."""
+        answer = self._call("POST", "/v1/completions", _given(
+            model=model, prompt=prompt, max_tokens=max_tokens, n=n, seed=seed, temperature=temperature, stop=stop,
+            return_state=return_state or None, **more))
+        return Continuation([choice["text"] for choice in answer["choices"]], _states(answer), answer.get("seed"))
+
+    def stream(self, model: Optional[str] = None, prompt: Optional[str] = None, *, state: Union[str, bytes, None] = None,
+               max_tokens: Optional[int] = None, n: Optional[int] = None, seed: Optional[int] = None,
+               temperature: Optional[float] = None, stop: Union[str, Sequence[str], None] = None, **more: Any) -> Iterator[Piece]:
+        """The text as it is made, after a prompt or a state. Leaving the loop ends the request."""
+        body = _given(model=model, prompt=prompt, state=_name(state), max_tokens=max_tokens, n=n, seed=seed, temperature=temperature,
+                      stop=stop, stream=True, **more)
+        for event in self._events("/v1/completions", body):
+            for choice in event.get("choices", ()):
+                yield Piece(choice["index"], choice["text"], choice.get("finish_reason"))
+
+    def _events(self, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        with self._open("POST", path, body, "text/event-stream") as answer:
+            for line in answer:
+                if not line.startswith(b"data: ") or line.startswith(b"data: [DONE]"):
+                    continue
+                event = json.loads(line[6:])
+                if "error" in event:
+                    said = event["error"]
+                    raise Failure(200, said["message"], said.get("param"), said.get("code"))
+                yield event
+
     # --- images
 
     def images(self, model: Optional[str] = None, *, prompt: Optional[str] = None, class_: Optional[int] = None,
@@ -215,10 +284,8 @@ class Client:
         request."""
         body = _given(model=model, prompt=prompt, class_=class_, state=_name(state), n=n, seed=seed, temperature=temperature,
                       stream=True, stream_unit=unit)
-        with self._open("POST", "/v1/images/generations", body, "text/event-stream") as answer:
-            for line in answer:
-                if line.startswith(b"data: "):
-                    yield from _of_event(json.loads(line[6:]))
+        for event in self._events("/v1/images/generations", body):
+            yield from _of_event(event)
 
 
 def _name(state: Union[str, bytes, None]) -> Optional[str]:
@@ -230,10 +297,38 @@ def _images(answer: Mapping[str, Any]) -> Images:
 
 
 def _of_event(event: Mapping[str, Any]) -> Iterator[Union[Values, Picture]]:
-    if "error" in event:
-        said = event["error"]
-        raise Failure(200, said["message"], said.get("param"), said.get("code"))
     if event["type"].endswith(".values"):
         yield Values(event["index"], event["start"], event["values"])
     elif event["type"].endswith((".completed", ".parked")):
         yield _picture(event)
+
+
+class AsyncClient:
+    """The methods of Client, for asyncio: each is awaited, and states, stream and paint are looped over by `async for`. A thread
+    per call waits for the server.
+
+        client = AsyncClient("http://127.0.0.1:8080")
+        answers = await asyncio.gather(*(client.complete("couplet", "海上明月", seed=i) for i in range(8)))
+    """
+
+    def __init__(self, base_url: str = "http://127.0.0.1:8080", api_key: Optional[str] = None, timeout: float = 600.0):
+        self.client = Client(base_url, api_key, timeout)
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self.client, name)
+        if name.startswith("_") or not callable(method):
+            raise AttributeError(name)
+        if inspect.isgeneratorfunction(method):
+            return lambda *args, **options: _each(method(*args, **options))
+        return functools.partial(asyncio.to_thread, method)
+
+
+async def _each(items: Any) -> AsyncIterator[Any]:
+    """The items of an iterator, each of which a thread waits for. Leaving the loop closes the iterator."""
+    end = object()
+    try:
+        while (item := await asyncio.to_thread(next, items, end)) is not end:
+            yield item
+    finally:
+        with contextlib.suppress(ValueError):  # a thread still waits for the next item, when the task was cancelled
+            items.close()

@@ -39,7 +39,7 @@ def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, 
     trainer.add_arguments(p, tokens=tokens, batch_tokens=batch_tokens, head_lr=0.003)
     p.add_argument("--streams", type=lambda text: text.split(","), default=streams,
                    help="inputs of a step, by name, with commas between (image_data.py)")
-    p.add_argument("--head", choices=list(HEADS), default="categorical")
+    p.add_argument("--head", choices=list(HEADS), default="categorical", help="distribution of a value")
     p.add_argument("--levels", type=int, default=data.LEVELS,
                    help="how many values there are, evenly spaced from 0 to 255; images get the nearest")
     p.add_argument("--class-lr", type=float, help="of the table of classes; otherwise --adam-lr")

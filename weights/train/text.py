@@ -39,7 +39,7 @@ def add_arguments(p: argparse.ArgumentParser, width: int, min_count: int, **defa
     p.set_defaults(compile=False)  # rows have many lengths
     p.add_argument("--validate-on", type=int, default=100_000, help="held-out tokens that are looked at, the first ones")
     p.add_argument("--min-count", type=int, default=min_count, help="characters that come less often are read as bytes")
-    p.add_argument("--kind", choices=THEIRS + OURS, default="gated_deltanet")
+    p.add_argument("--kind", choices=THEIRS + OURS, default="gated_deltanet", help="kind of the layers")
     trainer.add_sizes(p, layers=4, width=width, heads=4)
     p.add_argument("--length", type=int, default=256, help="tokens that are read in one go while it is trained")
     p.add_argument("--context", type=int, default=4096, help="most tokens of prompt and answer that the server takes")
@@ -53,7 +53,7 @@ def parse_arguments() -> argparse.Namespace:
     p.add_argument("--held-out", type=float, default=0.1, help="part of --data that is held out, its end")
     p.add_argument("--given", metavar="CHARACTER",
                    help="with --lines: a line up to its last such character is read, not predicted; \\t is a tab")
-    p.add_argument("--tokenizer", choices=["bytes", "characters"], default="characters")
+    p.add_argument("--tokenizer", choices=["bytes", "characters"], default="characters", help="a token is one of these")
     args = p.parse_args()
     args.given = "\t" if args.given == "\\t" else args.given
     return args

@@ -11,8 +11,11 @@ A recipe is an object with
   data                     only where it reads some: arrays with the training data, so that a run goes on with the data it had
   export(folder)           only where the model is written other than by export.py
 
-The run is resumable: RUN_DIR keeps the newest checkpoint, and the same command goes on from it. Ctrl-C and SIGTERM end the
-run after the step that it is at, with a checkpoint; the second signal ends the process at once. The learning rate is
+The run is resumable: RUN_DIR keeps the newest checkpoint, and the same command goes on from it. RUN_DIR/arguments.json has the
+arguments; a run is not resumed with others that change what is learned. Ctrl-C and SIGTERM end the
+run after the step that it is at, with a checkpoint; the second signal ends the process at once. RUN_DIR/best.pt has the weights of
+the best figure on held-out data. --best exports them in place of the last ones, and --patience ends a run whose figure
+gets no better. The learning rate is
 constant after the warm-up and falls linearly to zero over the last part of --tokens. So a run may be resumed with
 another --tokens before the fall begins. With --minutes the process ends after
 that time with its figures and weights written, after any number of tokens. The rate then follows the clock from the end
@@ -43,42 +46,67 @@ from export import export_model, load_exported
 from muon import Muon, move_towards
 from unfit import Unfit
 
+# Arguments with which a run may be resumed: they change how long or where it is trained, not what is learned. Nor are paths
+# compared, because a run may go on with its data on another machine (digest_of).
+FREE = {"best", "compile", "cuda_graphs", "device", "minutes", "patience", "stop_after", "threads", "tokens", "validate_every"}
+RECORD_SECONDS = 60  # at least so often the log has a record
 FILES = ("config.json", "model.safetensors", "vocab.txt", "tokenizer.json", "generation_config.json")  # of a model
 BEGUN = time.time()  # of this process, as far as --minutes goes
 
 
+class Help(argparse.ArgumentDefaultsHelpFormatter):
+    """Every option with its default, unless that is nothing."""
+
+    def _get_help_string(self, action):
+        silent = action.default is None or action.default is False or action.default == []
+        return action.help if silent else super()._get_help_string(action)
+
+
+def free_threads() -> int:
+    """As many as cores of this process are idle, and at least half of its cores: threads that wait for each other are slow
+    where other programs take some of their cores."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):  # of a container; "max" is no number
+        quota, period = pathlib.Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        cores = min(cores, max(1, math.ceil(int(quota) / int(period))))
+    return max(1, cores // 2, cores - round(os.getloadavg()[0]))
+
+
 def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, head_lr: float, data: bool = True):
     """data: whether the recipe reads some."""
+    p.formatter_class = Help
     if data:
-        p.add_argument("--data", type=pathlib.Path, required=True)
-    p.add_argument("--run", type=pathlib.Path, required=True, help="checkpoints and log")
+        p.add_argument("--data", type=pathlib.Path, required=True, help="training data")
+    p.add_argument("--run", type=pathlib.Path, required=True, help="folder of checkpoints and log")
     p.add_argument("--init", type=pathlib.Path, help="begin with the weights of this exported model")
     p.add_argument("--out", type=pathlib.Path, help="export the weights here when done")
     p.add_argument("--tokens", type=float, default=tokens, help="tokens to train on")
     p.add_argument("--minutes", type=float, help="time from start to export, in place of --tokens")
-    p.add_argument("--batch-tokens", type=int, default=batch_tokens)
+    p.add_argument("--batch-tokens", type=int, default=batch_tokens, help="tokens of a step")
     p.add_argument("--muon-lr", type=float, default=0.02, help="hidden matrices")
     p.add_argument("--adam-lr", type=float, default=0.003, help="embeddings, norms, biases")
     p.add_argument("--head-lr", type=float, default=head_lr, help="the head")
     p.add_argument("--warmup", type=float, default=0.01, help="part of the run")
     p.add_argument("--decay", type=float, default=0.4, help="part of the run")
-    p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--threads", type=int, default=os.cpu_count())
-    p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    p.add_argument("--seed", type=int, default=1, help="of the first weights and of the order of the data")
+    p.add_argument("--threads", type=int, help="of a CPU; a run that is resumed has its own number (default: the idle cores)")
+    p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="where PyTorch computes")
     p.add_argument("--ema", type=float, default=0.0, help="decay a step of the averaged weights; 0: no average")
     p.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE",
                    help="a value of the config, such as n_layers=4 or mixer=softmax")
     p.add_argument("--dropout", type=float, default=0.0, help="on the residual branches")
-    p.add_argument("--compile", action=argparse.BooleanOptionalAction, default=hasattr(torch, "compile"))
+    p.add_argument("--compile", action=argparse.BooleanOptionalAction, default=hasattr(torch, "compile"), help="fuse operations")
     p.add_argument("--cuda-graphs", action="store_true", help="with --compile on a GPU: a step is few launches; takes more memory")
     p.add_argument("--validate-every", type=int, default=500, help="steps")
+    p.add_argument("--best", action="store_true", help="export the weights of the best figure, not the last ones")
+    p.add_argument("--patience", type=int, help="end after so many figures in a row that are no better; exports the best weights")
     p.add_argument("--stop-after", type=float, default=math.inf, help="seconds; for trials")
 
 
 def add_sizes(p: argparse.ArgumentParser, layers: int, width: int, heads: int):
-    p.add_argument("--layers", type=int, default=layers)
-    p.add_argument("--width", type=int, default=width)
-    p.add_argument("--heads", type=int, default=heads)
+    p.add_argument("--layers", type=int, default=layers, help="layers")
+    p.add_argument("--width", type=int, default=width, help="numbers of a row between layers, a multiple of --heads")
+    p.add_argument("--heads", type=int, default=heads, help="heads of a layer")
 
 
 def check_range(args, name: str, least: int, most: int):
@@ -208,6 +236,33 @@ def digest_of(arrays: list) -> str:
     return digest.hexdigest()
 
 
+def written(value) -> object:
+    """An argument as the run folder records it."""
+    plain = isinstance(value, (int, float, str, bool, list)) or value is None
+    return value if plain and value != math.inf else str(value)
+
+
+def check_same_arguments(path: pathlib.Path, args):
+    """A run that goes on is the run that began."""
+    if not path.exists():  # of an earlier version
+        return
+    before = json.loads(path.read_text(encoding="utf-8"))
+    for name, value in sorted(vars(args).items()):
+        if name in before and name not in FREE and not isinstance(value, pathlib.Path) and before[name] != written(value):
+            raise Unfit(f"{path.parent} holds a run with --{name.replace('_', '-')} {before[name]}, not {written(value)}: "
+                        "give its values, or choose another --run")
+
+
+def set_threads(args):
+    """The number decides in which order PyTorch adds, so a run that goes on has the number with which it began."""
+    path = args.run / "arguments.json"
+    if args.threads is None and path.exists() and (args.run / "checkpoint.pt").exists():
+        args.threads = json.loads(path.read_text(encoding="utf-8")).get("threads")
+    if args.threads is None:
+        args.threads = free_threads()
+    torch.set_num_threads(args.threads)
+
+
 class Run:
     """The content of a checkpoint, and the clock and log of this process."""
 
@@ -218,12 +273,16 @@ class Run:
         self.data = digest_of(getattr(recipe, "data", []))
         self.base_rates = [[g["lr"] for g in o.param_groups] for o in self.optimizers]
         # startup: those of the seconds before the first step of a process was done; closing: seconds from the last step to the end
-        self.counters = {"tokens": 0, "step": 0, "epoch": 0, "batch": 0, "seconds": 0.0, "startup": 0.0, "closing": 0.0}
+        # best: the best figure so far; stale: figures after it that were no better
+        self.counters = {"tokens": 0, "step": 0, "epoch": 0, "batch": 0, "seconds": 0.0, "startup": 0.0, "closing": 0.0,
+                         "best": None, "stale": 0}
         args.run.mkdir(parents=True, exist_ok=True)
-        self.path = args.run / "checkpoint.pt"
+        self.path, self.best_path = args.run / "checkpoint.pt", args.run / "best.pt"
         self.load()
+        self.record_arguments()
         self.log_file = open(args.run / "log.jsonl", "a", encoding="utf-8")
         self.start, self.start_tokens, self.last_save = time.time(), self.counters["tokens"], time.time()
+        self.last_record = self.start
         self.start_seconds, self.start_startup = self.counters["seconds"], self.counters["startup"]
         self.first_step = self.counters["step"] + 1
         self.losses = []  # of the steps since the last record, on the device
@@ -240,8 +299,15 @@ class Run:
     def show(self):
         self.bar.update(round(self.counters["seconds"] if self.args.minutes else self.counters["tokens"]) - self.bar.n)
 
+    def record_arguments(self):
+        values = {name: written(value) for name, value in sorted(vars(self.args).items())}
+        (self.args.run / "arguments.json").write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+
     def load(self):
+        if self.path.exists():
+            check_same_arguments(self.args.run / "arguments.json", self.args)
         if not self.path.exists():
+            self.best_path.unlink(missing_ok=True)
             if self.args.init:
                 load_exported(self.args.init, self.recipe.model)
             return
@@ -258,7 +324,7 @@ class Run:
             for mean, saved in zip(self.average.means, state.get("average") or self.average.parameters):
                 mean.copy_(saved)
         counters = json.loads(state.get("counters", "null")) or state
-        self.counters = {k: counters.get(k, 0) for k in self.counters}
+        self.counters = {k: counters.get(k, v) for k, v in self.counters.items()}
         print(f"resumed at {self.counters['tokens'] / 1e6:.1f} M tokens", flush=True)
 
     def save(self):
@@ -280,7 +346,8 @@ class Run:
 
     def done(self) -> bool:
         self.look_at_clock()
-        return self.progress() >= 1 or time.time() - self.start > self.args.stop_after
+        lost = self.args.patience is not None and self.counters["stale"] >= self.args.patience
+        return lost or self.progress() >= 1 or time.time() - self.start > self.args.stop_after
 
     def look_at_clock(self):
         c, passed = self.counters, time.time() - BEGUN
@@ -310,7 +377,7 @@ class Run:
         self.show()
         # A run by the clock has to know by its middle how long its figure takes, or it would end late.
         unknown = self.args.minutes and not c["closing"] and self.progress() > 0.5
-        if c["step"] % 50 == 0 or unknown:
+        if c["step"] % 50 == 0 or unknown or time.time() - self.last_record >= RECORD_SECONDS:
             self.log(factor, unknown or c["step"] % self.args.validate_every == 0)
         if time.time() - self.last_save > 300:
             self.save()
@@ -331,9 +398,12 @@ class Run:
         record = {"step": c["step"], "tokens": c["tokens"], "loss": round(sum(losses) / len(losses), 4),
                   "seconds": round(seconds), "rate": round(factor, 4),
                   "tokens_per_second": round((c["tokens"] - self.start_tokens) / seconds)}
-        self.losses = []
+        self.losses, self.last_record = [], time.time()
         if validates:
-            record[self.recipe.report] = round(self.validate(), 4)
+            figure = self.validate()
+            record[self.recipe.report] = round(figure, 4)
+            self.keep_best(figure)
+        self.bar.set_postfix_str(f"loss {record['loss']:.3f}, {record['tokens_per_second']:,} tokens/s", refresh=False)
         self.bar.write(json.dumps(record))
         print(json.dumps(record), file=self.log_file, flush=True)
         if self.recipe.report in record:
@@ -353,11 +423,33 @@ class Run:
         self.counters["closing"] = 2 * (time.time() - began)
         return figure
 
+    def keep_best(self, figure: float):
+        """Figures are losses or error rates: less is better. A figure that is no number is none."""
+        c = self.counters
+        if not figure < (math.inf if c["best"] is None else c["best"]):
+            c["stale"] += 1
+            return
+        c["best"], c["stale"] = figure, 0
+        with self.average.in_place():
+            torch.save(self.recipe.model.state_dict(), self.best_path.with_suffix(".tmp"))
+        self.best_path.with_suffix(".tmp").replace(self.best_path)
+
+    def take_best(self):
+        """From here on the model is that of the best figure."""
+        self.recipe.model.load_state_dict(torch.load(self.best_path, map_location=self.args.device, weights_only=True))
+        self.average = Average(self.recipe.model, 0.0)
+
     def finish(self):
         """Saves, reports and exports the averaged weights."""
         self.save()
         self.bar.close()
         c, figure = self.counters, self.validate()
+        self.keep_best(figure)
+        wants_best = (self.args.best or self.args.patience is not None) and c["best"] is not None
+        if wants_best and not figure <= c["best"]:
+            print(f"{self.recipe.report} {figure:.4f} is the last figure, and {c['best']:.4f} the best: its weights are used")
+            self.take_best()
+            figure = c["best"]
         record = {"step": c["step"], "tokens": c["tokens"], self.recipe.report: round(figure, 4)}
         print(json.dumps(record), file=self.log_file, flush=True)
         self.draw_curve()
@@ -387,7 +479,7 @@ class Run:
 
 
 def check_arguments(args):
-    for name in ("tokens", "minutes", "batch_tokens", "threads", "validate_every", "decay"):
+    for name in ("tokens", "minutes", "batch_tokens", "threads", "validate_every", "decay", "patience"):
         value = getattr(args, name)
         if value is not None and not 0 < value < math.inf:
             raise Unfit(f"--{name.replace('_', '-')} {value:g} is not a number above 0")
@@ -425,7 +517,7 @@ def train(make_recipe, args):
     check_device(args.device)
     if args.out:
         check_out(args.out)
-    torch.set_num_threads(args.threads)
+    set_threads(args)
     if torch.device(args.device).type == "cuda":
         torch.set_float32_matmul_precision("high")  # TF32
     torch.manual_seed(args.seed)

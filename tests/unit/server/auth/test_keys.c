@@ -291,6 +291,48 @@ static void test_samples_and_tokens(void **state)
     lx_keys_free(k);
 }
 
+/* The file is read again: its new keys count at once, removed ones no longer, and keys with an
+   unchanged line keep their counts. */
+static void test_reload(void **state)
+{
+    (void)state;
+    lx_keys *k = new_keys(1, 0);
+    lx_key_changes c;
+    lx_error err = {0};
+    int32_t wait = 0;
+    assert_int_equal(lx_keys_add(k, "default", "flag", NULL), LX_OK);
+    assert_int_equal(add_file(k, "alice 1\nbob 2\ncarol 3\n", NULL), LX_OK);
+    lx_keys_share(k, 100, 1000);
+    lx_key *alice = lx_keys_find(k, "Bearer 1"), *carol = lx_keys_find(k, "Bearer 3");
+    assert_int_equal(lx_key_enter(alice, 1, &wait, NULL), LX_OK);
+    const char text[] = "alice 1\nbob 2 admin\ndave 4\n";
+    const char *path = scratch_write("keys", text, strlen(text));
+    assert_int_equal(lx_keys_reload(k, path, &c, &err), LX_OK);
+    assert_int_equal(c.n, 4);
+    assert_int_equal(c.n_added, 1);
+    assert_int_equal(c.n_changed, 1);
+    assert_int_equal(c.n_removed, 1);
+    assert_int_equal(lx_keys_count(k), 4);
+    assert_ptr_equal(lx_keys_find(k, "Bearer 1"), alice);
+    assert_int_equal(lx_key_enter(alice, 1, &wait, NULL), LX_ERR_BUSY);
+    assert_null(lx_keys_find(k, "Bearer 3"));
+    assert_string_equal(lx_key_name(carol), "carol"); /* for requests that still run */
+    assert_true(lx_key_is_admin(lx_keys_find(k, "Bearer 2")));
+    assert_true(lx_key_is_admin(lx_keys_find(k, "Bearer flag")));
+    assert_int_equal(lx_key_owner(lx_keys_find(k, "Bearer 4"))->max_states, 50);
+    assert_int_equal(lx_keys_reload(k, path, &c, &err), LX_OK);
+    assert_int_equal(c.n_added + c.n_changed + c.n_removed, 0);
+    const char *bad[] = {"", "alice 1\nalice 1\n", "alice 1 nothing\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        path = scratch_write("keys", bad[i], strlen(bad[i]));
+        assert_int_equal(lx_keys_reload(k, path, &c, &err), LX_ERR_INVALID);
+        assert_ptr_equal(lx_keys_find(k, "Bearer 1"), alice);
+        assert_int_equal(lx_keys_count(k), 4);
+    }
+    lx_key_leave(alice);
+    lx_keys_free(k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +348,7 @@ int main(void)
         cmocka_unit_test(test_rate),
         cmocka_unit_test(test_options_of_a_key),
         cmocka_unit_test(test_samples_and_tokens),
+        cmocka_unit_test(test_reload),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
