@@ -310,8 +310,8 @@ static lx_status begin_talk(lx_responding *r, lx_error *err)
 {
     lx_json_choice choice = r->choice;
     choice.logprobs = NULL; /* they would fill the conversation */
-    lx_input_items answer = {
-        .item_bytes = calloc((size_t)choice.n_calls + 1, sizeof *answer.item_bytes)};
+    lx_input_items answer = {.item_bytes =
+                                 calloc((size_t)choice.n_calls + 1, sizeof *answer.item_bytes)};
     if (answer.item_bytes == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer's items");
     lx_buffer_init(&answer.text, r->c->max_text);

@@ -654,6 +654,8 @@ void lx_json_write_item(const lx_chat_message *m, int32_t i, lx_buffer *out)
                 said ? "{'type':'output_text','annotations':[],'text':%.*s}]}"
                      : "{'type':'input_text','text':%.*s}]}",
                 (int)m->bytes, m->text);
+}
+
 LX_READER(items)
 {
     size_t n = json_array_size(value);
