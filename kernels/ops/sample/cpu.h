@@ -65,16 +65,20 @@ static double above(const float *x, const float *w, int32_t n, float level, int3
     return total;
 }
 
+/* exp is 0 from -104 down. A processor takes hundreds of cycles for such a product, and a masked
+   row has many, so these lanes get another argument. */
 static double weights(float *w, const float *x, int32_t n, float largest, float temperature)
 {
-    v16 most = v16_set1(largest), divisor = v16_set1(temperature);
+    v16 most = v16_set1(largest), divisor = v16_set1(temperature), zero = v16_set1(0.0f);
+    v16 gone = v16_set1(-104.0f);
     double sum = 0;
     for (int32_t at = 0; at < n; at += LX_CPU_BLOCK) {
         int32_t end = n - at < LX_CPU_BLOCK ? n : at + LX_CPU_BLOCK;
         for (int32_t i = at; i < end; i += 16) {
             int k = end - i < 16 ? end - i : 16;
-            v16 v = v16_sub(v16_load_n(x + i, k, most), most);
-            v16_store_n(w + i, v16_exp(v16_div(v, divisor)), k);
+            v16 v = v16_div(v16_sub(v16_load_n(x + i, k, most), most), divisor);
+            v16 e = v16_exp(v16_select_gt(v, gone, v, zero));
+            v16_store_n(w + i, v16_select_gt(v, gone, e, zero), k);
         }
         sum += sum_block(w + at, end - at);
     }
