@@ -1,7 +1,7 @@
 /*
  * A tokenizer.json at work (see hugging_face.h): the text is cut at added tokens, normalized, and
- * cut at the added tokens of normalized text. Then it is split into words, and BPE joins every
- * word. All memory of a run is in one struct on the caller's stack.
+ * cut at the added tokens of normalized text. Then it is split into words, and BPE or Unigram makes
+ * tokens of every word. All memory of a run is in one struct on the caller's stack.
  */
 #include "model/tokenizers/hugging_face.h"
 
@@ -17,9 +17,10 @@ typedef struct run {
     lx_token_list *out;
     const char *marks; /* of the text; NULL: none */
     unsigned flags;
-    lx_buffer normalized[2];
+    lx_normalize_run normalize;
     lx_split_run split;
     lx_word word;
+    lx_lattice lattice;
     lx_error *err;
 } run;
 
@@ -65,15 +66,13 @@ static lx_status byte_level_symbols(const lx_hugging_face *h, const char *text, 
  * neighbours as one where the file says so. (Llama, Mistral: SentencePiece's BPE.)
  */
 
-/* Whether all bytes of a character have a token of their own; adds them. */
-static bool add_bytes(const lx_hugging_face *h, const char *text, size_t n, lx_word *w)
+/* Whether the text may become byte tokens: every byte has one. */
+static bool has_bytes(const lx_hugging_face *h, const char *text, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        if (h->byte_ids[(unsigned char)text[i]] < 0)
-            return false;
-    for (size_t i = 0; i < n; i++)
-        lx_word_add(w, h->byte_ids[(unsigned char)text[i]]);
-    return true;
+    bool all = h->byte_fallback;
+    for (size_t i = 0; i < n && all; i++)
+        all = h->byte_ids[(unsigned char)text[i]] >= 0;
+    return all;
 }
 
 static lx_status fallback_symbols(const lx_hugging_face *h, const char *text, size_t n, lx_word *w,
@@ -83,8 +82,11 @@ static lx_status fallback_symbols(const lx_hugging_face *h, const char *text, si
     for (size_t at = 0, start = 0; at < n; start = at) {
         int32_t c = lx_utf8_next(text, n, &at);
         int32_t id = lx_texts_find(&h->names, text + start, at - start);
-        if (id < 0 && h->byte_fallback && add_bytes(h, text + start, at - start, w))
+        if (id < 0 && has_bytes(h, text + start, at - start)) {
+            for (size_t i = start; i < at; i++)
+                lx_word_add(w, h->byte_ids[(unsigned char)text[i]]);
             continue;
+        }
         if (id < 0 && h->unknown < 0)
             return lx_fail(err, LX_ERR_INVALID, NULL, "the vocabulary has no token for U+%04X",
                            (unsigned)c);
@@ -102,6 +104,40 @@ static lx_status fallback_symbols(const lx_hugging_face *h, const char *text, si
     return LX_OK;
 }
 
+/* --- Unigram --- */
+
+/* Characters that are no piece, as one text: its token, its bytes or the unknown token. */
+static void add_unknown(const lx_hugging_face *h, const char *text, size_t n, lx_token_list *out)
+{
+    int32_t id = lx_texts_find(&h->names, text, n);
+    if (id >= 0 && h->base.specials[id] == 0)
+        lx_token_list_add(out, id);
+    else if (!has_bytes(h, text, n))
+        lx_token_list_add(out, h->unknown);
+    else
+        for (size_t i = 0; i < n; i++)
+            lx_token_list_add(out, h->byte_ids[(unsigned char)text[i]]);
+}
+
+static lx_status unigram_word(run *r, const char *text, size_t n, lx_error *err)
+{
+    const lx_hugging_face *h = r->h;
+    const lx_lattice *l = &r->lattice;
+    lx_status st =
+        lx_unigram_apply(&h->unigram, h->base.specials, h->unknown, text, n, &r->lattice, err);
+    for (int32_t at = l->first, start = 0; st == LX_OK && at >= 0; at = l->nodes[at].link) {
+        int32_t id = l->nodes[at].id, next = l->nodes[at].link;
+        if (id != h->unknown)
+            lx_token_list_add(r->out, id);
+        else if (next >= 0 && l->nodes[next].id == id)
+            continue; /* neighbours that are unknown are one text */
+        else
+            add_unknown(h, text + start, (size_t)(at - start), r->out);
+        start = at;
+    }
+    return st;
+}
+
 /* --- encoding --- */
 
 static lx_status list_status(const lx_token_list *out)
@@ -117,6 +153,10 @@ static lx_status encode_word(void *to, const char *text, size_t n, lx_error *err
     const lx_hugging_face *h = r->h;
     bool byte_level = h->base.family == &lx_byte_level_family;
     int32_t whole = -1;
+    if (h->base.family == &lx_unigram_family) {
+        lx_status st = unigram_word(r, text, n, err);
+        return st == LX_OK ? list_status(r->out) : st;
+    }
     if (h->ignore_merges)
         whole = byte_level ? byte_level_find(h, text, n) : lx_texts_find(&h->names, text, n);
     if (whole >= 0) {
@@ -170,7 +210,7 @@ static lx_status encode_text(run *r, const char *text, size_t n)
         const char *normalized;
         size_t n_normalized;
         st = lx_normalize(&r->h->normalizer, text + span.start, span.end - span.start,
-                          r->normalized, &normalized, &n_normalized, r->err);
+                          &r->normalize, &normalized, &n_normalized, r->err);
         if (st == LX_OK)
             st = encode_normalized(r, normalized, n_normalized, span.start == 0,
                                    r->marks != NULL && memchr(r->marks + span.start, 1,
@@ -193,19 +233,19 @@ static lx_status hugging_face_encode(const lx_tokenizer *t, const char *text, co
     r.split = (lx_split_run){.splitter = &h->splitter, .piece = encode_word, .err = err};
     r.split.to = &r;
     size_t max = GROWTH * (size_t)LX_TOKENIZER_MAX_TEXT;
-    for (int i = 0; i < 2; i++)
-        lx_buffer_init(&r.normalized[i], max);
+    lx_normalize_run_init(&r.normalize, max);
     for (int i = 0; i < LX_SPLIT_MAX_STAGES; i++)
         lx_buffer_init(&r.split.texts[i], max);
     lx_status st = lx_regex_run_new(n, &r.split.regex_run, err);
+    r.normalize.regex = r.split.regex_run;
     add_template(&h->before, flags, out);
     if (st == LX_OK)
         st = encode_text(&r, text, n);
     add_template(&h->behind, flags, out);
     lx_regex_run_free(r.split.regex_run);
     lx_word_fini(&r.word);
-    for (int i = 0; i < 2; i++)
-        lx_buffer_fini(&r.normalized[i]);
+    lx_lattice_fini(&r.lattice);
+    lx_normalize_run_fini(&r.normalize);
     for (int i = 0; i < LX_SPLIT_MAX_STAGES; i++)
         lx_buffer_fini(&r.split.texts[i]);
     return st == LX_ERR_CANCELLED ? LX_OK : st;
@@ -238,6 +278,7 @@ static void hugging_face_fini(lx_tokenizer *t)
     lx_normalizer_fini(&h->normalizer);
     lx_splitter_fini(&h->splitter);
     lx_bpe_fini(&h->bpe);
+    lx_unigram_fini(&h->unigram);
 }
 
 const lx_tokenizer_family lx_byte_level_family = {.name = "byte-level",
@@ -249,3 +290,8 @@ const lx_tokenizer_family lx_fallback_family = {.name = "fallback",
                                                 .find = hugging_face_find,
                                                 .first = hugging_face_first,
                                                 .fini = hugging_face_fini};
+const lx_tokenizer_family lx_unigram_family = {.name = "unigram",
+                                               .encode = hugging_face_encode,
+                                               .find = hugging_face_find,
+                                               .first = hugging_face_first,
+                                               .fini = hugging_face_fini};

@@ -1,7 +1,8 @@
 /*
  * A tokenizer.json: its reader (model/tokenizers/json) fills it in, and hugging_face.c runs it.
  *
- *   text -> added tokens | normalizer -> added tokens | splitter -> a word -> BPE -> template
+ *   text -> added tokens | normalizer -> added tokens | splitter -> a word -> BPE or Unigram ->
+ * template
  */
 #ifndef LINNET_MODEL_TOKENIZERS_HUGGING_FACE_H
 #define LINNET_MODEL_TOKENIZERS_HUGGING_FACE_H
@@ -11,6 +12,7 @@
 #include "model/tokenizers/internal.h"
 #include "model/tokenizers/normalizer.h"
 #include "model/tokenizers/splitter.h"
+#include "model/tokenizers/unigram.h"
 
 enum { LX_TEMPLATE_MAX = 16 };
 
@@ -28,6 +30,7 @@ typedef struct lx_hugging_face {
     lx_normalizer normalizer;
     lx_splitter splitter;
     lx_bpe bpe;
+    lx_unigram unigram;
     int32_t byte_ids[256]; /* byte-level: the token of a byte; fallback: <0xNN>; -1 for none */
     int32_t unknown;       /* -1 for none */
     bool fuse_unknown, byte_fallback, ignore_merges;
@@ -37,7 +40,7 @@ typedef struct lx_hugging_face {
     lx_texts first_pieces; /* of these tokens, by id */
 } lx_hugging_face;
 
-/* The two families. */
-extern const lx_tokenizer_family lx_byte_level_family, lx_fallback_family;
+/* The three families. */
+extern const lx_tokenizer_family lx_byte_level_family, lx_fallback_family, lx_unigram_family;
 
 #endif

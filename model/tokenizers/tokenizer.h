@@ -7,11 +7,13 @@
  *   byte-level   Hugging Face's tokenizer.json, BPE over bytes written as letters (GPT-2, GPT-NeoX,
  *                Llama 3, Qwen), split by the file's own regular expression
  *   fallback     Hugging Face's tokenizer.json, BPE over characters; where it is so written,
- * unknown ones become byte tokens (Llama, Mistral)
+ *                unknown ones become byte tokens (Llama, Mistral)
+ *   unigram      Hugging Face's tokenizer.json, pieces with scores (T5, XLM-RoBERTa)
  *
  * If a tokenizer.json needs a feature that is not built in, loading fails and names the field
- * (LX_ERR_UNSUPPORTED). These are models other than BPE, and every normalizer, pre-tokenizer,
- * post-processor and decoder that could not give exactly the ids of the `tokenizers` library.
+ * (LX_ERR_UNSUPPORTED). These are models other than BPE and Unigram, and every normalizer,
+ * pre-tokenizer, post-processor and decoder that could not give exactly the ids of the `tokenizers`
+ * library.
  *
  * A new family: a file NAME.c with a table lx_tokenizer_family, a line in tokenizer.c's look-up of
  * files, a fuzzer in tests/fuzz and the comparison with its reference in tests/http.
@@ -107,11 +109,11 @@ enum {
 };
 
 /*
- * Appends the ids of text[n]. Takes O(n log n) time and at most 100 n bytes of memory in addition
- * to the list. LX_ERR_INVALID (with the byte's position): not UTF-8, except for bytes and world,
- * which take any bytes; a character that the vocabulary has no token for. LX_ERR_TOO_LARGE: over
- * LX_TOKENIZER_MAX_TEXT bytes, over out->max ids, or a regular expression over its match limit.
- * After an error the content of `out` is of no use.
+ * Appends the ids of text[n]. Takes O(n log n) time, with Unigram O(n) times the longest piece, and
+ * at most 100 n bytes of memory in addition to the list. LX_ERR_INVALID (with the byte's position):
+ * not UTF-8, except for bytes and world, which take any bytes; a character that the vocabulary has
+ * no token for. LX_ERR_TOO_LARGE: over LX_TOKENIZER_MAX_TEXT bytes, over out->max ids, or a regular
+ * expression over its match limit. After an error the content of `out` is of no use.
  */
 lx_status lx_tokenizer_encode(const lx_tokenizer *t, const char *text, size_t n, unsigned flags,
                               lx_token_list *out, lx_error *err) LX_MUST_USE;

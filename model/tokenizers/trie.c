@@ -42,7 +42,7 @@ static lx_trie_edge *edge(const lx_trie *t, uint32_t key)
     return &t->edges[slot];
 }
 
-static uint32_t child(const lx_trie *t, uint32_t node, unsigned char byte)
+uint32_t lx_trie_next(const lx_trie *t, uint32_t node, unsigned char byte)
 {
     return node == 0 ? t->root[byte] : edge(t, node << 8 | byte)->node;
 }
@@ -62,7 +62,7 @@ int32_t lx_trie_add(lx_trie *t, const char *text, size_t n, int32_t value)
 {
     uint32_t node = 0;
     for (size_t i = 0; i < n; i++) {
-        uint32_t next = child(t, node, (unsigned char)text[i]);
+        uint32_t next = lx_trie_next(t, node, (unsigned char)text[i]);
         node = next != 0 ? next : add_child(t, node, (unsigned char)text[i]);
     }
     int32_t before = t->values[node];

@@ -1,5 +1,5 @@
 /*
- * A trie over bytes for longest matches: RWKV's vocabulary, added tokens. Edges lie in one hash
+ * A trie over bytes: RWKV's vocabulary, pieces of Unigram, added tokens. Edges lie in one hash
  * table keyed by (node, byte); the root's are an array, so that a byte no text begins with costs
  * one load.
  */
@@ -30,6 +30,9 @@ void lx_trie_fini(lx_trie *t); /* a zeroed one is allowed */
 
 /* Adds text[n], n > 0. Is the value that stood there before, which is kept, or -1. */
 int32_t lx_trie_add(lx_trie *t, const char *text, size_t n, int32_t value);
+
+/* The node after `node` and one more byte, 0 for none; node 0 is the root. */
+uint32_t lx_trie_next(const lx_trie *t, uint32_t node, unsigned char byte);
 
 /* The value of the longest text that text[n] begins with and its length; -1 when none does. */
 int32_t lx_trie_longest(const lx_trie *t, const char *text, size_t n, size_t *length);

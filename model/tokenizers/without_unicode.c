@@ -21,6 +21,25 @@ bool lx_unicode_is_space(uint32_t c)
     return false;
 }
 
+bool lx_unicode_is_mark(uint32_t c)
+{
+    (void)c;
+    return false;
+}
+
+int lx_unicode_lower(uint32_t c, uint32_t out[2])
+{
+    out[0] = c;
+    return 1;
+}
+
+size_t lx_unicode_cluster_end(const char *text, size_t n, size_t at)
+{
+    (void)text;
+    (void)at;
+    return n;
+}
+
 void lx_unicode_normalize(lx_unicode_form form, const char *text, size_t n, lx_buffer *out)
 {
     (void)form;

@@ -4,6 +4,7 @@
 All of them are made here, from nothing; the same ones every time.
 """
 
+import base64
 import gzip
 import json
 import math
@@ -245,6 +246,13 @@ def tokenizer_file(letters: list[str], merges: list[list[str]], **fields) -> dic
     return {"version": "1.0", "added_tokens": [added, added | {"id": 401, "content": "<m>", "normalized": True}], "model": model, **fields}
 
 
+def charsmap() -> bytes:
+    """A table of characters with one rule, "x" to "fi": the root, then the nodes of "x" and of its leaf."""
+    units = [0] * 256
+    units[0], units[1 ^ ord("x")], units[2] = 1 << 10, ord("x") | 1 << 8 | (1 ^ ord("x") ^ 2) << 10, 1 << 31
+    return struct.pack("<257I", 4 * 256, *units) + b"fi\0"
+
+
 def tokenizers() -> dict[str, bytes]:
     """A file of each family; the text after the first NUL is encoded."""
     replace = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
@@ -264,6 +272,13 @@ def tokenizers() -> dict[str, bytes]:
                                         "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
                                         "special_tokens": {"<s>": {"id": "<s>", "ids": [400], "tokens": ["<s>"]}}})}
     files["fallback"]["model"] |= {"byte_fallback": True}
+    files["unigram"] = tokenizer_file([], [], normalizer={"type": "Sequence", "normalizers": [
+        {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap()).decode()}, {"type": "Lowercase"},
+        {"type": "Strip", "strip_left": False, "strip_right": True},
+        {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁"}, {"type": "StripAccents"}]},
+        pre_tokenizer={"type": "Metaspace", "replacement": "▁"}, decoder={"type": "Metaspace", "replacement": "▁"})
+    scores = [["<unk>", 0.0], ["▁", -2.0], ["a", -1.5], ["b", -3.0], ["ab", -3.25], ["▁a", -2.5], ["fi", -4.0], ["<0x41>", -9.0]]
+    files["unigram"]["model"] = {"type": "Unigram", "unk_id": 0, "byte_fallback": True, "vocab": scores}
     seeds = {name: json.dumps(file).encode() + b"\0 ab <s> b's 12\xc3\xa9" for name, file in files.items()}
     seeds["metaspace"] = json.dumps(files["metaspace"]).encode() + b"\0 ab <s> ba  b"
     # An error quotes a name of the file.

@@ -311,7 +311,7 @@ def lfm2_hidden(c):
     size = c.get("block_ff_dim") or c["intermediate_size"]
     if not c["block_auto_adjust_ff_dim"]:
         return size
-    return -int(-(c["block_ffn_dim_multiplier"] * (2 * size // 3)) // c["block_multiple_of"]) * c["block_multiple_of"]
+    return -(-int(c["block_ffn_dim_multiplier"] * (2 * size // 3)) // c["block_multiple_of"]) * c["block_multiple_of"]
 
 
 def conv_part(c):

@@ -79,7 +79,8 @@ def granite(w, c, ids):
         if c["layer_types"][i] in ("mamba", "linear_attention"):
             x = x + scale * mamba2_mixer(below(own, "mamba."), mamba_config(c), memory, y)
         else:
-            x = x + scale * attention(below(own, "self_attn."), memory, y, heads, len(x) // heads, scale=c["attention_multiplier"])
+            base = c["rope_theta"] if c["position_embedding_type"] == "rope" else 0
+            x = x + scale * attention(below(own, "self_attn."), memory, y, heads, len(x) // heads, base, c["attention_multiplier"])
         gate, up = numpy.split(own["shared_mlp.input_linear.weight"] @ rms_norm(x, own["post_attention_layernorm.weight"], eps), 2)
         return x + scale * (own["shared_mlp.output_linear.weight"] @ (silu(gate) * up))
 
@@ -147,7 +148,8 @@ def gated_window(w, c, kind, memory, x):
     q, k, v = ((w[f"{part}_proj.weight"] @ x).reshape(-1, size) for part in "qkv")
     q, k = (turned(rms_norm(rows, w[f"{part}_norm.weight"], eps), memory.position, rope["rope_theta"],
                    rope.get("partial_rotary_factor", 1)) for part, rows in (("q", q), ("k", k)))
-    keys, values, gates, found = memory.append("k", k), memory.append("v", v), sigmoid(w["gate_proj.weight"] @ x), []
+    keys, values, found = memory.append("k", k), memory.append("v", v), []
+    gates = sigmoid(w["gate_proj.weight"] @ x) if c["use_attention_gate"] else numpy.ones(heads)
     for h in range(heads):
         logits = keys[first:, h * len(k) // heads] @ q[h] * size**-0.5
         weights = numpy.exp(logits - logits.max())
@@ -158,12 +160,15 @@ def gated_window(w, c, kind, memory, x):
 def lfm3(w, c, ids):
     eps = c["norm_eps"]
 
+    def after(own, name, y):
+        return rms_norm(y, own[f"{name}.weight"], eps) if c["use_sandwich_norm"] else y
+
     def layer(own, i, memory, x):
         kind, y = c["layer_types"][i], rms_norm(x, own["operator_norm.weight"], eps)
         y = short_conv(below(own, "conv."), memory, y) if kind == "conv" else gated_window(below(own, "self_attn."), c, kind, memory, y)
-        x = x + rms_norm(y, own["post_operator_norm.weight"], eps)
+        x = x + after(own, "post_operator_norm", y)
         y = rms_norm(x, own["ffn_norm.weight"], eps)
         hidden = silu(own["feed_forward.w1.weight"] @ y) * (own["feed_forward.w3.weight"] @ y)
-        return x + rms_norm(own["feed_forward.w2.weight"] @ hidden, own["post_ffn_norm.weight"], eps)
+        return x + after(own, "post_ffn_norm", own["feed_forward.w2.weight"] @ hidden)
 
     return model(w, c, ids, layer, "embedding_norm", eps)

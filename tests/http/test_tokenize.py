@@ -1,5 +1,6 @@
 """`linnet tokenize` against the library whose files it reads, and against RWKV World written down in Python."""
 
+import base64
 import functools
 import json
 import os
@@ -8,6 +9,7 @@ import subprocess
 import time
 
 import pytest
+from tokenizers import normalizers
 
 import vocabularies
 import world
@@ -58,7 +60,11 @@ MAIN = [name for name in vocabularies.MAKERS if name not in dict(vocabularies.st
 
 
 def compare(name, folder, texts):
-    tokenizer, path = made(name), folder / "tokenizer.json"
+    compare_with(made(name), folder, texts)
+
+
+def compare_with(tokenizer, folder, texts):
+    texts, path = list(texts), folder / "tokenizer.json"
     tokenizer.save(str(path))
     expected = [encoding.ids for encoding in tokenizer.encode_batch(texts)]
     for text, ours, theirs in zip(texts, encode_all(path, texts), expected):
@@ -70,12 +76,73 @@ def compare(name, folder, texts):
 
 @pytest.mark.parametrize("name", MAIN)
 def test_equals_the_library(name, tmp_path):
-    compare(name, tmp_path, comparable()[MAIN.index(name) % PART::PART])
+    texts = comparable()[MAIN.index(name) % PART::PART]
+    compare(name, tmp_path, texts if name != "unigram-albert" else filter(vocabularies.same_marks, texts))
 
 
 @pytest.mark.parametrize("name", [name for name, _ in vocabularies.stages()])
 def test_equals_the_library_with_a_stage_before(name, tmp_path):
     compare(name, tmp_path, list(vocabularies.texts(n=25)))
+
+
+@pytest.mark.parametrize("seed", range(max(8, 240 // PART**3)))
+def test_random_unigrams_equal_the_library(seed, tmp_path):
+    """Small vocabularies with many equal sums of scores, and random normalizers; hundreds of them by night."""
+    tokenizer, texts = vocabularies.random_unigram(seed)
+    compare_with(tokenizer, tmp_path, texts)
+
+
+def test_names_of_specials_in_a_text_never_become_unigram_pieces(tmp_path):
+    """Pieces of the vocabulary are special tokens too, and a normalizer may write their names."""
+    tokenizer, path = vocabularies.MAKERS["unigram-t5"](), tmp_path / "tokenizer.json"
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.save(str(path))
+    texts = ["＜s＞", "a ＜/s＞", "<s></s>", "<｜end｜>", "<unk>"]
+    specials = {tokenizer.token_to_id(token.content) for token in vocabularies.SPECIALS}
+    assert specials & set(tokenizer.encode("＜s＞", add_special_tokens=False).ids), "the library has them"
+    for ids in encode_all(path, texts, "--no-specials", "--no-template"):
+        assert ids and not specials & set(ids)
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"unk_id": 9999999}, ["model.unk_id"]), ({"vocab": []}, ["model.vocab"]), ({"vocab": {"a": 1}}, ["model.vocab"]),
+    ({"vocab": [["a", "b"]]}, ["model.vocab[0]", "score"]), ({"vocab": [["a", 0.0], ["b", 1.0], ["a", 2.0]]}, ["model.vocab[2]", "vocab[0]"]),
+    ({"vocab": [["a" * 1025, 0.0]]}, ["model.vocab[0]", "1,024"]), ({"merges": []}, ["model.merges"]), ({"byte_fallback": 1}, ["model.byte_fallback"]),
+])
+def test_unigram_files_are_refused_by_name(change, words, tmp_path):
+    file = json.loads(made("unigram-t5").to_str())
+    file["model"] |= change
+    refuse(file, words, tmp_path)
+
+
+@pytest.mark.parametrize("step", [{"type": "Strip", "strip_left": True, "strip_right": False}, {"type": "StripAccents"},
+                                  {"type": "Replace", "pattern": {"String": "a"}, "content": ""}])
+def test_a_mark_before_the_first_text_is_refused_where_that_may_be_left_out(step, tmp_path):
+    file = json.loads(made("unigram-whole").to_str())
+    refuse(file | {"normalizer": step}, ["pre_tokenizer.prepend_scheme", "first after"], tmp_path)
+
+
+@pytest.mark.parametrize("value, words", [
+    ("!", ["normalizer.precompiled_charsmap", "base64"]), ("", ["table of characters"]), ("AAAAAA==", ["table of characters"]),
+    ("CAAAAAAAAAA=", ["table of characters"]), (5, ["normalizer.precompiled_charsmap"]),
+])
+def test_tables_of_characters_are_refused(value, words, tmp_path):
+    file = json.loads(made("unigram-t5").to_str())
+    file["normalizer"]["precompiled_charsmap"] = value
+    refuse(file, words, tmp_path)
+
+
+def test_a_table_that_leads_nowhere_replaces_nothing(tmp_path):
+    """Places out of bounds, and texts that are not UTF-8."""
+    file = json.loads(made("unigram-t5").to_str())
+    table = vocabularies.charsmap({"x": "y"})
+    (tmp_path / "tokenizer.json").write_text(json.dumps(file | {"normalizer": None}), encoding="utf-8")
+    plain = encode_all(tmp_path / "tokenizer.json", ["axb"])
+    for spoilt in (table[:-2] + b"\xff\0", table[:-2], table.replace(b"\0\0\0\x80", b"\xff\xff\0\x80"),
+                   b"\x04\0\0\0" + b"\xff" * 4, b"\x08\0\0\0" + b"\xff" * 8):
+        file["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(spoilt).decode()}
+        (tmp_path / "tokenizer.json").write_text(json.dumps(file), encoding="utf-8")
+        assert encode_all(tmp_path / "tokenizer.json", ["axb"]) == plain
 
 
 @pytest.mark.parametrize("name", ["llama3", "llama"])
@@ -92,7 +159,7 @@ def test_template_and_names_of_specials_can_be_left_out(name, tmp_path):
     assert as_text != [tokenizer.encode(text).ids for text in texts]
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama3", "qwen2", "llama", "metaspace-first"])
+@pytest.mark.parametrize("name", ["gpt2", "llama3", "qwen2", "llama", "metaspace-first", "unigram-xlm-r", "unigram-bytes"])
 @pytest.mark.parametrize("unit", ["a", " ", "\n", "春", "\u0301", "a\u0301\u0323", "1", "<s>", "'s"])
 def test_a_megabyte_of_one_letter(name, unit, tmp_path):
     tokenizer, path = made(name), tmp_path / "tokenizer.json"
@@ -180,10 +247,11 @@ def field(file, path, value):
 
 
 @pytest.mark.parametrize("path, value, words", [
-    (["normalizer"], {"type": "Lowercase"}, ["normalizer", "Lowercase"]),
+    (["normalizer"], {"type": "Nmt"}, ["normalizer", "Nmt"]),
     (["normalizer"], {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "BertNormalizer"}]},
      ["normalizer.normalizers[1]", "BertNormalizer"]),
-    (["normalizer"], {"type": "Replace", "pattern": {"Regex": " +"}, "content": "_"}, ["normalizer.pattern", "Regex"]),
+    (["normalizer"], {"type": "Replace", "pattern": {"Regex": " *"}, "content": "_"}, ["normalizer", "nothing"]),
+    (["decoder"], {"type": "Replace", "pattern": {"Regex": " +"}, "content": "_"}, ["decoder.pattern", "Regex"]),
     (["pre_tokenizer"], {"type": "UnicodeScripts"}, ["pre_tokenizer", "UnicodeScripts"]),
     (["pre_tokenizer"], {"type": "Split", "pattern": {"Regex": "\\h+"}, "behavior": "Isolated", "invert": False}, ["pre_tokenizer", "\\h"]),
     (["pre_tokenizer"], {"type": "Split", "pattern": {"Regex": "[\\b]"}, "behavior": "Isolated", "invert": False}, ["pre_tokenizer", "\\b"]),
@@ -200,7 +268,7 @@ def field(file, path, value):
     (["post_processor"], {"type": "BertProcessing"}, ["post_processor", "BertProcessing"]),
     (["decoder"], {"type": "WordPiece"}, ["decoder", "WordPiece"]),
     (["decoder"], None, ["decoder"]),
-    (["model", "type"], "Unigram", ["model.type", "Unigram"]),
+    (["model", "type"], "Unigram", ["model.type", "Unigram after ByteLevel"]),
     (["model", "type"], "WordPiece", ["model.type", "WordPiece"]),
     (["model", "dropout"], 0.1, ["model.dropout"]),
     (["model", "end_of_word_suffix"], "</w>", ["model.end_of_word_suffix"]),
@@ -216,6 +284,10 @@ def field(file, path, value):
 def test_what_is_not_implemented_is_refused_by_its_name(path, value, words, tmp_path):
     file = json.loads(made("llama3").to_str())
     field(file, path, value)
+    refuse(file, words, tmp_path)
+
+
+def refuse(file, words, tmp_path):
     (tmp_path / "tokenizer.json").write_text(json.dumps(file), encoding="utf-8")
     line = tokenize("--model", tmp_path, "a", status=1)
     assert len(line.splitlines()) == 1

@@ -4,6 +4,7 @@ on. They hold no data of other projects; equal seeds give equal files."""
 import functools
 import json
 import random
+import struct
 import unicodedata
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -111,6 +112,108 @@ def llama(scheme=None, fallback=True, fuse=True, split=False, added=True, size=1
     return with_byte_tokens(tokenizer) if fallback else tokenizer
 
 
+def charsmap(rules):
+    """Bytes of SentencePiece's compiled rules {text: replacement}: a double array, then the replacements."""
+    tree, blob, units, bases = {}, bytearray(), {}, set()
+    for text, replacement in sorted(rules.items()):
+        node = tree
+        for byte in text.encode():
+            node = node.setdefault(byte, {})
+        node[None] = len(blob)
+        blob += replacement.encode() + b"\0"
+
+    def place(node, at, label):
+        own = {key if key is not None else 0: key for key in node}
+        base = next(b for b in range(1, 1 << 20) if b not in bases and not any(b ^ key in units for key in own))
+        bases.add(base)
+        units[at] = label | (None in node) << 8 | (at ^ base) << 10
+        units.update({base ^ key: 0 for key in own})
+        for key, child in own.items():
+            if child is None:
+                units[base] = 1 << 31 | node[None]
+            else:
+                place(node[child], base ^ key, key)
+
+    place(tree, 0, 0)
+    array = [units.get(i, 0) for i in range(max(units) + 256)]
+    return struct.pack(f"<{1 + len(array)}I", 4 * len(array), *array) + bytes(blob)
+
+
+RULES = {"\u00a0": " ", "\u3000": " ", "\t": " ", "\n": " ", "\r\n": "  ", "\u200b": "", "ﬁ": "fi", "①": "1", "Å": "A\u030a", "e\u0301": "é",
+         "é": "e", "\u2028": " ", "…": "...", "a\u0301": "á", "٠": "0", "字": "", "x": "ks", "ü": "uu"}
+
+
+def pieces(rng, count, texts, longest=8, quantum=4, known=0.9):
+    """Pieces of texts with scores that are multiples of 1 / quantum, so that sums are exact and often equal."""
+    found = dict.fromkeys(c for text in texts for c in text if not c.isspace() and rng.random() < known)
+    for _ in range(20 * count):  # few characters have few pieces
+        text = rng.choice(texts)
+        at = rng.randrange(len(text))
+        piece = text[at:at + rng.randint(2, longest)]
+        if len(found) < count and piece and not any(c.isspace() for c in piece):
+            found[piece] = None
+    return [(piece, -round(quantum * (rng.uniform(2, 9) + 0.4 * len(piece))) / quantum) for piece in found]
+
+
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+MARKED = pre_tokenizers.Metaspace(prepend_scheme="always", split=True)
+DOUBLE_BLANKS = normalizers.Replace(Regex(" {2,}"), "▁")
+
+
+def unigram(normalizer=None, before=MARKED, decoder=None, fallback=False, count=1500):
+    """T5's way: pieces with scores, blanks as marks."""
+    found = pieces(random.Random(7), count, ["▁" + part.replace(" ", "▁") for part in corpus()[:40]])
+    vocab = [("<unk>", 0.0), *((token.content, 0.0) for token in SPECIALS), *((byte, -20.0) for byte in BYTES if fallback), *found]
+    tokenizer = Tokenizer(models.Unigram(vocab, 0, byte_fallback=fallback))
+    tokenizer.pre_tokenizer = before
+    tokenizer.decoder = decoder or decoders.Metaspace(prepend_scheme="always", split=True)
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    tokenizer.add_special_tokens([AddedToken("<unk>", special=True, normalized=False), *SPECIALS])
+    tokenizer.add_tokens(ADDED)
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 3)])
+    return tokenizer
+
+
+def unigrams(count=1500):
+    """Pre-tokenizers and normalizers of T5, XLM-RoBERTa and ALBERT, with byte tokens, and of whole texts; by name."""
+    rules = normalizers.Precompiled(charsmap(RULES))
+    words = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), MARKED])
+    yield "unigram-t5", lambda: unigram(rules, words, count=count)
+    yield "unigram-xlm-r", lambda: unigram(normalizers.Sequence([rules, normalizers.Strip(left=False), DOUBLE_BLANKS]), count=count)
+    yield "unigram-albert", lambda: unigram(normalizers.Sequence([
+        normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), rules]), words, count=count)
+    yield "unigram-bytes", lambda: unigram(
+        normalizers.Sequence([normalizers.Strip(), normalizers.Replace(" ", "▁")]), pre_tokenizers.Split("▁", "merged_with_next"),
+        decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]), fallback=True, count=count)
+    yield "unigram-whole", lambda: unigram(None, pre_tokenizers.Metaspace(prepend_scheme="first", split=False),
+                                           decoders.Metaspace(prepend_scheme="first", split=False), count=count)
+
+
+def random_unigram(seed):
+    """A small vocabulary over few characters, and texts of these and others: many equal sums, unknown runs, byte tokens."""
+    rng = random.Random(seed)
+    alphabet = rng.choice(["ab", "abc▁", "aé春▁", "a\u0301▁😀b"])
+    found = pieces(rng, rng.randint(5, 40), ["".join(rng.choices(alphabet, k=30)) for _ in range(8)], rng.randint(2, 6),
+                   rng.choice([1, 4]), rng.random())
+    fallback = rng.random() < 0.5
+    vocab = [("<unk>", 0.0), ("</s>", 0.0), *((byte, -9.0) for byte in BYTES if fallback and rng.random() < 0.999), *found]
+    tokenizer = Tokenizer(models.Unigram(vocab, 0, byte_fallback=fallback))
+    tokenizer.add_special_tokens([AddedToken("</s>", special=True, normalized=False)])
+    scheme = rng.choice(["always", "first", "never"])
+    steps = [normalizers.Precompiled(charsmap(RULES)), normalizers.Lowercase(), normalizers.NFKC(), DOUBLE_BLANKS, normalizers.Replace("b", "aa")]
+    if scheme != "first":  # which no text has whose beginning was left out
+        steps += [normalizers.StripAccents(), normalizers.Strip(rng.random() < 0.5, rng.random() < 0.5)]
+    tokenizer.normalizer = normalizers.Sequence(rng.sample(steps, rng.randint(0, 4)))
+    split = rng.random() < 0.5
+    tokenizer.pre_tokenizer = rng.choice([pre_tokenizers.Metaspace(prepend_scheme=scheme, split=split), pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme=scheme, split=split)])])
+    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]) if fallback \
+        else decoders.Metaspace(prepend_scheme=scheme, split=split)
+    texts = ["".join(rng.choices(alphabet + " \u0301\t▁xBÅe\r\n", k=rng.randint(0, 40))) for _ in range(60)]
+    return tokenizer, texts
+
+
 def split_variants():
     yield from ((behavior, invert) for invert in (False, True)
                 for behavior in ("removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"))
@@ -155,7 +258,7 @@ MAKERS = {
     "metaspace-split": lambda: llama("always", split=True),
     "characters-bpe": lambda: llama("always", fallback=False, split=True),
     "characters-bpe-not-fused": lambda: llama("first", fallback=False, fuse=False),
-} | {name: (lambda before=before: byte_level(before=before)) for name, before in stages()}
+} | {name: (lambda before=before: byte_level(before=before)) for name, before in stages()} | dict(unigrams())
 
 
 # --- texts ------------------------------------------------------------------------------------------
@@ -201,3 +304,8 @@ FORMS = {"NFC": normalizers.NFC(), "NFD": normalizers.NFD(), "NFKC": normalizers
 def same_tables(text):
     """Whether the library's tables of Unicode's forms, which are older, agree with Python's on the text."""
     return all(form.normalize_str(text) == unicodedata.normalize(name, text) for name, form in FORMS.items())
+
+
+def same_marks(text):
+    """Whether the library's table of marks, which is older still, agrees with Python's on the text."""
+    return normalizers.StripAccents().normalize_str(text) == "".join(c for c in text if unicodedata.category(c)[0] != "M")

@@ -111,6 +111,7 @@ stage_clients() {
 stage_nightly() {
     built release && check "Python packages" python_env &&
         TEXTS_PART=1 check "all lines of the test set, all texts for each tokenizer" run_pytest build tests/http/test_{answers,tokenize}.py &&
+        VARIATIONS=200 check "values of all keys of config.json" run_pytest build tests/http/test_hf_variations.py &&
         LARGE_FOLDER_MB=3000 check "a folder of 3 GB" run_pytest build tests/http/test_large_folder.py &&
         check "quality of couplets, answers of 300 schemas" run_pytest build tests/quality
     check "races of the CUDA kernels, further orders, whole models" run_ctest release -L nightly

@@ -13,7 +13,7 @@
 typedef struct decoder {
     bool byte_level, byte_fallback, fuse, metaspace;
     lx_normalizer replaces;
-    lx_buffer buffers[2];
+    lx_normalize_run run;
 } decoder;
 
 /* --- reading --- */
@@ -43,6 +43,13 @@ static void strip(lx_json_reader *r, const lx_json_part *p, const decoder *d, lx
         lx_json_refuse(r, p, NULL, "Strip before Fuse");
 }
 
+static void replace(lx_json_reader *r, const lx_json_part *p, decoder *d)
+{
+    lx_json_replace(r, p, &d->replaces);
+    if (d->replaces.has_regex)
+        lx_json_refuse(r, p, "pattern", "Regex");
+}
+
 static void one(lx_json_reader *r, const lx_json_part *p, decoder *d, lx_hugging_face *h)
 {
     int which = lx_json_word(r, p, "type", "ByteLevel|Replace|ByteFallback|Fuse|Strip|Metaspace");
@@ -54,7 +61,7 @@ static void one(lx_json_reader *r, const lx_json_part *p, decoder *d, lx_hugging
     if (which == 0)
         d->byte_level = true;
     else if (which == 1)
-        lx_json_replace(r, p, &d->replaces);
+        replace(r, p, d);
     else if (which == 2)
         d->byte_fallback = true;
     else if (which == 3)
@@ -116,6 +123,25 @@ static int byte_of(const char *text, size_t n)
     return high < 0 || low < 0 ? -1 : 16 * high + low;
 }
 
+/* A buffer for the bytes of a token, as an empty text. */
+static lx_buffer *start(decoder *d)
+{
+    lx_buffer *b = &d->run.buffers[0];
+    b->length = 0;
+    lx_buffer_append(b, "", 0);
+    return b;
+}
+
+/* The buffer's bytes become those of token `id`. */
+static void store(lx_json_reader *r, const decoder *d, int32_t id, lx_texts *to)
+{
+    const lx_buffer *b = &d->run.buffers[0];
+    if (b->status != LX_OK)
+        lx_json_keep(r, lx_fail(r->err, LX_ERR_NO_MEMORY, NULL, "no memory for a token"));
+    else
+        lx_json_keep(r, lx_texts_set(to, id, b->data, b->length, r->err));
+}
+
 /* Every mark by a blank, or left out. */
 static void set_marked(lx_json_reader *r, const char *mark, const char *blank, const char *text,
                        size_t n, int32_t id, decoder *d, lx_texts *to)
@@ -127,13 +153,8 @@ static void set_marked(lx_json_reader *r, const char *mark, const char *blank, c
                            .content = content,
                            .n_pattern = strlen(mark),
                            .n_content = strlen(blank)};
-    d->buffers[0].length = 0;
-    lx_buffer_append(&d->buffers[0], "", 0);
-    lx_replace_all(text, n, &s, &d->buffers[0]);
-    if (d->buffers[0].status != LX_OK)
-        lx_json_keep(r, lx_fail(r->err, LX_ERR_NO_MEMORY, NULL, "no memory for a token"));
-    else
-        lx_json_keep(r, lx_texts_set(to, id, d->buffers[0].data, d->buffers[0].length, r->err));
+    lx_replace_all(text, n, &s, start(d));
+    store(r, d, id, to);
 }
 
 static void set_piece(lx_json_reader *r, const char *text, size_t n, int32_t id, decoder *d,
@@ -146,17 +167,11 @@ static void set_piece(lx_json_reader *r, const char *text, size_t n, int32_t id,
         return;
     }
     if (d->byte_level) {
-        d->buffers[0].length = 0;
-        lx_buffer_append(&d->buffers[0], "", 0);
-        from_letters(text, n, &d->buffers[0]);
-        if (d->buffers[0].status != LX_OK)
-            lx_json_keep(r, lx_fail(r->err, LX_ERR_NO_MEMORY, NULL, "no memory for a token"));
-        else
-            lx_json_keep(r, lx_texts_set(&h->base.pieces, id, d->buffers[0].data,
-                                         d->buffers[0].length, r->err));
+        from_letters(text, n, start(d));
+        store(r, d, id, &h->base.pieces);
         return;
     }
-    lx_json_keep(r, lx_normalize(&d->replaces, text, n, d->buffers, &text, &n, r->err));
+    lx_json_keep(r, lx_normalize(&d->replaces, text, n, &d->run, &text, &n, r->err));
     int byte = r->st == LX_OK && d->byte_fallback ? byte_of(text, n) : -1;
     char one_byte = (char)byte;
     if (r->st == LX_OK)
@@ -167,8 +182,7 @@ static void set_piece(lx_json_reader *r, const char *text, size_t n, int32_t id,
 void lx_json_decoder(lx_json_reader *r, const lx_json_part *root, lx_hugging_face *h)
 {
     decoder d = {.byte_level = false};
-    for (int i = 0; i < 2; i++)
-        lx_buffer_init(&d.buffers[i], 64 * (size_t)LX_TOKENIZER_MAX_TOKEN);
+    lx_normalize_run_init(&d.run, 64 * (size_t)LX_TOKENIZER_MAX_TOKEN);
     read(r, root, &d, h);
     if (r->st == LX_OK)
         lx_json_keep(r, lx_texts_init(&h->first_pieces, h->names.n, r->err));
@@ -181,6 +195,5 @@ void lx_json_decoder(lx_json_reader *r, const lx_json_part *root, lx_hugging_fac
             set_piece(r, text, n, id, &d, h);
     }
     lx_normalizer_fini(&d.replaces);
-    for (int i = 0; i < 2; i++)
-        lx_buffer_fini(&d.buffers[i]);
+    lx_normalize_run_fini(&d.run);
 }

@@ -39,18 +39,19 @@ static void check_id(lx_json_reader *r, const lx_json_part *p, const lx_hugging_
 static void set_text(lx_json_reader *r, lx_hugging_face *h, const lx_added_token *token,
                      bool normalized, const char *text, size_t n)
 {
-    lx_buffer buffers[2];
-    for (int i = 0; i < 2; i++)
-        lx_buffer_init(&buffers[i], 64 * (size_t)LX_TOKENIZER_MAX_TOKEN);
+    lx_normalize_run run;
+    lx_normalize_run_init(&run, 64 * (size_t)LX_TOKENIZER_MAX_TOKEN);
+    if (normalized && h->normalizer.has_regex && r->st == LX_OK)
+        lx_json_keep(r, lx_regex_run_new(n, &run.regex, r->err));
     if (normalized && r->st == LX_OK)
-        lx_json_keep(r, lx_normalize(&h->normalizer, text, n, buffers, &text, &n, r->err));
+        lx_json_keep(r, lx_normalize(&h->normalizer, text, n, &run, &text, &n, r->err));
     if (r->st == LX_OK && n > LX_TOKENIZER_MAX_TOKEN)
         lx_json_keep(r, lx_fail(r->err, LX_ERR_FORMAT, NULL,
                                 "added_tokens: a token has over %d bytes", LX_TOKENIZER_MAX_TOKEN));
     if (r->st == LX_OK)
         lx_json_keep(r, lx_texts_set(&h->added_texts, token->id, text, n, r->err));
-    for (int i = 0; i < 2; i++)
-        lx_buffer_fini(&buffers[i]);
+    lx_regex_run_free(run.regex);
+    lx_normalize_run_fini(&run);
 }
 
 static void read_token(lx_json_reader *r, const lx_json_part *p, lx_hugging_face *h)
@@ -210,7 +211,7 @@ static void read_parts(lx_json_reader *r, const lx_json_part *root, lx_hugging_f
     (void)lx_json_word(r, root, "version", "1.0");
     lx_json_normalizer(r, root, h);
     bool of_bytes = lx_json_pre_tokenizer(r, root, h);
-    const lx_tokenizer_family *family = of_bytes ? &lx_byte_level_family : &lx_fallback_family;
+    const lx_tokenizer_family *family = lx_json_family(r, root, of_bytes);
     int32_t n = lx_json_highest_id(r, root) + 1;
     if (r->st == LX_OK)
         lx_json_keep(r, lx_tokenizer_init(&h->base, family, n, r->err));

@@ -1,4 +1,4 @@
-/* The field `model` (see parts.h): BPE's vocabulary and merges. */
+/* The field `model` (see parts.h): BPE's vocabulary and merges, Unigram's pieces and scores. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +9,7 @@
 #define MODEL_FIELDS                                                                               \
     "type|dropout|unk_token|continuing_subword_prefix|end_of_word_suffix|fuse_unk|byte_fallback|"  \
     "ignore_merges|vocab|merges"
+#define UNIGRAM_FIELDS "type|unk_id|byte_fallback|vocab"
 
 /* --- ids --- */
 
@@ -19,7 +20,10 @@ int32_t lx_json_highest_id(lx_json_reader *r, const lx_json_part *root)
     json_t *value;
     size_t i;
     lx_json_part model = lx_json_below(r, root, "model");
-    json_object_foreach(json_object_get(model.object, "vocab"), key, value)
+    json_t *vocab = json_object_get(model.object, "vocab");
+    if (json_array_size(vocab) > 0) /* Unigram's */
+        highest = (int64_t)json_array_size(vocab) - 1;
+    json_object_foreach(vocab, key, value)
     {
         if (json_integer_value(value) > highest)
             highest = json_integer_value(value);
@@ -163,6 +167,62 @@ static void bytes(lx_json_reader *r, const lx_json_part *p, lx_hugging_face *h, 
     }
 }
 
+/* --- Unigram --- */
+
+static void piece(lx_json_reader *r, const lx_json_part *p, int32_t id, const json_t *entry,
+                  lx_hugging_face *h)
+{
+    char where[32], what[64];
+    const json_t *text = json_array_get(entry, 0), *score = json_array_get(entry, 1);
+    size_t n = json_string_length(text);
+    (void)snprintf(where, sizeof where, "vocab[%d]", id);
+    if (json_array_size(entry) != 2 || !json_is_string(text) || !json_is_number(score))
+        lx_json_wrong(r, p, where, "must be a piece and its score");
+    else if (n > LX_TOKENIZER_MAX_TOKEN)
+        lx_json_wrong(r, p, where, "has more than 1,024 bytes");
+    else
+        lx_json_keep(r, lx_texts_set(&h->names, id, json_string_value(text), n, r->err));
+    if (r->st != LX_OK)
+        return;
+    int32_t same =
+        lx_unigram_add(&h->unigram, id, json_string_value(text), n, json_number_value(score));
+    (void)snprintf(what, sizeof what, "is the same piece as vocab[%d]", same);
+    if (same >= 0)
+        lx_json_wrong(r, p, where, what);
+}
+
+static void pieces(lx_json_reader *r, const lx_json_part *p, lx_hugging_face *h)
+{
+    size_t n = lx_json_count(r, p, "vocab", LX_TOKENIZER_MAX_IDS), n_bytes = 0, i;
+    json_t *entry, *vocab = json_object_get(p->object, "vocab");
+    json_array_foreach(vocab, i, entry) n_bytes += json_string_length(json_array_get(entry, 0));
+    if (r->st == LX_OK && n == 0)
+        lx_json_wrong(r, p, "vocab", "must have pieces");
+    if (r->st == LX_OK)
+        lx_json_keep(r, lx_unigram_init(&h->unigram, h->names.n, n_bytes, r->err));
+    for (i = 0; i < n && r->st == LX_OK; i++)
+        piece(r, p, (int32_t)i, json_array_get(vocab, i), h);
+    if (r->st == LX_OK)
+        lx_json_keep(r, lx_texts_index(&h->names, r->err));
+    const json_t *unknown = json_object_get(p->object, "unk_id");
+    h->unknown = -1;
+    if (r->st == LX_OK && unknown != NULL && !json_is_null(unknown))
+        h->unknown = (int32_t)lx_json_int(r, p, "unk_id", 0, (int64_t)n - 1);
+}
+
+/* --- the model --- */
+
+const lx_tokenizer_family *lx_json_family(lx_json_reader *r, const lx_json_part *root,
+                                          bool of_bytes)
+{
+    lx_json_part p = lx_json_below(r, root, "model");
+    bool unigram = json_object_get(p.object, "type") != NULL && /* the first files had none */
+                   lx_json_word(r, &p, "type", "BPE|Unigram") == 1;
+    if (unigram && of_bytes)
+        lx_json_refuse(r, &p, "type", "Unigram after ByteLevel");
+    return unigram ? &lx_unigram_family : of_bytes ? &lx_byte_level_family : &lx_fallback_family;
+}
+
 static void must_be_empty(lx_json_reader *r, const lx_json_part *p, const char *field)
 {
     json_t *value = json_object_get(p->object, field);
@@ -180,14 +240,19 @@ void lx_json_model(lx_json_reader *r, const lx_json_part *root, lx_hugging_face 
     lx_json_part p = lx_json_below(r, root, "model");
     if (p.object == NULL)
         lx_json_wrong(r, root, "model", "is missing");
-    if (r->st == LX_OK && json_object_get(p.object, "type") != NULL) /* the first files had none */
-        (void)lx_json_word(r, &p, "type", "BPE");
+    h->byte_fallback = lx_json_bool(r, &p, "byte_fallback", false);
+    if (family == &lx_unigram_family) {
+        lx_json_keys(r, &p, UNIGRAM_FIELDS);
+        pieces(r, &p, h);
+        if (r->st == LX_OK)
+            bytes(r, &p, h, false);
+        return;
+    }
     lx_json_keys(r, &p, MODEL_FIELDS);
     must_be_empty(r, &p, "dropout");
     must_be_empty(r, &p, "continuing_subword_prefix");
     must_be_empty(r, &p, "end_of_word_suffix");
     h->fuse_unknown = lx_json_bool(r, &p, "fuse_unk", false);
-    h->byte_fallback = lx_json_bool(r, &p, "byte_fallback", false);
     h->ignore_merges = lx_json_bool(r, &p, "ignore_merges", false);
     vocabulary(r, &p, &h->names);
     if (r->st != LX_OK)

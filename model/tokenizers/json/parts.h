@@ -61,7 +61,10 @@ void lx_json_normalizer(lx_json_reader *r, const lx_json_part *root, lx_hugging_
 void lx_json_replace(lx_json_reader *r, const lx_json_part *p, lx_normalizer *out);
 /* Says whether words are written as bytes. */
 bool lx_json_pre_tokenizer(lx_json_reader *r, const lx_json_part *root, lx_hugging_face *h);
-/* model.c: vocabulary and merges. */
+/* model.c: the family of tokenizers by model.type; of_bytes: words are written as bytes. */
+const lx_tokenizer_family *lx_json_family(lx_json_reader *r, const lx_json_part *root,
+                                          bool of_bytes);
+/* model.c: vocabulary, merges, scores. */
 void lx_json_model(lx_json_reader *r, const lx_json_part *root, lx_hugging_face *h,
                    const lx_tokenizer_family *family);
 /* The highest id of model.vocab and added_tokens, at least 0. */

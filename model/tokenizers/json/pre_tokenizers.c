@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base64.h"
 #include "model/tokenizers/json/parts.h"
 #include "model/tokenizers/unicode.h"
 
@@ -38,8 +39,6 @@ void lx_json_replace(lx_json_reader *r, const lx_json_part *p, lx_normalizer *ou
     lx_json_keys(r, p, "type|pattern|content");
     const char *pattern = lx_json_pattern(r, p, &n_pattern, &is_regex);
     const char *content = lx_json_text(r, p, "content", &n_content);
-    if (is_regex)
-        lx_json_refuse(r, p, "pattern", "Regex");
     lx_normalize_step *s = next_step(r, p, out);
     if (s == NULL)
         return;
@@ -48,6 +47,10 @@ void lx_json_replace(lx_json_reader *r, const lx_json_part *p, lx_normalizer *ou
                              .content = copy(r, content, n_content),
                              .n_pattern = n_pattern,
                              .n_content = n_content};
+    out->has_regex = out->has_regex || is_regex;
+    out->drops_start = out->drops_start || n_content == 0;
+    if (is_regex && r->st == LX_OK)
+        lx_json_keep(r, lx_regex_new(pattern, n_pattern, false, p->path, &s->regex, r->err));
 }
 
 static void prepend(lx_json_reader *r, const lx_json_part *p, lx_normalizer *out)
@@ -61,13 +64,36 @@ static void prepend(lx_json_reader *r, const lx_json_part *p, lx_normalizer *out
             .kind = LX_NORMALIZE_PREPEND, .content = copy(r, text, n), .n_content = n};
 }
 
+/* SentencePiece's compiled rules, in base64. */
+static void charsmap(lx_json_reader *r, const lx_json_part *p, lx_normalize_step *s)
+{
+    uint8_t *bytes = NULL;
+    size_t n = 0;
+    const json_t *value = json_object_get(p->object, "precompiled_charsmap");
+    if (!json_is_string(value)) {
+        lx_json_wrong(r, p, "precompiled_charsmap", "must be a text");
+        return;
+    }
+    lx_status st = lx_base64_decode(json_string_value(value), json_string_length(value),
+                                    "precompiled_charsmap", &bytes, &n, r->err);
+    if (st == LX_ERR_INVALID)
+        lx_json_wrong(r, p, "precompiled_charsmap", "must be base64");
+    lx_json_keep(r, st);
+    if (r->st == LX_OK)
+        lx_json_keep(r, lx_charsmap_new(bytes, n, &s->charsmap, r->err));
+}
+
 static void read_step(lx_json_reader *r, const lx_json_part *p, lx_normalizer *out)
 {
     static const lx_normalize_kind kinds[] = {
-        LX_NORMALIZE_PREPEND, LX_NORMALIZE_REPLACE, LX_NORMALIZE_NFC,
-        LX_NORMALIZE_NFD,     LX_NORMALIZE_NFKC,    LX_NORMALIZE_NFKD,
+        LX_NORMALIZE_PREPEND,       LX_NORMALIZE_REPLACE,   LX_NORMALIZE_STRIP,
+        LX_NORMALIZE_STRIP_ACCENTS, LX_NORMALIZE_LOWERCASE, LX_NORMALIZE_CHARSMAP,
+        LX_NORMALIZE_NFC,           LX_NORMALIZE_NFD,       LX_NORMALIZE_NFKC,
+        LX_NORMALIZE_NFKD,
     };
-    lx_normalize_kind kind = kinds[lx_json_word(r, p, "type", "Prepend|Replace|NFC|NFD|NFKC|NFKD")];
+    lx_normalize_kind kind = kinds[lx_json_word(
+        r, p, "type",
+        "Prepend|Replace|Strip|StripAccents|Lowercase|Precompiled|NFC|NFD|NFKC|NFKD")];
     if (r->st != LX_OK)
         return;
     if (kind == LX_NORMALIZE_PREPEND) {
@@ -76,10 +102,16 @@ static void read_step(lx_json_reader *r, const lx_json_part *p, lx_normalizer *o
         lx_json_replace(r, p, out);
     } else {
         lx_json_keep(r, lx_unicode_check("normalizer", r->err));
-        lx_json_keys(r, p, "type");
+        lx_json_keys(r, p, "type|strip_left|strip_right|precompiled_charsmap");
         lx_normalize_step *s = next_step(r, p, out);
-        if (s != NULL)
-            *s = (lx_normalize_step){.kind = kind};
+        if (s == NULL)
+            return;
+        *s = (lx_normalize_step){.kind = kind,
+                                 .left = lx_json_bool(r, p, "strip_left", false),
+                                 .right = lx_json_bool(r, p, "strip_right", false)};
+        out->drops_start = out->drops_start || s->left || kind == LX_NORMALIZE_STRIP_ACCENTS;
+        if (kind == LX_NORMALIZE_CHARSMAP)
+            charsmap(r, p, s);
     }
 }
 
@@ -225,6 +257,14 @@ static void read_stage(lx_json_reader *r, const lx_json_part *p, lx_splitter *ou
     readers[which](r, p, s);
 }
 
+/* For the library a text whose first characters were left out does not begin there. */
+static void check_first(lx_json_reader *r, const lx_json_part *p, const lx_hugging_face *h)
+{
+    for (int i = 0; i < h->splitter.n_stages && h->normalizer.drops_start; i++)
+        if (h->splitter.stages[i].prepend == LX_PREPEND_FIRST)
+            lx_json_refuse(r, p, "prepend_scheme", "first after a normalizer that leaves out text");
+}
+
 bool lx_json_pre_tokenizer(lx_json_reader *r, const lx_json_part *root, lx_hugging_face *h)
 {
     lx_json_part p = lx_json_below(r, root, "pre_tokenizer");
@@ -234,6 +274,7 @@ bool lx_json_pre_tokenizer(lx_json_reader *r, const lx_json_part *root, lx_huggi
         return false;
     if (type == NULL || strcmp(type, "Sequence") != 0) {
         read_stage(r, &p, &h->splitter, &of_bytes);
+        check_first(r, &p, h);
         return of_bytes;
     }
     lx_json_keys(r, &p, "type|pretokenizers");
@@ -243,5 +284,6 @@ bool lx_json_pre_tokenizer(lx_json_reader *r, const lx_json_part *root, lx_huggi
         if (r->st == LX_OK)
             read_stage(r, &entry, &h->splitter, &of_bytes);
     }
+    check_first(r, &p, h);
     return of_bytes;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "model/tokenizers/tokenizer.h"
 #include "tests/support/failing.h"
@@ -170,6 +171,82 @@ static void a_field_that_is_not_known_is_refused(void **state)
     free(text);
 }
 
+/* --- Unigram --- */
+
+/* Scores of "ab" and of "a" and "b" are equal sums: the longer piece wins, as it begins first. */
+static const char unigram_file[] =
+    "{\"version\": \"1.0\","
+    " \"added_tokens\": [{\"id\": 1, \"content\": \"<s>\", \"special\": true, \"normalized\": "
+    "false}],"
+    " \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": ["
+    "  {\"type\": \"Precompiled\", \"precompiled_charsmap\": \"CAAAAAAAAAAAAAAA\"},"
+    "  {\"type\": \"Replace\", \"pattern\": {\"Regex\": \" {2,}\"}, \"content\": \" \"}]},"
+    " \"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"_\","
+    "  \"prepend_scheme\": \"never\"}, \"post_processor\": null,"
+    " \"decoder\": {\"type\": \"Metaspace\", \"replacement\": \"_\","
+    "  \"prepend_scheme\": \"never\"},"
+    " \"model\": {\"type\": \"Unigram\", \"unk_id\": 0, \"vocab\": [[\"<unk>\", 0.0],"
+    "  [\"<s>\", 0.0], [\"a\", -1.0], [\"b\", -2.0], [\"ab\", -3.0], [\"ba\", -2.5],"
+    "  [\"_\", -4]]}}";
+
+static void unigram_takes_the_best_sum(void **state)
+{
+    (void)state;
+    lx_tokenizer *t = load("tokenizer.json", unigram_file);
+    assert_string_equal(lx_tokenizer_family_name(t), "unigram");
+    assert_string_equal(ids_of(t, "ab", 0), "4");
+    assert_string_equal(ids_of(t, "aba", 0), "2 5");
+    assert_string_equal(ids_of(t, "a  b", 0), "2 6 3");
+    assert_string_equal(ids_of(t, "axyb", 0), "2 0 3"); /* unknown neighbours are one */
+    assert_string_equal(ids_of(t, "a<s>", 0), "2 1");
+    assert_string_equal(ids_of(t, "a<s>", LX_ENCODE_PLAIN_SPECIALS), "2 0");
+    lx_tokenizer_free(t);
+}
+
+/* The ids and texts of tests/golden/unigram.py. */
+static void unigram_gives_the_ids_of_the_library(void **state)
+{
+    (void)state;
+    json_t *all = json_load_file(GOLDEN_UNIGRAM, 0, NULL);
+    const char *name;
+    json_t *golden;
+    json_free_t release;
+    size_t n_cases = 0;
+    json_get_alloc_funcs(NULL, &release);
+    json_object_foreach(all, name, golden)
+    {
+        char *file = json_dumps(json_object_get(golden, "file"), 0);
+        lx_tokenizer *t = load("tokenizer.json", file);
+        json_t *one;
+        size_t i;
+        json_array_foreach(json_object_get(golden, "cases"), i, one)
+        {
+            lx_error err = {0};
+            lx_token_list ids;
+            lx_buffer text;
+            const json_t *given = json_object_get(one, "text"), *want = json_object_get(one, "ids");
+            lx_token_list_init(&ids, 10000);
+            lx_buffer_init(&text, 1 << 20);
+            must(lx_tokenizer_encode(t, json_string_value(given), json_string_length(given),
+                                     LX_ENCODE_TEMPLATE, &ids, &err),
+                 &err);
+            assert_int_equal(ids.n, json_array_size(want));
+            for (size_t k = 0; k < ids.n; k++)
+                assert_int_equal(ids.ids[k], json_integer_value(json_array_get(want, k)));
+            must(lx_tokenizer_decode(t, ids.ids, ids.n, LX_DECODE_SPECIALS, &text, &err), &err);
+            lx_buffer_append(&text, "", 0);
+            assert_string_equal(text.data, json_string_value(json_object_get(one, "decoded")));
+            lx_buffer_fini(&text);
+            lx_token_list_fini(&ids);
+            n_cases++;
+        }
+        lx_tokenizer_free(t);
+        release(file);
+    }
+    assert_true(n_cases > 100);
+    json_decref(all);
+}
+
 /* Where an error says which part is wrong, too. */
 static void a_name_of_the_file_is_quoted(void **state)
 {
@@ -187,10 +264,9 @@ static void a_name_of_the_file_is_quoted(void **state)
 }
 
 /* Every allocation of loading and encoding fails once: an error each time, and nothing leaks. */
-static void failing_allocations_are_errors(void **state)
+static void fail_each_allocation(const char *file)
 {
-    (void)state;
-    const char *path = scratch_write("tokenizer.json", llama_file, strlen(llama_file));
+    const char *path = scratch_write("tokenizer.json", file, strlen(file));
     for (int n = 1; n < 1000; n++) {
         lx_error err = {0};
         lx_tokenizer *t = NULL;
@@ -210,6 +286,13 @@ static void failing_allocations_are_errors(void **state)
     fail_msg("never without a failure");
 }
 
+static void failing_allocations_are_errors(void **state)
+{
+    (void)state;
+    fail_each_allocation(llama_file);
+    fail_each_allocation(unigram_file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +302,8 @@ int main(void)
         cmocka_unit_test(characters_without_unknown_refuse_what_they_lack),
         cmocka_unit_test(a_field_that_is_not_known_is_refused),
         cmocka_unit_test(a_name_of_the_file_is_quoted),
+        cmocka_unit_test(unigram_takes_the_best_sum),
+        cmocka_unit_test(unigram_gives_the_ids_of_the_library),
         cmocka_unit_test(failing_allocations_are_errors),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);

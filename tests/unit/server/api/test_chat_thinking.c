@@ -65,7 +65,7 @@ static void check(const sample *s, size_t step, bool late)
     size_t n = strlen(s->text);
     lx_buffer_init(&thought, 1000);
     lx_buffer_init(&answer, 1000);
-    lx_thinking_init(&t, s->begin, rig_model(), n);
+    lx_thinking_init(&t, s->begin, rig_model(), NULL, n);
     for (size_t at = 0; at < n; at += step) {
         size_t bytes = n - at < step ? n - at : step;
         feed(&t, s->text + at, bytes, at + bytes == n && !late, &thought, &answer);
@@ -96,7 +96,7 @@ static void line_feeds_are_held_to_a_bound(void **state)
     lx_buffer thought, answer;
     lx_buffer_init(&thought, 1000);
     lx_buffer_init(&answer, 1000);
-    lx_thinking_init(&t, LX_THINKS_AT_ONCE, rig_model(), 1);
+    lx_thinking_init(&t, LX_THINKS_AT_ONCE, rig_model(), NULL, 1);
     feed(&t, "a", 1, false, &thought, &answer);
     for (int i = 0; i < 5 * LX_THINKING_HELD; i++)
         feed(&t, "\n", 1, false, &thought, &answer);
