@@ -87,9 +87,10 @@ done
 ok "2 pictures of neondot in int8 have the bytes of auto on this machine" same_pictures auto neondot int8 weights/mnist
 # In one run, so that they are compared.
 ok "every set has the bytes of its kind" emulated conformance --backend cpu --threads 1 \
-    --test linear_has_equal_bytes_on_every_cpu,linear_has_equal_bytes_of_extreme_values,every_cpu_gives_equal_bytes
+    --test linear_has_equal_bytes_on_every_cpu,linear_has_equal_bytes_of_extreme_values,every_cpu_gives_equal_bytes,blocks_have_equal_bytes_on_every_cpu
 ok "golden logits of a model of every kind, a small one of pictures, poems, and one that hears" has_golden_logits
 ok "20 couplets of neon in f32 have the bytes of auto on this machine" same_couplets auto neon f32
 ok "20 couplets of neondot in int8, too" same_couplets auto neondot int8
+ok "20 couplets of neondot in int4, too" same_couplets auto neondot int4
 ok "2 pictures of a small model with neon in f32, too" same_pictures auto neon f32 tests/golden/mixture
 came_of
