@@ -84,9 +84,9 @@ const words = () => WORDS[page.lang];
 async function loadModel() {
   const model = stripOf(await loadModels());
   if (state.model) return;
-  const { width, height, period, channels, classes = [], n_layers: layers, n_embd: size } = model?.meta ?? {};
+  const { width, height, period, channels, n_layers: layers, n_embd: size } = model?.meta ?? {};
   state.model = model && {
-    id: model.id, width, period, channels, nClasses: classes.length,
+    id: model.id, width, period, channels,
     most: height / period,
     each: width * period * channels,
     cacheBytes: 2 * 4 * layers * size, // a key and a value per layer, in float32 as the state is
@@ -98,18 +98,10 @@ async function loadModel() {
 const newDigit = () => ({ values: new Uint8Array(state.model.each), made: 0, id: null, memory: null });
 const seedAt = (i) => state.turns.findLast((turn) => turn.at <= i).seed;
 
-/* The class of digit number i: any, but a link paints the same one again. The mixing is that of MurmurHash3. */
-function classOf(seed, i) {
-  let h = Math.imul(seed ^ Math.imul(i + 1, 0x9e3779b1), 0x85ebca6b);
-  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
-  return ((h ^ (h >>> 16)) >>> 0) % state.model.nClasses;
-}
-
-/* Paints digit number i, from the state of the one before. A class makes a clean digit of it. */
+/* Paints digit number i, from the state of the one before. */
 async function paint(digit, i, seed, signal) {
-  const { id, each, nClasses } = state.model;
-  const wish = nClasses > 0 ? { class: classOf(seed, i) } : {};
-  const from = { ...wish, ...(i > 0 ? { state: state.digits[i - 1].id } : { model: id, prompt: '' }) };
+  const { id, each } = state.model;
+  const from = i > 0 ? { state: state.digits[i - 1].id } : { model: id, prompt: '' };
   const body = { ...from, seed, temperature: 1, max_tokens: each, return_state: true, stream_unit: 'row' };
   for await (const event of stream('/v1/images/generations', body, signal)) {
     if (event.values) {
