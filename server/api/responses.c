@@ -5,6 +5,7 @@
  * expect. These last events are written one by one from an answer that is read a second time, and
  * each is sent before the next is made.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -287,6 +288,7 @@ static void write_event(lx_responding *r, response_event event, const lx_json_ch
     case CALL_DELTA:
     case CALL_DONE:
     case CALL_ITEM_DONE:
+        assert(c != NULL); /* a call is in an answer that has begun */
         write_call_event(r, event, &c->calls[r->at_call], status_of(c), out);
         break;
     }
