@@ -231,7 +231,8 @@ lx_served_model *lx_serving_find(lx_serving *s, const char *name)
     return i >= 0 ? s->models[i] : NULL;
 }
 
-/* Models of single pictures come before those of strips, and then models with classes come first. */
+/* Models of single pictures come before those of strips, and then models with classes come first.
+ */
 static int preference(const lx_served_model *m)
 {
     if (m->model->task->modality != LX_IMAGE)
