@@ -13,288 +13,11 @@
 #include "common/crc32c.h"
 #include "common/log.h"
 #include "common/random.h"
-#include "server/api/chat.h"
-#include "server/api/conversation.h"
+#include "server/api/responding.h"
 #include "server/http/sse.h"
 #include "server/json/answers.h"
 
 enum { EVENT_HEAD = 256 };
-
-/* The events in the order of a stream. */
-typedef enum response_event {
-    CREATED,
-    IN_PROGRESS,
-    ITEM_ADDED,
-    PART_ADDED,
-    CALL_ADDED, /* a call, as soon as its name is known */
-    CALL_DELTA, /* a new part of its arguments */
-    DELTA,      /* any number of these three, each with a new part of the answer */
-    TEXT_DONE,
-    PART_DONE,
-    ITEM_DONE,
-    CALL_DONE, /* these two for each call */
-    CALL_ITEM_DONE,
-    ENDED /* "response.completed", or "response.incomplete" */
-} response_event;
-
-typedef struct lx_responding {
-    lx_completion *c; /* first: see lx_completion_held_advance */
-    char item_id[32];
-    char *instructions; /* owned; NULL: none */
-    size_t instructions_bytes;
-    int32_t max_output_tokens;
-    char previous[LX_STATE_ID_MAX + 1]; /* the response that it follows; "": none */
-    lx_conversation talk;               /* that it belongs to; without an id: none */
-    bool store, truncates;
-    bool ended;           /* no more tokens come, and the answer was read */
-    lx_input_items items; /* stored with it, as the next two are */
-    uint32_t instructions_sum, instructions_kept;
-    lx_store_call *call;        /* NULL: it is not being stored */
-    lx_store_call *talk_call;   /* NULL: the conversation is not being stored */
-    lx_tool_choice tool_choice; /* see lx_completion_params, as are the next two */
-    char *tool_name;
-    bool serial_calls;
-    lx_buffer tools;  /* JSON */
-    lx_status status; /* of the end */
-    lx_error err;
-    /* of a stream */
-    response_event next; /* the event that comes now */
-    int32_t at_call;     /* of the last events: the call that they are about */
-    bool has_message;    /* the message was begun: calls come after it */
-    bool over;           /* no more events come */
-    int64_t number;      /* of events so far */
-    lx_buffer pending;   /* events that were made, from byte `sent` on not sent yet */
-    size_t sent;
-    lx_answer whole;   /* the answer at the end, read when the text is complete */
-    lx_thinking parts; /* of that answer */
-    lx_json_choice choice;
-} lx_responding;
-
-/* --- JSON --- */
-
-/* Whether the choice is the whole answer. NULL: in progress. */
-static bool is_whole(const lx_json_choice *c)
-{
-    return c != NULL && c->finish_reason != NULL;
-}
-
-static bool is_cut(const lx_json_choice *c)
-{
-    return c != NULL && c->finish_reason != NULL && strcmp(c->finish_reason, "length") == 0;
-}
-
-static const char *status_of(const lx_json_choice *c)
-{
-    return is_cut(c) ? "incomplete" : is_whole(c) ? "completed" : "in_progress";
-}
-
-static void write_text(const char *name, const lx_json_choice *c, lx_buffer *out)
-{
-    lx_json_put(out, ",%s:%.*s", name, c != NULL ? (int)c->text_bytes : 0,
-                c != NULL ? c->text : "");
-}
-
-static const lx_json_logprobs *logprobs_of(const lx_json_choice *c)
-{
-    return c != NULL ? c->logprobs : NULL;
-}
-
-/* Its text is the choice's; NULL: none yet. */
-static void write_part(const lx_json_choice *c, lx_buffer *out)
-{
-    lx_json_put(out, "{'type':'output_text','annotations':[],'logprobs':");
-    lx_json_write_entries(logprobs_of(c), out);
-    write_text("text", c, out);
-    lx_buffer_puts(out, "}");
-}
-
-static void write_item(const lx_responding *r, const lx_json_choice *c, lx_buffer *out)
-{
-    lx_json_put(out, "{'id':%s,'type':'message','status':%s,'role':'assistant','content':[",
-                r->item_id, status_of(c));
-    if (c != NULL)
-        write_part(c, out);
-    lx_buffer_puts(out, "]}");
-}
-
-/* Whether the output has a message: a text, or nothing else. */
-static bool has_message(const lx_json_choice *c)
-{
-    return c->text_bytes > 0 || c->n_calls == 0;
-}
-
-static void write_call(const lx_json_call *call, const char *status, bool whole, lx_buffer *out)
-{
-    lx_json_put(out,
-                "{'id':%s,'type':'function_call','status':%s,'call_id':%s,'name':%.*s,"
-                "'arguments':%.*s}",
-                call->id, status, call->id, (int)call->name_bytes, call->name,
-                whole ? (int)call->bytes : 0, call->arguments);
-}
-
-static void write_usage(const lx_json_usage *u, lx_buffer *out)
-{
-    lx_json_put(out,
-                ",'usage':{'input_tokens':%jd,'input_tokens_details':{'cached_tokens':%jd},"
-                "'output_tokens':%jd,'output_tokens_details':{'reasoning_tokens':0},"
-                "'total_tokens':%jd}",
-                u->prompt_tokens, u->cached_tokens, u->completion_tokens,
-                u->prompt_tokens + u->completion_tokens);
-}
-
-/* The request's fields, with defaults for fields that it left out. */
-static void write_request(const lx_responding *r, lx_buffer *out)
-{
-    const lx_sampling_params *s = &r->c->works[0].params->sampling;
-    if (r->instructions != NULL)
-        lx_json_put(out, ",'instructions':%.*s", (int)r->instructions_bytes, r->instructions);
-    else
-        lx_json_put(out, ",'instructions':null");
-    if (r->max_output_tokens > 0)
-        lx_json_put(out, ",'max_output_tokens':%d", r->max_output_tokens);
-    else
-        lx_json_put(out, ",'max_output_tokens':null");
-    lx_json_put(out,
-                ",'temperature':%f,'top_p':%f,'top_logprobs':%d,'text':{'format':{'type':'text'}},"
-                "'truncation':%s,'store':%i,'metadata':{},'previous_response_id':%s,"
-                "'background':false,'parallel_tool_calls':%i,'tools':",
-                s->temperature, s->top_p, r->c->n_logprobs > 0 ? r->c->n_logprobs : 0,
-                r->truncates ? "auto" : "disabled", r->store,
-                r->previous[0] != '\0' ? r->previous : NULL,
-                r->c->calls != NULL && !r->serial_calls);
-    lx_buffer_puts(out, r->tools.length > 0 ? r->tools.data : "[]");
-    if (r->tool_name != NULL)
-        lx_json_put(out, ",'tool_choice':{'type':'function','name':%s}", r->tool_name);
-    else
-        lx_json_put(out, ",'tool_choice':%s",
-                    r->tools.length == 0                  ? "none"
-                    : r->tool_choice == LX_TOOLS_REQUIRED ? "required"
-                                                          : "auto");
-    if (r->talk.id[0] != '\0')
-        lx_json_put(out, ",'conversation':{'id':%s}", r->talk.id);
-    else
-        lx_json_put(out, ",'conversation':null");
-}
-
-static void write_response(const lx_responding *r, const lx_json_choice *c, lx_buffer *out)
-{
-    lx_json_completion f = lx_completion_frame(r->c);
-    lx_json_put(out,
-                "{'id':%s,'object':'response','created_at':%jd,'status':%s,'model':%s,"
-                "'error':null,'incomplete_details':",
-                f.id, f.created, status_of(c), f.model);
-    lx_json_put(out, is_cut(c) ? "{'reason':'max_output_tokens'},'output':[" : "null,'output':[");
-    if (c != NULL && has_message(c))
-        write_item(r, c, out);
-    for (int32_t i = 0; c != NULL && i < c->n_calls; i++) {
-        lx_buffer_puts(out, i > 0 || has_message(c) ? "," : "");
-        write_call(&c->calls[i], status_of(c), true, out);
-    }
-    lx_buffer_puts(out, "]");
-    lx_json_usage usage = lx_completion_usage(r->c);
-    lx_json_timings timings = lx_completion_timings(r->c);
-    if (is_whole(c))
-        write_usage(&usage, out);
-    else
-        lx_json_put(out, ",'usage':null");
-    write_request(r, out);
-    lx_json_put(out, ",'system_fingerprint':%s,'seed':%jd", f.fingerprint, f.seed);
-    if (c != NULL && c->has_score)
-        lx_json_put(out, ",'mean_logprob':%f", c->mean_logprob);
-    if (is_whole(c))
-        lx_json_write_timings(&timings, out);
-    lx_json_write_notes(&r->c->notes, out);
-    lx_buffer_puts(out, "}");
-}
-
-static const char *event_name(const lx_json_choice *c, response_event event)
-{
-    static const char *const names[] = {
-        [CREATED] = "response.created",
-        [IN_PROGRESS] = "response.in_progress",
-        [ITEM_ADDED] = "response.output_item.added",
-        [PART_ADDED] = "response.content_part.added",
-        [DELTA] = "response.output_text.delta",
-        [TEXT_DONE] = "response.output_text.done",
-        [PART_DONE] = "response.content_part.done",
-        [ITEM_DONE] = "response.output_item.done",
-        [CALL_ADDED] = "response.output_item.added",
-        [CALL_DELTA] = "response.function_call_arguments.delta",
-        [CALL_DONE] = "response.function_call_arguments.done",
-        [CALL_ITEM_DONE] = "response.output_item.done",
-        [ENDED] = "response.completed",
-    };
-    return event == ENDED && is_cut(c) ? "response.incomplete" : names[event];
-}
-
-/* --- events --- */
-
-/* The place of the part that a text belongs to, then its content. */
-static void write_part_event(const lx_responding *r, response_event event, const lx_json_choice *c,
-                             lx_buffer *out)
-{
-    lx_json_put(out, ",'item_id':%s,'output_index':0,'content_index':0", r->item_id);
-    if (event == DELTA || event == TEXT_DONE) {
-        write_text(event == DELTA ? "delta" : "text", c, out);
-        lx_json_put(out, ",'logprobs':");
-        lx_json_write_entries(logprobs_of(c), out);
-    } else {
-        lx_json_put(out, ",'part':");
-        write_part(c, out);
-    }
-}
-
-/* The place of a call among the items, then its content. */
-static void write_call_event(const lx_responding *r, response_event event, const lx_json_call *call,
-                             const char *status, lx_buffer *out)
-{
-    lx_json_put(out, ",'output_index':%d", call->index + r->has_message);
-    if (event == CALL_ADDED || event == CALL_ITEM_DONE) {
-        lx_json_put(out, ",'item':");
-        write_call(call, status, event == CALL_ITEM_DONE, out);
-    } else if (event == CALL_DELTA) {
-        lx_json_put(out, ",'item_id':%s,'delta':%.*s", call->id, (int)call->bytes, call->arguments);
-    } else {
-        lx_json_put(out, ",'item_id':%s,'name':%.*s,'arguments':%.*s", call->id,
-                    (int)call->name_bytes, call->name, (int)call->bytes, call->arguments);
-    }
-}
-
-static void write_event(lx_responding *r, response_event event, const lx_json_choice *c)
-{
-    lx_buffer *out = &r->pending;
-    const char *name = event_name(c, event);
-    lx_sse_begin_named(out, name);
-    lx_json_put(out, "{'type':%s,'sequence_number':%jd", name, r->number++);
-    switch (event) {
-    case CREATED:
-    case IN_PROGRESS:
-    case ENDED:
-        lx_json_put(out, ",'response':");
-        write_response(r, c, out);
-        break;
-    case ITEM_ADDED:
-    case ITEM_DONE:
-        lx_json_put(out, ",'output_index':0,'item':");
-        write_item(r, c, out);
-        break;
-    case PART_ADDED:
-    case DELTA:
-    case TEXT_DONE:
-    case PART_DONE:
-        write_part_event(r, event, c, out);
-        break;
-    case CALL_ADDED:
-    case CALL_DELTA:
-    case CALL_DONE:
-    case CALL_ITEM_DONE:
-        assert(c != NULL); /* a call is in an answer that has begun */
-        write_call_event(r, event, &c->calls[r->at_call], status_of(c), out);
-        break;
-    }
-    lx_buffer_puts(out, "}");
-    lx_sse_end(out);
-}
 
 /* --- the end --- */
 
@@ -317,15 +40,7 @@ static lx_status begin_talk(lx_responding *r, lx_error *err)
     if (answer.item_bytes == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the answer's items");
     lx_buffer_init(&answer.text, r->c->max_text);
-    for (int32_t i = -1; i < choice.n_calls; i++) {
-        size_t before = answer.text.length;
-        if (i < 0 && has_message(&choice))
-            write_item(r, &choice, &answer.text);
-        else if (i >= 0)
-            write_call(&choice.calls[i], status_of(&choice), true, &answer.text);
-        if (answer.text.length > before)
-            answer.item_bytes[answer.n++] = (uint32_t)(answer.text.length - before);
-    }
+    answer.n = lx_responding_write_items(r, &choice, answer.item_bytes, &answer.text);
     lx_status st = answer.text.status == LX_OK
                        ? lx_conversation_add(&r->talk, &r->items, err)
                        : lx_fail(err, answer.text.status, NULL, "the answer does not fit");
@@ -348,7 +63,7 @@ static void begin_store(lx_responding *r)
     lx_error err = {0};
     lx_buffer answer;
     lx_buffer_init(&answer, r->c->max_text);
-    write_response(r, &r->choice, &answer);
+    lx_responding_write(r, &r->choice, &answer);
     const lx_stored stored = {.kind = LX_STORED_RESPONSE,
                               .instructions_sum = r->instructions_sum,
                               .instructions_bytes = r->instructions_kept,
@@ -436,7 +151,7 @@ static void finish_whole(void *context, lx_response *rs)
     take_store(r);
     lx_buffer_init(&body, r->c->max_text);
     if (r->status == LX_OK)
-        write_response(r, &r->choice, &body);
+        lx_responding_write(r, &r->choice, &body);
     if (r->status == LX_OK && body.status != LX_OK)
         r->status = lx_fail(&r->err, body.status, NULL, "the answer does not fit");
     lx_respond_whole(rs, r->status, &r->err, &body);
@@ -458,8 +173,8 @@ static void begin_message(lx_responding *r)
     if (r->has_message)
         return;
     r->has_message = true;
-    write_event(r, ITEM_ADDED, NULL);
-    write_event(r, PART_ADDED, NULL);
+    lx_responding_write_event(r, ITEM_ADDED, NULL);
+    lx_responding_write_event(r, PART_ADDED, NULL);
 }
 
 /* Text and calls that are new; a message stands before all calls. */
@@ -467,13 +182,13 @@ static void write_new(lx_responding *r, const lx_json_choice *c)
 {
     if (c->text_bytes > 0 || (c->logprobs != NULL && r->c->calls == NULL)) {
         begin_message(r);
-        write_event(r, DELTA, c);
+        lx_responding_write_event(r, DELTA, c);
     }
     for (r->at_call = 0; r->at_call < c->n_calls; r->at_call++) {
         if (c->calls[r->at_call].is_new)
-            write_event(r, CALL_ADDED, c);
+            lx_responding_write_event(r, CALL_ADDED, c);
         if (c->calls[r->at_call].bytes > 0)
-            write_event(r, CALL_DELTA, c);
+            lx_responding_write_event(r, CALL_DELTA, c);
     }
 }
 
@@ -517,7 +232,7 @@ static void begin_end(lx_responding *r)
     r->at_call = 0;
     if (r->status != LX_OK)
         write_error(r, r->status, &r->err);
-    else if (has_message(&r->choice))
+    else if (lx_responding_has_message(&r->choice))
         begin_message(r);
     else
         r->next = CALL_DONE;
@@ -525,7 +240,7 @@ static void begin_end(lx_responding *r)
 
 static void write_last(lx_responding *r)
 {
-    write_event(r, r->next, &r->choice);
+    lx_responding_write_event(r, r->next, &r->choice);
     r->over = r->next == ENDED;
     r->next += !r->over;
     if (r->next == ENDED && !r->over) { /* the last events of a call came */
@@ -555,7 +270,7 @@ static bool make_event(lx_responding *r, bool done)
         else
             write_error(r, r->status, &r->err);
     } else {
-        write_event(r, r->next, NULL);
+        lx_responding_write_event(r, r->next, NULL);
         r->next = r->next == CREATED ? IN_PROGRESS : DELTA;
         if (r->next == DELTA && r->c->calls == NULL) /* all of the answer is a message */
             begin_message(r);
