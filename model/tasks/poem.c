@@ -8,6 +8,7 @@
  */
 #include "model/tasks/poem.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -250,6 +251,7 @@ static lx_status read_acrostic(const lx_model *model, const lx_task_value *asked
 static int32_t token_at(const lx_plan *plan, int32_t place, const int32_t *tokens)
 {
     const poem *p = plan->data;
+    assert(place < p->n_before || tokens != NULL);
     return place < p->n_before ? p->given[place] : tokens[place - p->n_before + plan->n_given];
 }
 

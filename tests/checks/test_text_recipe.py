@@ -145,7 +145,7 @@ def test_a_run_goes_on_and_not_with_another_text_or_size(monkeypatch, tmp_path, 
     first = tokens()
     trainer.run(text.Text, begin("--tokens", "2000"))
     assert first < 2000 <= tokens()
-    assert "not a checkpoint of this model" in refused(begin("--width", "32"))
+    assert "holds a run with --width 16, not 32" in refused(begin("--width", "32"))
     file.write_text("other words\n" * 40)
     assert "another --run" in refused(begin())
 

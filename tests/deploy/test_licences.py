@@ -43,7 +43,7 @@ def requirements():
 
 # A module's package, where it has another name.
 PACKAGES = {"PIL": "pillow", "yaml": "pyyaml", "fla": "flash-linear-attention", "fast_transformers": "pytorch-fast-transformers",
-            "langchain_core": "langchain-openai"}
+            "langchain_core": "langchain-openai", "llama_index": "llama-index-llms-openai"}
 
 
 def imported():

@@ -96,6 +96,32 @@ V16_FN void copy_sums(v16 *to, const v16 *from, const int panels)
 #include "kernels/ops/linear/cpu_mmla.h"
 #endif
 
+/* Formats whose sums are not those of f32 and bf16. False: another format. */
+V16_FN bool run_rounded(const block *b, const v16 *bias, const int rows, const int panels)
+{
+    if (b->job->w->format == LX_CPU_Q4) {
+        run_block_q(b, bias, rows, panels, true);
+        return true;
+    }
+    if (b->job->w->format == LX_CPU_Q8) {
+        run_block_q(b, bias, rows, panels, false);
+        return true;
+    }
+#ifdef V16_MMLA
+    if (rows > 1 && is_rounded(b->job->w)) {
+        run_block_mmla(b, bias, rows, panels);
+        return true;
+    }
+#endif
+#ifdef BODY_INT8
+    if (b->job->w->format == LX_CPU_INT8) {
+        run_block_int8(b, bias, rows, panels);
+        return true;
+    }
+#endif
+    return false;
+}
+
 V16_FN void run_block(const block *b, const int rows, const int panels)
 {
     v16 bias[12], sums[96],
@@ -106,26 +132,8 @@ V16_FN void run_block(const block *b, const int rows, const int panels)
         bias[v] = v16_load(from + v * 16);
     BODY_REPEAT(BODY_BIAS)
 #undef BODY_BIAS
-    if (b->job->w->format == LX_CPU_Q4) {
-        run_block_q(b, bias, rows, panels, true);
+    if (run_rounded(b, bias, rows, panels))
         return;
-    }
-    if (b->job->w->format == LX_CPU_Q8) {
-        run_block_q(b, bias, rows, panels, false);
-        return;
-    }
-#ifdef V16_MMLA
-    if (rows > 1 && is_rounded(b->job->w)) {
-        run_block_mmla(b, bias, rows, panels);
-        return;
-    }
-#endif
-#ifdef BODY_INT8
-    if (b->job->w->format == LX_CPU_INT8) {
-        run_block_int8(b, bias, rows, panels);
-        return;
-    }
-#endif
 #define BODY_START(r)                                                                              \
     if (r < rows)                                                                                  \
         copy_sums(sums + r * panels, bias, panels);
