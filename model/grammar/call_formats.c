@@ -5,6 +5,7 @@
 
 static const lx_call_format formats[] = {
     {.name = "qwen_xml",
+     .words = {"<tool_call>", "<function="},
      .spelling = LX_CALL_XML,
      .each = true,
      .mark = "<tool_call>",
@@ -16,6 +17,7 @@ static const lx_call_format formats[] = {
      .end = "\n",
      .end_mark = "</tool_call>"},
     {.name = "lfm2",
+     .words = {"<|tool_call_start|>", ""},
      .spelling = LX_CALL_PYTHON,
      .mark = "<|tool_call_start|>",
      .head = "[",
@@ -26,6 +28,7 @@ static const lx_call_format formats[] = {
      .end = "]",
      .end_mark = "<|tool_call_end|>"},
     {.name = "granite",
+     .words = {"<|tool_call|>", ""},
      .spelling = LX_CALL_JSON,
      .mark = "<|tool_call|>",
      .head = "[",
@@ -36,6 +39,7 @@ static const lx_call_format formats[] = {
      .end = "]",
      .end_mark = ""},
     {.name = "nemotron",
+     .words = {"<TOOLCALL>", ""},
      .spelling = LX_CALL_JSON,
      .mark = "<TOOLCALL>",
      .head = "[",
@@ -46,6 +50,7 @@ static const lx_call_format formats[] = {
      .end = "]",
      .end_mark = "</TOOLCALL>"},
     {.name = "hermes",
+     .words = {"<tool_call>", "\"arguments\": "},
      .spelling = LX_CALL_JSON,
      .each = true,
      .mark = "<tool_call>",
@@ -57,6 +62,7 @@ static const lx_call_format formats[] = {
      .end = "\n",
      .end_mark = "</tool_call>"},
     {.name = "llama3",
+     .words = {"\"parameters\": ", "ipython"},
      .spelling = LX_CALL_JSON,
      .each = true,
      .single = true,
@@ -71,20 +77,11 @@ static const lx_call_format formats[] = {
      .end_mark = ""},
 };
 
-/* Words of a template by which its format is known, in the order of `formats`. */
-static const char *const words[][2] = {
-    {"<tool_call>", "<function="},
-    {"<|tool_call_start|>", ""},
-    {"<|tool_call|>", ""},
-    {"<TOOLCALL>", ""},
-    {"<tool_call>", "\"arguments\": "},
-    {"\"parameters\": ", "ipython"},
-};
-
 const lx_call_format *lx_call_format_find(const char *text, bool pythonic)
 {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-        bool known = strstr(text, words[i][0]) != NULL && strstr(text, words[i][1]) != NULL;
+        const char *const *words = formats[i].words;
+        bool known = strstr(text, words[0]) != NULL && strstr(text, words[1]) != NULL;
         if (known || (pythonic && formats[i].spelling == LX_CALL_PYTHON))
             return &formats[i];
     }

@@ -15,6 +15,7 @@ typedef enum lx_call_spelling {
    call; without it, around the list of all calls. */
 typedef struct lx_call_format {
     const char *name;
+    const char *words[2]; /* a template that has both has this format, unless an earlier one fits */
     lx_call_spelling spelling;
     bool each;
     bool single; /* a message has one call at most */

@@ -18,7 +18,6 @@ comes later than 2 steps + 1 ms.
 """
 
 import argparse
-import contextlib
 import json
 import re
 import statistics

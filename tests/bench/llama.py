@@ -63,7 +63,8 @@ def serve(command):
 
 
 def describe(program):
-    """A line with the version, which scripts/peers wrote next to the program, and instruction sets. Ends the benchmark when the build lacks a set that this processor has."""
+    """A line with the version, which scripts/peers wrote next to the program, and with the instruction sets. Ends the benchmark
+    when the build lacks a set that this processor has."""
     if not Path(program).is_file():
         sys.exit(f"there is no {program}; scripts/peers builds it")
     version = Path(program).with_name("version").read_text().strip()

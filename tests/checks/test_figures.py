@@ -89,6 +89,14 @@ def test_the_tables_of_a_command_are_recorded(figures, tmp_path, capsys):
         "1 core/mnist, 6796288 parameters": {"head": ["threads", "batch", "ms/step"], "rows": [["1", "1", "0.229"]]}}
 
 
+def test_the_peers_of_a_command_are_recorded_and_told(figures, tmp_path):
+    """A comparison names the build of the other program next to its table."""
+    figures.record("new", [sys.executable, "-c", f"print('peer: llama.cpp of x 1, built with AVX2\\n' + {PRINTED!r})"])
+    assert json.loads((tmp_path / "new.json").read_text())["peers"] == ["llama.cpp of x 1, built with AVX2"]
+    assert " Compared with llama.cpp of x 1, built with AVX2." in figures.machine_text("new")
+    assert "Compared" not in figures.machine_text("r")
+
+
 def test_a_command_without_a_table_is_a_fault(figures):
     with pytest.raises(figures.Fault, match="status 3 and printed no table"):
         figures.record("new", [sys.executable, "-c", "raise SystemExit(3)"])

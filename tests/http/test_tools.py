@@ -322,6 +322,24 @@ def test_responses_call_functions(port, family):
     assert [i.call_id for i in added] == [i.call_id for i in events[-1].response.output]
 
 
+@pytest.mark.parametrize("family", ["hermes", "lfm2"])
+def test_a_conversation_keeps_calls_and_their_results(port, family):
+    client = client_of(port)
+    fields = {"model": family, "tools": FLAT, "max_output_tokens": 1500, "temperature": 1, "extra_body": {"seed": 3}}
+    talk = client.conversations.create()
+    first = client.responses.create(input="hello", conversation=talk.id, tool_choice="required", **fields)
+    calls = [item.to_dict() for item in first.output]
+    kept = [item.to_dict() for item in client.conversations.items.list(talk.id, order="asc").data]
+    assert calls and [item["type"] for item in kept] == ["message", *["function_call"] * len(calls)]
+    assert [(c["id"], c["call_id"], c["name"], c["arguments"]) for c in kept[1:]] == [(c["id"], c["call_id"], c["name"], c["arguments"]) for c in calls]
+    results = [{"type": "function_call_output", "call_id": c["call_id"], "output": "sun"} for c in calls]
+    second = client.responses.create(input=results, conversation=talk.id, tool_choice="none", **fields | {"max_output_tokens": 5})
+    types = [item.type for item in client.conversations.items.list(talk.id, order="asc", limit=100).data]
+    assert types == ["message", *["function_call"] * len(calls), *["function_call_output"] * len(calls), "message"]
+    alone = client.responses.create(input=results, previous_response_id=first.id, tool_choice="none", **fields | {"max_output_tokens": 5})
+    assert second.output_text == alone.output_text and second.usage.input_tokens == alone.usage.input_tokens
+
+
 def test_responses_without_a_call(port):
     """The text of a stream is that of its end."""
     client = client_of(port)
