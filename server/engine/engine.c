@@ -56,8 +56,11 @@ static bool take_work(lx_engine *e, int64_t *now)
         bool may_sleep = e->n_runs == 0 || (e->awaits_moves && !lx_moves_done(e));
         if (e->stopping || e->probe_due || e->n_admitted + e->n_dropped > 0 || !may_sleep)
             break;
+        bool was_idle = e->n_runs == 0;
         e->probe_due = !wait_for_change(e);
         *now = lx_now_ns();
+        if (was_idle)
+            e->paced_ns = *now;
     }
     return !e->stopping;
 }
@@ -209,8 +212,10 @@ int32_t lx_engine_retry_after_s(const lx_engine *e)
 
 double lx_engine_wait_s(const lx_engine *e)
 {
-    int64_t used = atomic_load_explicit(&e->metrics->slots_used, memory_order_relaxed);
-    return used < e->options.n_slots ? 0 : work_s(e);
+    const lx_metrics *m = e->metrics;
+    bool slot_is_free = atomic_load(&m->slots_used) < e->options.n_slots;
+    /* Between the end of one job and the start of the next a slot is free for a moment. */
+    return slot_is_free && atomic_load(&m->queue_length) == 0 ? 0 : work_s(e);
 }
 
 double lx_engine_step_s(const lx_engine *e)

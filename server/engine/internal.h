@@ -147,7 +147,7 @@ struct lx_engine {
     _Atomic int64_t n_jobs;    /* queued or running, without the jobs that follow others */
     _Atomic int64_t n_follows; /* these jobs */
     _Atomic int64_t work_left; /* tokens that these still need */
-    _Atomic int64_t step_ns;   /* mean time of a step */
+    _Atomic int64_t step_ns;   /* mean time of a step and of the pause before it */
     /* Of the latest steps, where older ones count less: slots that had rows, and tokens made. These
        two are the engine's thread's; their ratio, tokens per slot and step in millionths, is for
        all threads. 0: unknown. */
@@ -191,6 +191,7 @@ struct lx_engine {
     lx_frame frames[LX_MAX_AHEAD + 1]; /* step i is frame i % (ahead + 1) */
     uint64_t n_started, n_done;        /* steps; those between are under way */
     int64_t done_ns;                   /* when the newest was done */
+    int64_t paced_ns;                  /* when it was done, or work came to an engine without any */
 
     void *memory[LX_ENGINE_ARRAYS]; /* the arrays named above */
     int32_t n_memory;

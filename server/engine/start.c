@@ -304,6 +304,7 @@ lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, l
     count_pages(e);
     atomic_init(&e->healthy, true);
     atomic_init(&e->last_step_ns, lx_now_ns());
+    e->paced_ns = lx_now_ns();
     st = allocate(e) ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an engine");
     if (st == LX_OK)
         st = make_states(e, err);

@@ -178,6 +178,16 @@ static void tell_jobs(lx_engine *e)
     }
 }
 
+/* A step's share of the time in which the engine had work. It includes the time between two steps:
+   on a busy machine that is most of what a client waits for. */
+static void measure_pace(lx_engine *e, int64_t now)
+{
+    int64_t ns = now - e->paced_ns, mean = atomic_load(&e->step_ns);
+    e->paced_ns = now;
+    e->n_averaged += e->n_averaged < MEAN_STEPS;
+    atomic_store(&e->step_ns, mean + (ns - mean) / e->n_averaged);
+}
+
 /* Steps follow each other on the device, so a step's time begins when the one before is done. */
 static void count(lx_engine *e, const lx_frame *f)
 {
@@ -191,9 +201,7 @@ static void count(lx_engine *e, const lx_frame *f)
     lx_histogram_observe(&m->step_time, ns);
     if (f->n_prompt_rows == 0)
         lx_step_cost_observe(&e->drafts.cost, f->step.batch.n_tokens, ns);
-    int64_t mean = atomic_load(&e->step_ns);
-    e->n_averaged += e->n_averaged < MEAN_STEPS;
-    atomic_store(&e->step_ns, mean + (ns - mean) / e->n_averaged);
+    measure_pace(e, now);
 }
 
 /* In a step a slot makes no token of a prompt, and several where guesses are right. So its yield is

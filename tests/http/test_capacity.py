@@ -76,8 +76,14 @@ def test_or_not():
 def measure_wait(server):
     """Seconds until all requests of a queue were answered, and those that the server had foretold."""
     socks = [send(server.port, {"prompt": LONG, "seed": i}, stream=False) for i in range(200)]
-    wait_until(lambda: capacity(server)[1]["queue"]["length"] > 150, 60, "a queue")
-    foretold = capacity(server)[1]["estimated_wait_s"]
+
+    def foretell():
+        model = capacity(server)[1]
+        return model["estimated_wait_s"] if model["queue"]["length"] > 150 else None
+
+    foretold = []
+    wait_until(lambda: foretold.append(foretell()) or foretold[-1] is not None, 60, "a queue")
+    foretold = foretold[-1]
     waited = server.wait_idle()
     for sock in socks:
         sock.close()
