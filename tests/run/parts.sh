@@ -46,6 +46,14 @@ run_pytest() {
         --numprocesses "$workers" --dist loadfile "${@:2}"
 }
 
+# Pytest's expression for the tests that no later stage repeats word for word, as with the unit tests: empty for all.
+not_repeated() {
+    local tests=""
+    ! follows asan || tests="(not asan or heavy or quick or tsan)"
+    ! follows training || tests="${tests:+$tests and }not training"
+    echo "$tests"
+}
+
 # marked NAME: the HTTP test files with a test of this marker (tests/pytest.ini).
 marked() { tests/run/list.py --marked "$1" tests/http tests/checks; }
 
