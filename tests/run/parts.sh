@@ -102,16 +102,16 @@ arm_packages() {
 }
 
 # environment FOLDER FILE PATTERN [OPTIONS...]: a virtual environment with the packages of a file whose lines match, made anew
-# when it changes.
+# when they change.
 environment() {
-    [ ! -e "$1/made" ] || [ "$2" -nt "$1/made" ] || return 0
+    ! grep -E "$3" "$2" | cmp -s - "$1/made" || return 0
     rm -rf "$1" && /usr/bin/python3 -m venv "${@:4}" "$1" && grep -E "$3" "$2" >"$logs/wanted" &&
-        PIP_ROOT_USER_ACTION=ignore "$1/bin/pip" install -q --disable-pip-version-check -r "$logs/wanted" && touch "$1/made"
+        PIP_ROOT_USER_ACTION=ignore "$1/bin/pip" install -q --disable-pip-version-check -r "$logs/wanted" && cp "$logs/wanted" "$1/made"
 }
 python_env() { environment .venv tests/requirements.txt . && { [ -e .venv/tools ] || fetch_tools; }; }
 # The packages that the HTTP tests with the marker quick need, unless all are there.
 quick_env() {
-    if [ -e .venv/made ]; then python_env; else environment build/quick tests/requirements.txt '^(pytest|openai|tokenizers|numpy)'; fi
+    if [ -e .venv/made ]; then python_env; else environment build/quick tests/requirements.txt '^(pytest|openai|tokenizers|numpy|jsonschema)'; fi
 }
 # For the tests that train: Debian's PyTorch and its numpy.
 training_env() { environment build/training tests/requirements.txt '^(pytest|PyYAML|tokenizers|openai)' --system-site-packages; }
