@@ -1,4 +1,5 @@
-"""A build that leaves features out (docs/operations.md): it says which, refuses each in one error, and does all the rest."""
+"""A build that leaves features out (docs/operations.md): it says which, refuses each in one error, and does all the rest.
+A build with the instruction sets of its machine alone computes with the sets that a full build chooses."""
 
 import json
 import re
@@ -9,7 +10,7 @@ import pytest
 
 import speech_model
 from client import call
-from server import Server, run
+from server import Server, environment, run
 from settings import LINNET, MODEL, ROOT
 from terminal import Terminal
 
@@ -19,6 +20,13 @@ SYSTEM = {"libc", "libm", "ld-linux-x86-64", "ld-linux-aarch64"}
 LIBRARIES = {"LINNET_SPEECH": {"libsndfile", "libvorbis", "libogg", "libsamplerate", "libkissfft-float"},
              "LINNET_LINK_PICTURES": {"libfreetype"}, "LINNET_REDIS": {"libhiredis"}, "LINNET_SQLITE": {"libsqlite3"}, "LINNET_TLS": {"libgnutls"},
              "LINNET_LINE_EDITOR": {"libedit"}, "LINNET_UNICODE": {"libunistring"}}
+
+
+FULL = ROOT / "build" / "linnet"  # the release, with all instruction sets
+CACHE = LINNET.parent / "CMakeCache.txt"
+NATIVE = CACHE.exists() and "LINNET_INSTRUCTION_SETS:STRING=native\n" in CACHE.read_text()
+native = pytest.mark.skipif(not NATIVE, reason="this build has the instruction sets of all machines")
+STEP = ("bench", "--model", ROOT / "weights" / "copy" / "linear", "--batch", "1", "--steps", "1", "--json")
 
 
 def left_out():
@@ -157,3 +165,21 @@ def test_no_tables_of_unicode(without, tmp_path, field, change):
     line = refused("inspect", change_tokenizer(tmp_path / "poem", change), status=1)
     assert f"tokenizer.json: {field}: this linnet was built without the tables of Unicode ({without})" in line
     assert run("tokenize", "--model", ROOT / "weights" / "poem", LINE).returncode == 0
+
+
+@native
+@pytest.mark.parametrize("precision", ["f32", "auto", "int8", "int4"])
+def test_the_instruction_set_is_that_of_a_full_build(precision):
+    full = subprocess.run([FULL, *STEP, "--precision", precision], capture_output=True, text=True, check=True, timeout=60,
+                          env=environment())
+    assert json.loads(run(*STEP, "--precision", precision).stdout)["backend"] == json.loads(full.stdout)["backend"]
+
+
+@native
+def test_instruction_sets_that_are_left_out_are_named():
+    names = re.search(r"\(auto\|(plain\|[^)]*)\)", run("bench", "--help").stdout)[1].split("|")
+    said = [run(*STEP, "--isa", name).stderr for name in names]
+    left_out = [text for text in said if "-DLINNET_INSTRUCTION_SETS=all" in text]
+    # Those that stand for other processors are no processor's choice.
+    assert any(text.startswith("linnet bench: amxplain is not in this build") for text in left_out), said
+    assert len(left_out) >= 2, said

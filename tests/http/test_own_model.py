@@ -27,6 +27,7 @@ import image  # noqa: E402
 import image_data  # noqa: E402
 import poem  # noqa: E402
 import text  # noqa: E402
+import trainer  # noqa: E402
 
 pytestmark = pytest.mark.training
 
@@ -36,17 +37,16 @@ SMALL = ["--layers", "2", "--width", "32", "--heads", "2", "--length", "64", "--
          "--threads", "1", "--device", "cpu"]
 
 
-def train(recipe, data, out, *flags):
-    """Runs a recipe as a user does; returns its arguments."""
+def trained(monkeypatch, data, out, flags, kind, parse, program=None):
+    """Trains here, or as a user does with this program of weights/train: a process for each model would import PyTorch again.
+    Returns the recipe with the weights of its checkpoint, rounded as they are written."""
     arguments = ["--data", str(data), "--run", str(out.parent / f"{out.name}-run"), "--out", str(out), *flags]
-    done = subprocess.run([sys.executable, TRAIN / recipe, *arguments], capture_output=True, text=True, timeout=1200)
-    assert done.returncode == 0, done.stderr
-    return arguments
-
-
-def trained(monkeypatch, arguments, kind, parse):
-    """The recipe with the weights of its checkpoint, rounded as they are written."""
     monkeypatch.setattr(sys, "argv", ["recipe.py", *arguments])
+    if program is None:
+        trainer.run(kind, parse())
+    else:
+        done = subprocess.run([sys.executable, TRAIN / program, *arguments], capture_output=True, text=True, timeout=1200)
+        assert done.returncode == 0, done.stderr
     recipe = kind(parse())
     recipe.model.load_state_dict(torch.load(recipe.args.run / "checkpoint.pt", weights_only=True)["model"])
     with torch.no_grad():
@@ -77,7 +77,7 @@ def surprises(recipe, prompt, rest):
 def test_the_server_computes_what_was_trained(monkeypatch, tmp_path, flags):
     data, out = tmp_path / "lines.txt", tmp_path / "own"
     data.write_text("\n".join(LINES * 6))
-    recipe = trained(monkeypatch, train("text.py", data, out, *SMALL, *flags), text.Text, text.parse_arguments)
+    recipe = trained(monkeypatch, data, out, [*SMALL, *flags], text.Text, text.parse_arguments)
     known = recipe.tokenizer
     prompt, rest = "the fox sees", " the hill，7。\na 鱼!"  # a character that was never read
     first, want = surprises(recipe, prompt, rest)
@@ -98,8 +98,7 @@ def test_the_server_computes_what_was_trained_on_poems(monkeypatch, tmp_path):
                        "".join("".join(rng.sample("春花秋月何時了往事知多少", 5)) + mark for mark in "，。，。"))) for _ in range(400)]
     with lzma.open(tmp_path / "train.tsv.xz", "wt", encoding="utf-8") as file:
         file.write("\n".join(poems) + "\n")
-    arguments = train("poem.py", tmp_path, out, *SMALL, "--tokens", "150000")
-    recipe = trained(monkeypatch, arguments, poem.Poems, poem.parse_arguments)
+    recipe = trained(monkeypatch, tmp_path, out, [*SMALL, "--tokens", "150000"], poem.Poems, poem.parse_arguments, "poem.py")
     prompt, rest = "唐《静夜思》春花秋月何，", "往事知多少。鱼月何時了，"
     first, want = surprises(recipe, prompt, rest)
     with Server("--precision", "f32", model_dir=out) as server:
@@ -121,7 +120,7 @@ def test_the_server_computes_what_was_trained_on_pictures(monkeypatch, tmp_path,
         (folder / ("lying" if lying else "standing") / f"{i}.png").write_bytes(png.write(6, 5, grey))
     flags = ["--layers", "2", "--width", "32", "--heads", "2", "--batch-tokens", "360", "--tokens", "20000", "--threads", "1",
              "--device", "cpu", "--levels", str(levels), *(["--colour"] if colour else [])]
-    recipe = trained(monkeypatch, train("image.py", folder, out, *flags), image.Images, image.parse_arguments)
+    recipe = trained(monkeypatch, folder, out, flags, image.Images, image.parse_arguments)
     picture = recipe.held_out[:1]
     nothing = torch.tensor([len(recipe.classes)])  # a score says no class
     ids, targets = image_data.make_inputs(picture, nothing, recipe.streams, levels)

@@ -5,17 +5,17 @@
 follows() { [[ " ${stages[*]:1} " == *" $1 "* ]]; }
 
 # Installs Debian's packages for all requested stages, the most needed first, and then the Python environments: they
-# wait for the network, and one processor is enough for them. The rest of the processor time goes to the builds of later
-# stages, and to whole checks of them. A check whose work has begun waits for its end and then runs again: little is
-# left to do, and a failure is repeated and printed in its place. A whole check does not run again: see `early`.
+# wait for the network, and one processor is enough for them. These checks run again in their place, where little is left
+# to do. The rest of the processor time goes to builds and checks of later stages, one after the other (`later`).
 begin() {
-    local stage name groups=() environments=()
+    local stage name last="" groups=() environments=()
     for stage in "${stages[@]}"; do
         case $stage in
             quick) environments[0]=quick_env ;;
             browser) groups+=(page); environments[0]=python_env ;;
             deploy) groups+=(deploy); environments[0]=python_env ;;
             training) groups+=(training); environments[1]=training_env ;;
+            container) groups+=(container deploy) ;;
             arm) groups+=(arm) ;;
             http | minimal | asan | tsan | nightly) environments[0]=python_env ;;
         esac
@@ -28,8 +28,14 @@ begin() {
         begun[$name]=$!
     done
     exec 9>&-
-    begin_building >"$logs/builds" 2>&1 &
-    for name in "build asan" fuzz "build tsan" clang-tidy "registers and spills of the kernels" "conformance (asan)" "build arm"; do begun[$name]=$!; done
+    ! follows minimal || later "build minimal" build minimal --target linnet units
+    ! follows asan || later "build asan" build asan
+    begun[fuzz]=${begun["build asan"]:-}
+    ! follows asan || later "conformance (asan)" run_ctest asan -L conformance
+    ! follows tsan || later "build tsan" build tsan --target threads
+    ! follows arm || later "build arm" begin_arm
+    { ! follows cuda || [ -z "$(nvcc_here)" ]; } || later "registers and spills of the kernels" scripts/check-kernels
+    ! follows lint || later clang-tidy tidy 10000
     set +m
 }
 begin_installing() {
@@ -38,22 +44,20 @@ begin_installing() {
     [ ${#groups[@]} -eq 0 ] || scripts/deps "${groups[@]}"
     for name in "${environments[@]}"; do "$name"; done
 }
-begin_building() {
-    renice -n 19 -p "$BASHPID"
-    flock "$logs/installing" true
-    ! follows asan || build asan
-    ! follows tsan || build tsan --target threads
-    ! follows lint || early clang-tidy tidy 10000
-    ! follows arm || { arm_packages && build arm --target linnet conformance golden; }
-    ! follows asan || early "conformance (asan)" run_ctest asan -L conformance
-    { ! follows cuda || [ -z "$(nvcc_here)" ]; } || early "registers and spills of the kernels" scripts/check-kernels
-}
+begin_arm() { arm_packages && build arm --target linnet conformance golden; }
 
-# early NAME COMMAND...: a whole check, and no other than one that only computes: no test's limit of time is then near.
-# `check` prints its result in its place.
-early() {
-    "${@:2}" >"$logs/early $1" 2>&1
-    printf '%d' $? >"$logs/status of $1"
+# later NAME COMMAND...: begins the check when the packages are there and the check before has ended; `check` prints its
+# result in its place. No other check than one that only computes: no test's limit of time is then near.
+later() {
+    {
+        renice -n 19 -p "$BASHPID" >/dev/null
+        flock "$logs/installing" true
+        [ -z "$last" ] || tail --pid="$last" -f /dev/null
+        "${@:2}"
+        printf '%d' $? >"$logs/status of $1"
+        times >"$logs/times of $1"
+    } >"$logs/early $1" 2>&1 &
+    begun[$1]=$! last=$!
 }
 came_of() {
     cat "$logs/early $1"

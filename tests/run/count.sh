@@ -1,20 +1,29 @@
 # check NAME COMMAND: runs the command of a stage, and counts its tests, its seconds and its processor time.
 # shellcheck shell=bash disable=SC2004,SC2034,SC2154 # variables of scripts/test
 
-# The seconds of processor of all processes that ended, by the output of `times`: a subshell has a count of its own.
+# used FILE...: the seconds of processor in files with the output of `times`: processes that ended. A subshell has a count of
+# its own.
+used() {
+    awk 'FNR == 2 { split($1 "m" $2, t, /[ms]+/); sum += (t[1] + t[3]) * 60 + t[2] + t[4] } END { printf "%d", sum }' "$@" /dev/null
+}
+# The seconds of processor of all processes that ended, without the checks that began early.
 cpu_seconds() {
-    awk 'NR == 2 { split($1 "m" $2, t, /[ms]+/); printf "%d", (t[1] + t[3]) * 60 + t[2] + t[4] }' "$logs/times"
+    shopt -s nullglob
+    echo $(($(used "$logs/times") - $(used "$logs/times of "*)))
 }
 
 # check NAME COMMAND...: runs the command and counts its tests, or itself as one.
 check() {
-    local name=$1 start=$SECONDS before status good bad
+    local name=$1 start=$SECONDS before early=0 status good bad
     shift
     times >"$logs/times"
     before=$(cpu_seconds)
     [ -z "${begun[$name]:-}" ] || wait "${begun[$name]}"
     printf '\n--- %s\n' "$name"
-    [ ! -e "$logs/status of $name" ] || set -- came_of "$name"
+    if [ -e "$logs/status of $name" ]; then
+        set -- came_of "$name"
+        early=$(used "$logs/times of $name")
+    fi
     "$@" 2>&1 | tee "$logs/output"
     status=${PIPESTATUS[0]}
     if [ "$status" -eq 77 ]; then # what the tests of other projects say, too
@@ -29,7 +38,7 @@ check() {
     [ "$bad" -eq 0 ] || failures+=("$stage: $name ($bad)")
     times >"$logs/times"
     printf -- '--- %s: %d passed, %d failed, %d s, %d s of CPU\n' "$name" "$good" "$bad" $((SECONDS - start)) \
-        $(($(cpu_seconds) - before))
+        $(($(cpu_seconds) - before + early))
     return "$status"
 }
 

@@ -14,11 +14,12 @@ stage_deploy() {
     check "Python packages" python_env || return
     check "compose" scripts/deps deploy || return
     # In this order: by itself xdist ends with the file of the fewest tests, and test_repeat.py is the longest.
-    check "deploy, checkers" run_pytest build tests/checks tests/deploy --no-loadscope-reorder
+    check "deploy, checkers" run_pytest build tests/checks tests/deploy --no-loadscope-reorder -m "$(not_repeated)"
 }
 
-# Every feature that can be left out is left out.
+# Every feature that can be left out is left out. The release chooses instruction sets as this build must.
 stage_minimal() {
+    built release || return
     built minimal --target linnet units || return
     check "unit (minimal)" run_ctest minimal -L unit -L quick -E '^mixer_'
     check "Python packages" python_env || return

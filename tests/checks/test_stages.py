@@ -1,0 +1,61 @@
+"""Checks that scripts/test begins early: in their order, each awaited alone, and counted with its own processor time."""
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = """
+set -uo pipefail
+logs=$(mktemp -d) stage=here last="" passed=0 failed=0 failures=() left_out=()
+declare -A begun=()
+. tests/run/count.sh
+. tests/run/begin.sh
+trap 'end_begun; rm -rf "$logs"' EXIT
+set -m
+renice() { :; }
+endless() { tail -f /dev/null; }
+busy() { python3 -c $'import time\\nwhile time.process_time() < 2.5: pass'; }
+ended() { tail --pid="${begun[$1]}" -f /dev/null; }
+"""
+
+
+def lines_of(script):
+    result = subprocess.run(["bash", "-c", PARTS + script], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result
+    return result.stdout.splitlines()
+
+
+def cpu_of(name, lines):
+    return int(re.search(rf"^--- {name}: .* (\d+) s of CPU$", "\n".join(lines), re.M)[1])
+
+
+def test_a_check_waits_for_its_own_work_alone():
+    lines = lines_of("later first echo its output; later second endless; check first false; echo $passed of $((passed + failed))")
+    assert lines[-1] == "1 of 1" and "its output" in lines  # and it did not run again
+
+
+def test_checks_that_begin_early_run_one_after_the_other():
+    lines = lines_of("""
+        mkfifo "$logs/go"
+        first() { read -r _ <"$logs/go"; echo first >>"$logs/notes"; }
+        later first first; later second eval 'echo second >>"$logs/notes"'
+        echo go >"$logs/go"
+        check second true; cat "$logs/notes"
+    """)
+    assert lines[-2:] == ["first", "second"]
+
+
+def test_a_failure_is_counted_in_its_place():
+    lines = lines_of("""
+        later bad bash -c 'echo "3 tests passed"; exit 3'
+        check good true; check bad true; echo "status $?, $passed passed, $failed failed: ${failures[*]}"
+    """)
+    assert lines[-1] == "status 3, 1 passed, 1 failed: here: bad (1)"
+    assert lines.index("--- bad") < lines.index("3 tests passed")
+
+
+def test_processor_time_is_that_of_the_check():
+    lines = lines_of("later heavy busy; check light ended heavy; check heavy false; check last true")
+    assert cpu_of("heavy", lines) >= 2
+    assert cpu_of("light", lines) <= 1 and cpu_of("last", lines) <= 1
