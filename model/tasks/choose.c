@@ -17,6 +17,7 @@ static const struct weights {
     double equal;        /* the sample is a chosen one again */
     double repeated;     /* of a poem: all characters stood there before */
     double unsimplified; /* of a poem: each character in a form that is not simplified */
+    double unrhymed;     /* of a poem: no line rhymes where its form has a rhyme */
 } weights = {.end = 0.6,
              .contrast = 0.3,
              .stock = 0.2,
@@ -25,7 +26,8 @@ static const struct weights {
              .shared = 1.6,
              .equal = 1e6,
              .repeated = 2,
-             .unsimplified = 0.3};
+             .unsimplified = 0.3,
+             .unrhymed = 0.15};
 
 /* Phrases of two to four characters that lines for any occasion are filled up with. */
 static const char *const stock[] = {
@@ -105,7 +107,7 @@ double lx_judge_line(const lx_line_pair *pair)
                count_words(distasteful, sizeof distasteful / sizeof *distasteful, pair);
 }
 
-double lx_judge_poem(const uint32_t *text, int32_t n)
+double lx_judge_poem(const uint32_t *text, int32_t n, double unrhymed)
 {
     int32_t n_words = 0, n_repeated = 0, n_unsimplified = 0;
     for (int32_t i = 0; i < n; i++) {
@@ -119,7 +121,8 @@ double lx_judge_poem(const uint32_t *text, int32_t n)
         n_unsimplified += lx_simplified(text[i]) != text[i];
     }
     double share = n_words > 0 ? (double)n_repeated / n_words : 0;
-    return -weights.repeated * share - weights.unsimplified * n_unsimplified;
+    return -weights.repeated * share - weights.unsimplified * n_unsimplified -
+           weights.unrhymed * unrhymed;
 }
 
 static bool are_equal(const lx_pool_sample *a, const lx_pool_sample *b)

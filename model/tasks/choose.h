@@ -20,8 +20,9 @@ typedef struct lx_line_pair {
 /* How much the answer's tones and words add to its score: 0 or less. */
 double lx_judge_line(const lx_line_pair *pair);
 
-/* How much repeated and unsimplified characters add to a poem's score: 0 or less. */
-double lx_judge_poem(const uint32_t *text, int32_t n);
+/* How much repeated and unsimplified characters and missed rhymes add to a poem's score: 0 or less.
+   `unrhymed` is the share of the form's rhymes that the poem misses, 0 to 1. */
+double lx_judge_poem(const uint32_t *text, int32_t n, double unrhymed);
 
 /* Lists the k best samples by score, best first, without the repetitions of equal ones. Returns how
    many there are. */

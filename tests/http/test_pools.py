@@ -15,7 +15,7 @@ from settings import MODEL, ROOT
 pytestmark = pytest.mark.quick
 
 UPPER, LOWER = "书山有路勤为径", "春满乾坤福满门"
-POOL, POEM_POOL = 80, 32
+POOL, POEM_POOL = 80, 48
 REVIEWED = 12  # samples that are scored once more
 MARKS = set("平仄中")
 

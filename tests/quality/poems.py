@@ -7,6 +7,7 @@
 import argparse
 import json
 import pathlib
+import re
 import statistics
 import sys
 
@@ -37,6 +38,18 @@ def likelihoods(url: str, prompt: str, text: str) -> list[float]:
     return [-nats for nats in ask(url, {"model": "poem", "prompt": prompt, "completion": text}, "score")["surprise"]]
 
 
+def read_finals() -> str:
+    """A letter per character from U+4E00 on: its rhyme in modern Mandarin, capital for level tones; a dot: unknown."""
+    return "".join(re.findall('"([^"]+)",?$', (HERE.parents[1] / "model" / "finals.def").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def rhymes(text: str, finals: str) -> bool:
+    """Whether the even lines end with different characters of one rhyme."""
+    ends = [line[-1] for line in re.findall(f"[^{MARKS}]+", text)][1::2]
+    heard = {finals[ord(c) - 0x4E00] if 0 <= ord(c) - 0x4E00 < len(finals) else "." for c in ends}
+    return len(heard) == 1 and heard != {"."} and len(set(ends)) == len(ends)
+
+
 def scores_of(url: str, title: str, text: str) -> dict[str, float]:
     half = (len(text) + 1) // 2
     whole = likelihoods(url, f"唐《{title}》", text)
@@ -49,6 +62,7 @@ def scores_of(url: str, title: str, text: str) -> dict[str, float]:
         "fits": mean(whole) - mean(untitled),
         "holds": mean(whole[half : len(text)]) - mean(alone[: len(text) - half]),
         "fresh": len(set(words)) / len(words),
+        "rhymes": float(rhymes(text, read_finals())),
     }
 
 

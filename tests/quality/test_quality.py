@@ -78,8 +78,16 @@ def poem_scores():
 
 def test_poems_of_pools_are_better(poem_scores):
     pooled, plain = poem_scores
-    for name in ("likely", "fits", "fresh"):
+    for name in ("likely", "fits", "fresh", "rhymes"):
         assert pooled[name] > plain[name], poem_scores
+    assert pooled["likely"] > -2.3 and pooled["rhymes"] >= 0.9, poem_scores
+
+
+@pytest.mark.parametrize("poem, heard", [("床前明月光，疑是地上霜。举头望明月，低头思故乡。", True),
+                                         ("床前明月光，疑是地上霜。举头望明月，低头思故人。", False),
+                                         ("床前明月光，疑是地上霜。举头望明月，低头思故霜。", False)])
+def test_rhymes_are_those_of_modern_mandarin(poem, heard):
+    assert poems.rhymes(poem, poems.read_finals()) is heard
 
 
 def test_titles_are_of_their_own():

@@ -28,11 +28,11 @@ static double judge(const char *given, const char *answer)
     return lx_judge_line(&pair);
 }
 
-static double judge_poem(const char *text)
+static double judge_poem(const char *text, double unrhymed)
 {
     uint32_t chars[LX_MOST_PAIRED];
     int32_t n = decode(text, chars);
-    return lx_judge_poem(chars, n);
+    return lx_judge_poem(chars, n, unrhymed);
 }
 
 static void test_tones(void **state)
@@ -60,10 +60,12 @@ static void test_words(void **state)
 static void test_poems(void **state)
 {
     (void)state;
-    assert_true(judge_poem("") == 0);
-    assert_true(judge_poem("床前明月光，疑是地上霜。") == 0);
-    assert_true(judge_poem("秋月夜明月，秋月夜明月。") < judge_poem("秋月夜明月，春花朝落花。"));
-    assert_true(judge_poem("鴈过") < 0 && judge_poem("劍光") < 0);
+    assert_true(judge_poem("", 0) == 0);
+    assert_true(judge_poem("床前明月光，疑是地上霜。", 0) == 0);
+    assert_true(judge_poem("秋月夜明月，秋月夜明月。", 0) <
+                judge_poem("秋月夜明月，春花朝落花。", 0));
+    assert_true(judge_poem("花", 1) < judge_poem("花", 0.5) && judge_poem("花", 0.5) < 0);
+    assert_true(judge_poem("鴈过", 0) < 0 && judge_poem("劍光", 0) < 0);
 }
 
 static void expect_chosen(const int32_t (*tokens)[2], const double *scores, int32_t n, int32_t k,

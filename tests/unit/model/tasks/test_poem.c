@@ -555,6 +555,47 @@ static void a_review_leaves_the_title_out(void **state)
     }
 }
 
+/* The score that a pool gives a sample of this text. */
+static double score_of(const char *prompt, const char *form, const char *rhyme, const char *text)
+{
+    int32_t tokens[CONTEXT], n = 0;
+    for (const char *at = text; *at != '\0'; at += CHARACTER)
+        tokens[n++] = lx_poem_token_of(&model, at, CHARACTER);
+    lx_task_request request = asks(prompt, form, NULL);
+    asked.at[LX_ASKED_rhyme].text = rhyme;
+    lx_plan *plan = plan_of(&request);
+    lx_pool_sample sample = {.tokens = tokens, .n_tokens = n};
+    lx_poem_task.pool->judge(plan, &sample, 1);
+    lx_plan_free(plan);
+    return sample.score;
+}
+
+static void a_pool_prefers_rhymes_that_are_heard(void **state)
+{
+    (void)state;
+    static const char rhymed[] = "春夏秋冬江，月花山水年。人天地日夜，思行里气前。";
+    static const char unrhymed[] = "春夏秋冬江，月花山水年。人天地日夜，思行里前气。";
+    static const char equal[] = "春夏秋冬江，月花山水年。人天地日夜，思行里气年。";
+    const char *prompt = "唐《春》";
+    double best = score_of(prompt, "5x4", NULL, rhymed);
+    assert_true(best == 0);
+    assert_true(score_of(prompt, "5x4", NULL, unrhymed) < best);
+    assert_true(score_of(prompt, "5x4", NULL, equal) < score_of(prompt, "5x4", NULL, unrhymed));
+    /* Without a form, and with rhymes from a table, no rhyme is missed. */
+    assert_true(score_of(prompt, NULL, NULL, unrhymed) == 0);
+    assert_true(score_of(prompt, "5x4", "true", unrhymed) == 0);
+    /* A sample that was cut off, and a poem that begins in the prompt. */
+    assert_true(score_of(prompt, "5x4", NULL, "春夏秋冬江，月花山水年。人天") == 0);
+    assert_true(
+        score_of("唐《春》春夏秋冬江，月花山水年。", "5x4", NULL, "人天地日夜，思行里气前。") == 0);
+    assert_true(
+        score_of("唐《春》春夏秋冬江，月花山水年。", "5x4", NULL, "人天地日夜，思行里前气。") < 0);
+    /* 如梦令: the repeated line is no rhyme of its own. */
+    static const char tune[] =
+        "春夏秋冬江里。月花山水人起。天地日夜思，行唐宋風雪意。年气。年气。前边烟间船际。";
+    assert_true(score_of(prompt, "如梦令", NULL, tune) == score_of(prompt, NULL, NULL, tune));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -568,6 +609,7 @@ int main(void)
         cmocka_unit_test(without_a_form_it_is_text),
         cmocka_unit_test(a_plan_is_restated),
         cmocka_unit_test(a_review_leaves_the_title_out),
+        cmocka_unit_test(a_pool_prefers_rhymes_that_are_heard),
         cmocka_unit_test(a_model_must_have_what_poems_need),
     };
     return cmocka_run_group_tests(tests, make_model, free_model);
