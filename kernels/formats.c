@@ -95,6 +95,21 @@ static void take_block(lx_dtype dtype, const unsigned char *from, lx_block *out)
     }
 }
 
+void lx_block_put(const lx_block *b, lx_dtype dtype, unsigned char *to)
+{
+    to[0] = (unsigned char)(b->scale & 255u);
+    to[1] = (unsigned char)(b->scale >> 8);
+    for (int i = 0; i < LX_BLOCK / 2; i++) {
+        unsigned low = (uint8_t)b->q[i], high = (uint8_t)b->q[i + LX_BLOCK / 2];
+        if (dtype == LX_Q4_0) {
+            to[2 + i] = (unsigned char)(((low + 8) & 15) | (high + 8) << 4);
+        } else {
+            to[2 + i] = (unsigned char)low;
+            to[2 + i + LX_BLOCK / 2] = (unsigned char)high;
+        }
+    }
+}
+
 static const unsigned char *block_at(const lx_host_tensor *t, int64_t i)
 {
     return (const unsigned char *)t->data + lx_format_bytes(t->dtype, i);

@@ -130,7 +130,7 @@ lx_status lx_host_table_new(lx_backend *be, const lx_host_tensor *t, lx_table **
     lx_table *table = calloc(1, sizeof *table);
     if (table == NULL)
         return no_memory(err, "an embedding table", sizeof *table);
-    *table = (lx_table){t->dtype, t->rows, t->cols, lx_host_reserve(n_bytes), n_bytes};
+    *table = (lx_table){t->dtype, t->rows, t->cols, lx_host_reserve(n_bytes), n_bytes, NULL};
     if (table->data == NULL) {
         lx_host_table_free(be, table);
         return no_memory(err, "an embedding table", (double)n_bytes);

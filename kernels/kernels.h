@@ -182,6 +182,12 @@ struct lx_kernels {
 
     lx_status (*table_new)(lx_backend *be, const lx_host_tensor *t, lx_table **out, lx_error *err);
     void (*table_free)(lx_backend *be, lx_table *t);
+    /* A table that is the rows of a matrix, without memory of its own. It is freed before the
+       matrix. The matrix was made of values of `dtype`, and the table has their numbers. Numbers of
+       LX_F32_OF_BLOCKS are as the matrix rounded them. Where the matrix does not hold such values
+       in blocks, *out stays NULL. NULL: the back end makes no such tables. */
+    lx_status (*table_of)(lx_backend *be, const lx_matrix *w, lx_dtype dtype, lx_table **out,
+                          lx_error *err);
 
     /* banned[i] != 0: id i may not be sampled. */
     lx_status (*mask_new)(lx_backend *be, const uint8_t *banned, int32_t n_ids, lx_mask **out,
@@ -262,6 +268,8 @@ typedef struct lx_block {
  * numbers found; of both the one with less error counts.
  */
 void lx_block_of(const lx_host_tensor *t, int64_t row, int64_t col, lx_dtype to, lx_block *out);
+/* The bytes of a block of LX_Q8_0 or LX_Q4_0, as a file has them. */
+void lx_block_put(const lx_block *b, lx_dtype dtype, unsigned char *to);
 
 #ifdef __cplusplus
 }

@@ -32,6 +32,7 @@ struct lx_table {
     int64_t rows, cols;
     void *data; /* [rows, cols] of dtype */
     size_t n_bytes;
+    const lx_matrix *of; /* not NULL: its rows are the values, and data is NULL */
 };
 
 struct lx_mask {

@@ -27,14 +27,14 @@
 typedef struct tensor_check {
     const lx_model *model;
     const char *path;
-    bool *expected; /* by the tensor's place in the file */
     lx_status status;
     lx_error *err;
 } tensor_check;
 
-/* One expected tensor; rows = 0 for a vector of `cols` elements. The first fault is kept. */
+/* One expected tensor with its uses; rows = 0 for a vector of `cols` elements. The first fault is
+   kept. */
 static void expect(tensor_check *c, const char *prefix, const char *suffix, int64_t rows,
-                   int64_t cols)
+                   int64_t cols, unsigned uses)
 {
     char own[128], name[LX_HF_NAME];
     if (c->status != LX_OK)
@@ -47,7 +47,7 @@ static void expect(tensor_check *c, const char *prefix, const char *suffix, int6
                             lx_file_label(c->path), name);
         return;
     }
-    c->expected[t->idx] = true;
+    c->model->tensor_uses[t->idx] |= (uint8_t)uses;
     int64_t found_rows = t->n_dims > 1 ? t->t.rows : 0;
     if (found_rows != rows || t->t.cols != cols || t->n_dims > 2) {
         c->status = lx_fail(c->err, LX_ERR_FORMAT, NULL,
@@ -63,9 +63,17 @@ static void expect_parameters(tensor_check *c, const char *prefix, const lx_mixe
     bool has_bias =
         t->role == LX_TENSOR_PRODUCT || (t->role == LX_TENSOR_NORM && !c->model->config.rms_norm);
     int64_t rows = t->role == LX_TENSOR_NORM ? 0 : lx_mixer_file_rows(t);
-    expect(c, prefix, t->role == LX_TENSOR_ARRAY ? "" : ".weight", rows, lx_mixer_file_cols(t));
+    unsigned uses = LX_TENSOR_USED;
+    if (t->role == LX_TENSOR_PRODUCT || t->role == LX_TENSOR_MAP)
+        uses |= LX_TENSOR_MULTIPLIES;
+    if (t->role == LX_TENSOR_TABLE)
+        uses |= LX_TENSOR_IS_TABLE;
+    if (t->first % LX_BLOCK != 0 || t->cols % LX_BLOCK != 0)
+        uses |= LX_TENSOR_CUTS_BLOCKS;
+    expect(c, prefix, t->role == LX_TENSOR_ARRAY ? "" : ".weight", rows, lx_mixer_file_cols(t),
+           uses);
     if (has_bias)
-        expect(c, prefix, ".bias", 0, rows > 0 ? rows : t->cols);
+        expect(c, prefix, ".bias", 0, rows > 0 ? rows : t->cols, LX_TENSOR_USED);
 }
 
 static void expect_norms(tensor_check *c, int32_t index, const lx_branch *b)
@@ -156,19 +164,18 @@ static lx_status check_other(const tensor_check *c, const lx_tensor *t, lx_error
 static lx_status check_tensors(lx_model *m, const char *path, lx_error *err)
 {
     int32_t n = lx_safetensors_count(m->weights);
-    bool *expected = calloc((size_t)n, sizeof *expected);
-    if (expected == NULL)
+    m->tensor_uses = calloc((size_t)n, sizeof *m->tensor_uses);
+    if (m->tensor_uses == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
-    tensor_check c = {.model = m, .path = path, .expected = expected, .err = err};
+    tensor_check c = {.model = m, .path = path, .err = err};
     expect_all(&c);
     for (int32_t i = 0; i < n && c.status == LX_OK; i++) {
         const lx_tensor *t = lx_safetensors_at(m->weights, i);
-        if (expected[i])
+        if (m->tensor_uses[i] != 0)
             m->n_parameters += t->t.rows * t->t.cols;
         else
             c.status = check_other(&c, t, err);
     }
-    free(expected);
     return c.status;
 }
 
@@ -255,6 +262,16 @@ static lx_status add_own_weights(lx_model *m, char *path, lx_error *err)
     return st;
 }
 
+/* A tied head that the folder stores in blocks counts as a head of its own: `linnet convert` rounds
+   only the head, not the table of the inputs. */
+static void untie_head(lx_model *m)
+{
+    const char *name = lx_hf_stored_head(&m->config);
+    const lx_tensor *head = name != NULL ? lx_safetensors_find(m->weights, name) : NULL;
+    if (head != NULL && lx_format_of(head->t.dtype)->block > 1)
+        m->config.tied_head = false;
+}
+
 static lx_status load_weights(lx_model *m, lx_error *err)
 {
     char path[LX_MODEL_PATH];
@@ -269,8 +286,10 @@ static lx_status load_weights(lx_model *m, lx_error *err)
         st = lx_shards_open(dir, path, sizeof path, &m->weights, err);
     if (st == LX_OK && dir == base)
         st = add_own_weights(m, path, err);
-    if (st == LX_OK)
+    if (st == LX_OK) {
+        untie_head(m);
         st = check_tensors(m, path, err);
+    }
     if (st == LX_OK) {
         uint64_t hash = lx_safetensors_hash(m->weights);
         m->hash = lx_file_hash(m->hash, &hash, sizeof hash);
@@ -505,6 +524,7 @@ void lx_model_free(lx_model *m)
         m->task->unload(m);
     lx_safetensors_close(m->weights);
     lx_gguf_close(m->gguf);
+    free(m->tensor_uses);
     free(m->layers);
     free(m->dir);
     free(m);

@@ -21,6 +21,14 @@ struct lx_gguf_arch;
 
 enum { LX_MAX_BRANCHES = 3 };
 
+/* What a model does with a tensor of its file: flags. */
+enum {
+    LX_TENSOR_USED = 1,
+    LX_TENSOR_MULTIPLIES = 2, /* a matrix, or a part of one */
+    LX_TENSOR_IS_TABLE = 4,
+    LX_TENSOR_CUTS_BLOCKS = 8 /* the columns in use do not begin or end with a block (LX_BLOCK) */
+};
+
 /* A layer is a sequence of residual branches. Each has a norm of its own, or the input of the
    branch before it. */
 typedef struct lx_branch {
@@ -62,6 +70,7 @@ typedef struct lx_model {
     const struct lx_gguf_arch *arch; /* of such a file */
     lx_config config;
     lx_safetensors *weights; /* every tensor of the config is there with its shape, and no other */
+    uint8_t *tensor_uses;    /* of tensor i: LX_TENSOR_USED .., 0: none */
     lx_vocab *vocab;         /* NULL when the task needs none */
     struct lx_tokenizer *tokenizer; /* of text, of couplets too; otherwise NULL */
     int32_t token_bytes;            /* that a token adds to a text, or has as its name, at most */

@@ -210,13 +210,19 @@ static lx_status load_assembled(loader *l, const lx_mixer_parts *parts, const lx
     return st;
 }
 
-/* A table has f32 numbers as such, and a device knows no blocks. */
+/* A table has f32 numbers as such, and a device knows no blocks. Where the head is the table of the
+   inputs, and a matrix in blocks, the table is the rows of that matrix. */
 static lx_status load_table(loader *l, const char *prefix, lx_table **out, lx_error *err)
 {
     const lx_kernels *ops = l->w->be->ops;
-    lx_host_tensor t = find(l, prefix, ".weight")->t;
+    const lx_tensor *stored = find(l, prefix, ".weight");
+    lx_host_tensor t = stored->t;
     float *values = NULL;
-    lx_status st;
+    lx_status st = LX_OK;
+    if (ops->table_of != NULL && l->w->head != NULL && find(l, "head", ".weight") == stored)
+        st = ops->table_of(l->w->be, l->w->head, t.dtype, out, err);
+    if (st != LX_OK || *out != NULL)
+        return st;
     if (ops->is_device && lx_format_of(t.dtype)->block > 1) {
         st = read_numbers(l, prefix, ".weight", &values, err);
         t = (lx_host_tensor){LX_F32, t.rows, t.cols, values};
@@ -373,7 +379,7 @@ static lx_status load_all(loader *l, lx_error *err)
     lx_weights *w = l->w;
     const lx_model *m = w->model;
     lx_status st = LX_OK;
-    for (int32_t i = 0; i < m->n_frame && st == LX_OK; i++)
+    for (int32_t i = m->n_frame - 1; i >= 0 && st == LX_OK; i--) /* tables after the head */
         st = load_parameters(l, m->frame[i].name, m->frame[i].tensor.role,
                              frame_part(w, &m->frame[i]), err);
     if (st == LX_OK)

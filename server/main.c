@@ -18,7 +18,7 @@
 static const lx_command *const commands[] = {
     &lx_serve_command,  &lx_generate_command, &lx_chat_command,     &lx_eval_command,
     &lx_bench_command,  &lx_inspect_command,  &lx_tokenize_command, &lx_transcribe_command,
-    &lx_health_command, &lx_states_command,
+    &lx_health_command, &lx_states_command,   &lx_convert_command,
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 

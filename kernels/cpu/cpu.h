@@ -233,6 +233,10 @@ lx_status lx_cpu_choose(const lx_backend_options *options, const lx_cpu_isa **ou
 /* Weights in the order described in ops/linear/cpu_job.h (ops/linear/cpu_pack.c). */
 LX_DECLARE(lx_cpu, matrix_new)
 LX_DECLARE(lx_cpu, matrix_free)
+LX_DECLARE(lx_cpu, table_of)
+/* The weights of an output of a matrix in blocks, for inputs col .. col + 31: col is the first of a
+   block. */
+void lx_cpu_block_values(const lx_matrix *w, int64_t row, int64_t col, float *to);
 
 /* For lx_cpu_heads.columns: the groups that some heads of keys read, of an input with the queries
    of all n heads, then the keys of `keys` heads, then their values. */

@@ -241,7 +241,7 @@ lx_status lx_cuda_table_new(lx_backend *be, const lx_host_tensor *t, lx_table **
     if (st != LX_OK)
         return st;
     size_t n_bytes = lx_format_bytes(t->dtype, t->rows * t->cols);
-    *table = (lx_table){t->dtype, t->rows, t->cols, NULL, n_bytes};
+    *table = (lx_table){t->dtype, t->rows, t->cols, NULL, n_bytes, NULL};
     st = lx_cuda_device_put(c, t->data, n_bytes, "an embedding table", &table->data, err);
     if (st != LX_OK) {
         lx_cuda_table_free(be, table);

@@ -18,7 +18,7 @@
 enum { MAX_TENSORS = 4096, MAX_TENSOR_NAME = 127, MAX_DIMS = 8 };
 #define MAX_FILE_BYTES ((size_t)1 << 40)
 #define MAX_HEADER_BYTES ((uint64_t)16 << 20)
-/* A multiple of every element's size, for a second-level cache. */
+/* For a second-level cache; parts have whole values or blocks. */
 #define PART_BYTES ((size_t)256 << 10)
 
 /* A tensor and its place in the data area. */
@@ -32,6 +32,7 @@ typedef struct entry {
 struct lx_safetensors {
     lx_file file;
     uint64_t data_at, data_bytes; /* after the header */
+    bool has_blocks;              /* the file may have tensors in blocks */
     int32_t n;
     entry *entries; /* [n] in file order */
     int32_t n_joined;
@@ -58,13 +59,10 @@ static bool is_good_name(const char *name)
 
 static bool parse_dtype(const char *text, lx_dtype *out)
 {
-    static const struct {
-        const char *name;
-        lx_dtype dtype;
-    } known[] = {{"F32", LX_F32}, {"BF16", LX_BF16}, {"F16", LX_F16}};
+    static const lx_dtype known[] = {LX_F32, LX_BF16, LX_F16, LX_Q8_0, LX_Q4_0};
     for (size_t i = 0; text != NULL && i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(known[i].name, text) == 0) {
-            *out = known[i].dtype;
+        if (strcmp(lx_format_of(known[i])->name, text) == 0) {
+            *out = known[i];
             return true;
         }
     }
@@ -75,6 +73,7 @@ static bool parse_dtype(const char *text, lx_dtype *out)
    also when n_bytes overflows. */
 static bool parse_shape(const json_t *shape, lx_tensor *t, uint64_t *n_bytes)
 {
+    const lx_format *format = lx_format_of(t->t.dtype);
     int64_t rows = 1, cols = 1, n;
     size_t n_given = json_array_size(shape), n_dims = 0;
     if (n_given < 1 || n_given > MAX_DIMS)
@@ -91,8 +90,8 @@ static bool parse_shape(const json_t *shape, lx_tensor *t, uint64_t *n_bytes)
         cols = x;
         n_dims++;
     }
-    if (__builtin_mul_overflow(rows, cols, &n) ||
-        __builtin_mul_overflow((uint64_t)n, t->t.dtype == LX_F32 ? 4u : 2u, n_bytes))
+    if (__builtin_mul_overflow(rows, cols, &n) || cols % format->block != 0 ||
+        __builtin_mul_overflow((uint64_t)(n / format->block), (uint64_t)format->n_bytes, n_bytes))
         return false;
     t->n_dims = (int32_t)n_dims;
     t->t.rows = rows;
@@ -119,9 +118,15 @@ static lx_status parse_entry(const lx_safetensors *f, const char *name, const js
     if (!json_is_object(value) || json_object_size(value) != 3)
         return bad(f, name, err, "must have dtype, shape and data_offsets, and nothing else");
     if (!parse_dtype(json_string_value(json_object_get(value, "dtype")), &e->tensor.t.dtype))
-        return bad(f, name, err, "dtype must be \"F32\", \"BF16\" or \"F16\"");
+        return bad(f, name, err, "dtype must be \"F32\", \"BF16\", \"F16\", \"Q8_0\" or \"Q4_0\"");
+    if (lx_format_of(e->tensor.t.dtype)->block > 1 && !f->has_blocks)
+        return bad(
+            f, name, err,
+            "its dtype is one of blocks, which need \"linnet_blocks\": \"1\" in __metadata__");
     if (!parse_shape(json_object_get(value, "shape"), &e->tensor, &n_bytes))
-        return bad(f, name, err, "shape must be a list of 1 to 8 whole numbers of 1 or more");
+        return bad(f, name, err,
+                   "shape must be a list of 1 to 8 whole numbers of 1 or more, the last of them a "
+                   "multiple of 32 for blocks");
     if (!parse_offsets(json_object_get(value, "data_offsets"), e))
         return bad(f, name, err, "data_offsets must be [begin, end]");
     if (e->end > f->data_bytes)
@@ -163,6 +168,8 @@ static lx_status parse_entries(lx_safetensors *f, json_t *root, lx_error *err)
     if (st != LX_OK)
         return st;
     n -= metadata != NULL;
+    const char *blocks = json_string_value(json_object_get(metadata, LX_BLOCKS_KEY));
+    f->has_blocks = blocks != NULL && strcmp(blocks, LX_BLOCKS_VERSION) == 0;
     if (n < 1 || n > MAX_TENSORS)
         return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: %zu tensors, must be 1 to %d", f->label, n,
                        MAX_TENSORS);
@@ -272,6 +279,16 @@ static lx_status check_tiling(const lx_safetensors *f, lx_error *err)
     return LX_OK;
 }
 
+/* Whether every block has a scale that is neither NaN nor infinite: an f16 at its beginning. */
+static bool scales_are_finite(const unsigned char *data, uint64_t n_bytes, size_t block)
+{
+    for (uint64_t i = 1; i < n_bytes; i += block) {
+        if ((data[i] & 0x7c) == 0x7c)
+            return false;
+    }
+    return true;
+}
+
 /*
  * A value is infinite or NaN when all bits of its exponent are set. Eight bytes at a time: keep the
  * exponents, add one to each in its lowest place; then, and only then, does the top bit of the
@@ -285,6 +302,8 @@ bool lx_safetensors_is_finite(const unsigned char *data, uint64_t n_bytes, lx_dt
     static const uint64_t lowest[] = {[LX_F32] = UINT64_C(0x0080000000800000),
                                       [LX_BF16] = UINT64_C(0x0080008000800080),
                                       [LX_F16] = UINT64_C(0x0400040004000400)};
+    if (lx_format_of(dtype)->block > 1)
+        return scales_are_finite(data, n_bytes, (size_t)lx_format_of(dtype)->n_bytes);
     uint64_t mask = exponent[dtype], one = lowest[dtype], seen = 0, word, i = 0;
     for (; i + 8 <= n_bytes; i += 8) {
         memcpy(&word, data + i, 8);
@@ -301,8 +320,9 @@ bool lx_safetensors_is_finite(const unsigned char *data, uint64_t n_bytes, lx_dt
 static lx_status check_values(const lx_safetensors *f, const entry *e, unsigned char *part,
                               lx_hasher *hasher, lx_error *err)
 {
-    for (uint64_t at = e->begin; at < e->end; at += PART_BYTES) {
-        size_t n = e->end - at < PART_BYTES ? (size_t)(e->end - at) : PART_BYTES;
+    size_t unit = (size_t)lx_format_of(e->tensor.t.dtype)->n_bytes, most = PART_BYTES / unit * unit;
+    for (uint64_t at = e->begin; at < e->end; at += most) {
+        size_t n = e->end - at < most ? (size_t)(e->end - at) : most;
         lx_status st = read_part(f, f->data_at + at, part, n, hasher, err);
         if (st != LX_OK)
             return st;

@@ -2,7 +2,11 @@
  * A safetensors file (or several as one: shards): 8 bytes of little-endian header length N, N bytes
  * of JSON {"name": {"dtype", "shape", "data_offsets": [begin, end]}}, then the data.
  *
- * Opening checks everything: the header's size, every dtype (F32, BF16, F16), that shape and dtype
+ * A tensor may also be in blocks (dtype Q8_0 or Q4_0, lx_dtype) if the file's __metadata__ has the
+ * version of their layout: LX_BLOCKS_KEY with LX_BLOCKS_VERSION. `linnet convert` writes such files
+ * (model/convert.h), and other programs do not know these names.
+ *
+ * Opening checks everything: the header's size, every dtype, that shape and dtype
  * give exactly end - begin bytes, that the tensors tile the data area with no gap, overlap or rest,
  * and that no value is NaN or infinite. The first fault is LX_ERR_FORMAT naming file and tensor.
  *
@@ -16,6 +20,9 @@
 #include <stdbool.h>
 
 #include "kernels/kernels.h"
+
+#define LX_BLOCKS_KEY "linnet_blocks"
+#define LX_BLOCKS_VERSION "1"
 
 typedef struct lx_safetensors lx_safetensors;
 

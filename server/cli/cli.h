@@ -12,7 +12,7 @@
 
 extern const lx_command lx_serve_command, lx_generate_command, lx_chat_command, lx_eval_command,
     lx_bench_command, lx_inspect_command, lx_tokenize_command, lx_transcribe_command,
-    lx_health_command, lx_states_command;
+    lx_health_command, lx_states_command, lx_convert_command;
 
 /* Parses the arguments, runs the command and prints its error; returns the exit status: 0, 2 for
    LX_ERR_INVALID, otherwise 1. argv[0] is the first argument after the command's name. */

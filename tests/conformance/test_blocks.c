@@ -325,36 +325,80 @@ static bool odd_values_of_blocks(device *dut, device *oracle)
     return true;
 }
 
-/* Rows of tables in blocks have their numbers' bits; a device has no such tables. */
+enum { IDS = 41, WIDTH = 96, TABLE_ROWS = 5 };
+
+/* Rows of a table have the bits of the numbers of a tensor. */
+static bool table_has_numbers(device *dut, const lx_table *table, const lx_host_tensor *t)
+{
+    static const int32_t ids[TABLE_ROWS] = {40, 0, 3, 33, 7};
+    float y[TABLE_ROWS * WIDTH], want[WIDTH];
+    lx_array *out = dev_array(dut, NULL, TABLE_ROWS * WIDTH);
+    lx_embed_args args = {.y = out, .n_tables = 1, .tables = &table, .ids = ids};
+    CHECK_OK(dut->k->begin(dut->be, single_rows(TABLE_ROWS), NULL));
+    dut->k->embed(dut->be, &args);
+    if (!dev_finish(dut) || !dev_read(dut, out, y, TABLE_ROWS * WIDTH))
+        return false;
+    for (int row = 0; row < TABLE_ROWS; row++) {
+        for (int64_t k = 0; k < WIDTH; k++)
+            want[k] = 0.0f + lx_host_tensor_at(t, ids[row] * WIDTH + k);
+        CHECK(same_bytes(y + row * WIDTH, want, WIDTH), "row %d", row);
+    }
+    return true;
+}
+
+/* A table may be the rows of a matrix, if that has the values of the tensor or, of f32 numbers of
+   other blocks, those to which it rounded them. */
+static bool table_of_matrix(device *dut, const lx_host_tensor *t)
+{
+    lx_table *table = NULL;
+    const lx_matrix *w = dut->k->table_of != NULL ? dev_matrix(dut, t, NULL) : NULL;
+    if (w == NULL)
+        return true;
+    CHECK_OK(dut->k->table_of(dut->be, w, t->dtype, &table, NULL));
+    lx_precision precision = dut->be->precision;
+    bool held = is_in_blocks(t->dtype) || t->dtype == LX_F32_OF_BLOCKS;
+    if (precision == LX_PRECISION_INT4)
+        held = t->dtype == LX_Q4_0;
+    CHECK((table != NULL) ==
+              (held && (precision == LX_PRECISION_AUTO || precision == LX_PRECISION_INT4)),
+          "a table of values of type %d", (int)t->dtype);
+    if (table == NULL)
+        return true;
+    lx_host_tensor held_as = *t;
+    if (t->dtype == LX_F32_OF_BLOCKS) {
+        unsigned char *bytes = take(lx_format_bytes(LX_Q8_0, t->rows * t->cols));
+        for (int64_t i = 0; i < t->rows * t->cols / LX_BLOCK; i++) {
+            lx_block block;
+            lx_block_of(t, i * LX_BLOCK / t->cols, i * LX_BLOCK % t->cols, LX_Q8_0, &block);
+            lx_block_put(&block, LX_Q8_0, bytes + lx_format_bytes(LX_Q8_0, i * LX_BLOCK));
+        }
+        held_as = (lx_host_tensor){LX_Q8_0, t->rows, t->cols, bytes};
+    }
+    bool fine = table_has_numbers(dut, table, &held_as);
+    dut->k->table_free(dut->be, table);
+    return fine;
+}
+
+/* Tables in blocks, and tables that are the rows of a matrix; a device has no such tables. */
 static bool tables_of_blocks(device *dut, device *oracle)
 {
     (void)oracle;
-    enum { IDS = 9, WIDTH = 96, ROWS = 5 };
-    static const int32_t ids[ROWS] = {8, 0, 3, 3, 7};
     rng r = {6};
     for (int i = 0; i < 2; i++) {
         lx_host_tensor t =
             random_blocks(&r, IDS, WIDTH, i == 0 ? LX_Q8_0 : LX_Q4_0, (pattern)(i % PATTERNS));
-        float y[ROWS * WIDTH], want[WIDTH];
         if (dut->k->is_device) {
             lx_table *none = NULL;
             CHECK(dut->k->table_new(dut->be, &t, &none, NULL) == LX_ERR_UNSUPPORTED, "a table");
             continue;
         }
-        const lx_table *table = dev_table(dut, &t);
-        lx_array *out = dev_array(dut, NULL, ROWS * WIDTH);
-        lx_embed_args args = {.y = out, .n_tables = 1, .tables = &table, .ids = ids};
-        CHECK_OK(dut->k->begin(dut->be, single_rows(ROWS), NULL));
-        dut->k->embed(dut->be, &args);
-        if (!dev_finish(dut) || !dev_read(dut, out, y, ROWS * WIDTH))
+        if (!table_has_numbers(dut, dev_table(dut, &t), &t) || !table_of_matrix(dut, &t))
             return false;
-        for (int row = 0; row < ROWS; row++) {
-            for (int64_t k = 0; k < WIDTH; k++)
-                want[k] = 0.0f + lx_host_tensor_at(&t, ids[row] * WIDTH + k);
-            CHECK(same_bytes(y + row * WIDTH, want, WIDTH), "row %d", row);
-        }
     }
-    return true;
+    float *numbers = random_floats(&r, IDS * WIDTH, PEAKY, 4, 3);
+    lx_host_tensor plain = tensor_of(numbers, IDS, WIDTH, LX_BF16);
+    const lx_host_tensor expanded = {LX_F32_OF_BLOCKS, IDS, WIDTH, numbers};
+    return table_of_matrix(dut, &plain) && table_of_matrix(dut, &expanded);
 }
 
 const test block_tests[] = {

@@ -97,7 +97,7 @@ def configs() -> dict[str, bytes]:
 
 
 def tensors(entries: list[tuple[str, str, list[int], bytes]]) -> bytes:
-    offset, head, data = 0, {"__metadata__": {"format": "linnet"}}, b""
+    offset, head, data = 0, {"__metadata__": {"format": "linnet", "linnet_blocks": "1"}}, b""
     for name, dtype, shape, blob in entries:
         head[name] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, offset + len(blob)]}
         offset, data = offset + len(blob), data + blob
@@ -110,6 +110,7 @@ def safetensors() -> dict[str, bytes]:
     return {
         "f32": tensors([("a", "F32", [2, 3], floats)]),
         "all": tensors([("a.weight", "F32", [6], floats), ("b", "BF16", [1, 2], bytes(4)), ("c", "F16", [3], bytes(6))]),
+        "blocks": tensors([("a", "Q4_0", [2, 32], bytes(36)), ("b", "Q8_0", [32], bytes(34))]),
         "not-finite": tensors([("a", "F32", [1], b"\0\0\x80\x7f")]),
         "short": tensors([("a", "F32", [3, 3], floats)]),
         "cut": tensors([("a", "F32", [2, 3], floats)])[:-5],

@@ -141,7 +141,7 @@ def test_generate_prints_json(port):
 def test_one_letter_means_one_thing():
     """-p is the port, wherever there is one, and so on."""
     meanings = {}
-    for command in [*COMMANDS, "states", "health"]:
+    for command in [*COMMANDS, "states", "health", "convert"]:
         table = run(command, "--help=markdown").stdout
         for name, letter in re.findall(r"^\| `--(?:\[no-\])?([\w-]+)[^`]*`, `-(\w)`", table, re.MULTILINE):
             meanings.setdefault(letter, set()).add(name)
@@ -157,13 +157,13 @@ def rows_of_options(command):
     return rows
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "states", "health"])
+@pytest.mark.parametrize("command", [*COMMANDS, "states", "health", "convert"])
 def test_help_is_whole_sentences(command):
     for name, _, meaning in rows_of_options(command):
         assert re.fullmatch(r"[A-Z0-9].*\.", meaning) and len(meaning.split()) >= 4, f"--{name}: {meaning}"
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "states", "health"])
+@pytest.mark.parametrize("command", [*COMMANDS, "states", "health", "convert"])
 def test_a_variable_has_its_options_name(command):
     rows = rows_of_options(command)
     for name, variable, _ in rows:

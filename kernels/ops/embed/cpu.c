@@ -14,7 +14,10 @@ static void add_table_row(const lx_cpu *c, float *y, const lx_table *t, int64_t 
     float values[LX_BLOCK];
     for (int64_t k = 0; k < d; k += LX_BLOCK) {
         int64_t n = d - k < LX_BLOCK ? d - k : LX_BLOCK;
-        lx_host_tensor_expand(&all, id * d + k, n, values);
+        if (t->of != NULL)
+            lx_cpu_block_values(t->of, id, k, values);
+        else
+            lx_host_tensor_expand(&all, id * d + k, n, values);
         for (int64_t i = 0; i < n; i++)
             y[k + i] += values[i];
     }

@@ -96,6 +96,38 @@ static void put_codes(const lx_block *b, lx_cpu_format format, uint32_t *to)
     }
 }
 
+/* As put_codes, for a block in the order of files: bytes q, or for each byte two numbers that are
+   16 apart. Returns its scale. */
+static uint16_t put_stored(const unsigned char *from, lx_cpu_format format, uint32_t *to)
+{
+    const uint32_t low = 0x0f0f0f0f, sign = 0x80808080;
+    uint32_t words[LX_BLOCK / 4];
+    memcpy(words, from + 2, format == LX_CPU_Q4 ? LX_BLOCK / 2 : LX_BLOCK);
+    for (int i = 0; format == LX_CPU_Q8 && i < LX_BLOCK / 4; i++)
+        to[i * LX_CPU_GROUP] = words[i] ^ sign;
+    for (int i = 0; format == LX_CPU_Q4 && i < 2; i++) {
+        uint32_t first = words[2 * i], second = words[2 * i + 1];
+        to[i * LX_CPU_GROUP] = (first & low) | (second & low) << 4;
+        to[(i + 2) * LX_CPU_GROUP] = (first >> 4 & low) | (second & ~low);
+    }
+    return (uint16_t)(from[0] | from[1] << 8);
+}
+
+void lx_cpu_block_values(const lx_matrix *w, int64_t row, int64_t col, float *to)
+{
+    bool four = w->format == LX_CPU_Q4;
+    const uint32_t *words = (const uint32_t *)w->data + row / LX_CPU_GROUP * w->group_words +
+                            col / LX_BLOCK * LX_CPU_BLOCK_WORDS(w->format);
+    const uint16_t *scales = (const uint16_t *)(const void *)(words + LX_CPU_CODE_WORDS(w->format));
+    int64_t lane = row % LX_CPU_GROUP;
+    float scale = lx_f16_to_f32(scales[lane]);
+    for (int i = 0; i < LX_BLOCK; i++) {
+        int word = four ? i / 8 : i / 4, shift = four ? i % 4 * 8 + i / 4 % 2 * 4 : i % 4 * 8;
+        int code = (int)(words[word * LX_CPU_GROUP + lane] >> shift & (four ? 15u : 255u));
+        to[i] = (float)(code - (four ? 8 : 128)) * scale;
+    }
+}
+
 static void pack_blocks(const lx_host_tensor *t, lx_matrix *w, int64_t group)
 {
     lx_dtype dtype = w->format == LX_CPU_Q4 ? LX_Q4_0 : LX_Q8_0;
@@ -104,7 +136,14 @@ static void pack_blocks(const lx_host_tensor *t, lx_matrix *w, int64_t group)
         uint16_t *scales = (uint16_t *)(void *)(to + LX_CPU_CODE_WORDS(w->format));
         for (int64_t lane = 0; lane < lanes_of(t, group); lane++) {
             lx_block block;
-            lx_block_of(t, group * LX_CPU_GROUP + lane, k, dtype, &block);
+            int64_t row = group * LX_CPU_GROUP + lane;
+            if (t->dtype == dtype) {
+                size_t at = lx_format_bytes(dtype, row * t->cols + k);
+                scales[lane] =
+                    put_stored((const unsigned char *)t->data + at, w->format, to + lane);
+                continue;
+            }
+            lx_block_of(t, row, k, dtype, &block);
             put_codes(&block, w->format, to + lane);
             scales[lane] = block.scale;
         }
@@ -258,4 +297,23 @@ void lx_cpu_matrix_free(lx_backend *be, lx_matrix *w)
     free(w->scales);
     free(w->bias);
     free(w);
+}
+
+lx_status lx_cpu_table_of(lx_backend *be, const lx_matrix *w, lx_dtype dtype, lx_table **out,
+                          lx_error *err)
+{
+    (void)be;
+    bool same = (w->format == LX_CPU_Q8 && (dtype == LX_Q8_0 || dtype == LX_F32_OF_BLOCKS)) ||
+                (w->format == LX_CPU_Q4 && dtype == LX_Q4_0);
+    if (!same)
+        return LX_OK;
+    lx_table *t = calloc(1, sizeof *t);
+    if (t == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an embedding table");
+    *t = (lx_table){.dtype = w->format == LX_CPU_Q8 ? LX_Q8_0 : LX_Q4_0,
+                    .rows = w->shape.rows,
+                    .cols = w->shape.cols,
+                    .of = w};
+    *out = t;
+    return LX_OK;
 }

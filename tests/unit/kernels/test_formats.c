@@ -111,6 +111,9 @@ static void blocks_stay(void **state)
         again = block_of(x, LX_BLOCK, dtype);
         assert_int_equal(again.scale, as_it_is.scale);
         assert_memory_equal(again.q, as_it_is.q, sizeof again.q);
+        unsigned char written[sizeof bytes] = {0};
+        lx_block_put(&as_it_is, dtype, written);
+        assert_memory_equal(written, bytes, lx_format_bytes(dtype, LX_BLOCK));
         again = block_of(x, 5, dtype);
         for (int i = 5; i < LX_BLOCK; i++)
             assert_int_equal(again.q[i], 0);

@@ -237,6 +237,89 @@ static void a_header_over_the_limit_is_not_parsed(void **state)
     free(file);
 }
 
+/* --- blocks --- */
+
+/* a: 2 x 64 Q4_0; b: 32 Q8_0; c: one F32. */
+static const char block_header[] =
+    "{\"__metadata__\":{\"linnet_blocks\":\"1\"},"
+    "\"a\":{\"dtype\":\"Q4_0\",\"shape\":[2,64],\"data_offsets\":[0,72]},"
+    "\"b\":{\"dtype\":\"Q8_0\",\"shape\":[32],\"data_offsets\":[72,106]},"
+    "\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[106,110]}}";
+enum { BLOCK_BYTES = 110 };
+
+static lx_status open_blocks(const char *from, const char *to, const unsigned char *data,
+                             lx_safetensors **out, lx_error *err)
+{
+    unsigned char file[1024];
+    char *header = scratch_replace(block_header, from, to);
+    size_t n = strlen(header), size = build(file, header, n, n, data, BLOCK_BYTES);
+    free(header);
+    return open_bytes(file, size, out, err);
+}
+
+static void tensors_in_blocks_are_read(void **state)
+{
+    (void)state;
+    unsigned char data[BLOCK_BYTES];
+    lx_safetensors *f;
+    lx_error err = {0};
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (unsigned char)(i * 37 % 59); /* no scale is infinite */
+    if (open_blocks("Q8_0", "Q8_0", data, &f, &err) != LX_OK)
+        fail_msg("%s", err.text);
+    const lx_tensor *a = lx_safetensors_at(f, 0), *b = lx_safetensors_at(f, 1);
+    assert_true(a->t.dtype == LX_Q4_0 && a->t.rows == 2 && a->t.cols == 64 && a->n_dims == 2);
+    assert_true(b->t.dtype == LX_Q8_0 && b->t.rows == 1 && b->t.cols == 32 && b->n_dims == 1);
+    const lx_host_tensor first = {LX_Q4_0, 2, 64, data}, second = {LX_Q8_0, 1, 32, data + 72};
+    float numbers[128];
+    assert_int_equal(lx_safetensors_numbers(f, a, numbers, &err), LX_OK);
+    for (int i = 0; i < 128; i++)
+        assert_true(numbers[i] == lx_host_tensor_at(&first, i));
+    assert_int_equal(lx_safetensors_numbers(f, b, numbers, &err), LX_OK);
+    for (int i = 0; i < 32; i++)
+        assert_true(numbers[i] == lx_host_tensor_at(&second, i));
+    lx_safetensors_close(f);
+}
+
+static void every_fault_of_blocks_is_found(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to, *part;
+    } faults[] = {
+        {"{\"linnet_blocks\":\"1\"}", "{}", "tensor a: its dtype is one of blocks"},
+        {"{\"linnet_blocks\":\"1\"}", "{\"linnet_blocks\":\"2\"}", "tensor a: its dtype is one of"},
+        {"{\"linnet_blocks\":\"1\"}", "{\"linnet_blocks\":\"\"}", "tensor a: its dtype is one of"},
+        {"\"__metadata__\":{\"linnet_blocks\":\"1\"},", "", "tensor a: its dtype is one of"},
+        {"{\"linnet_blocks\":\"1\"}", "{\"linnet_blocks\":1}", "__metadata__ may hold text only"},
+        {"Q4_0", "Q4_1", "tensor a: dtype must be"},
+        {"[2,64]", "[4,48]", "tensor a: shape"},
+        {"[2,64]", "[64,2]", "tensor a: shape"},
+        {"[2,64]", "[3,64]", "tensor a: data_offsets hold 72 bytes, dtype and shape need 108"},
+        {"[2,64]", "[144115188075855872,64]", "tensor a: "},
+        {"Q8_0", "Q4_0", "tensor b: data_offsets hold 34 bytes, dtype and shape need 18"},
+    };
+    unsigned char data[BLOCK_BYTES] = {0};
+    lx_safetensors *f;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        lx_error err = {0};
+        lx_status st = open_blocks(faults[i].from, faults[i].to, data, &f, &err);
+        scratch_expect(st, &err, LX_ERR_FORMAT, faults[i].part);
+    }
+    static const size_t scales[] = {0, 18, 36, 54, 72};
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+        lx_error err = {0};
+        memset(data, 0xff, sizeof data); /* codes of all values */
+        memset(data + 106, 0, 4);
+        for (size_t k = 0; k < sizeof scales / sizeof *scales; k++)
+            data[scales[k] + 1] = k == i ? (i % 2 == 0 ? 0x7c : 0xfe) : 0x7b;
+        lx_status st = open_blocks("Q8_0", "Q8_0", data, &f, &err);
+        scratch_expect(st, &err, LX_ERR_FORMAT,
+                       i < 4 ? "tensor a: has a value that is NaN or infinite"
+                             : "tensor b: has a value that is NaN or infinite");
+    }
+}
+
 /* Every place of a tensor, in a block of eight bytes and after the last one. */
 static void no_value_may_be_infinite(void **state)
 {
@@ -454,6 +537,8 @@ int main(void)
         cmocka_unit_test(every_fault_of_the_header_is_found),
         cmocka_unit_test(every_fault_of_the_frame_is_found),
         cmocka_unit_test(a_header_over_the_limit_is_not_parsed),
+        cmocka_unit_test(tensors_in_blocks_are_read),
+        cmocka_unit_test(every_fault_of_blocks_is_found),
         cmocka_unit_test(no_value_may_be_infinite),
         cmocka_unit_test(no_truncation_and_no_rest_is_accepted),
         cmocka_unit_test(no_damage_is_fatal),
