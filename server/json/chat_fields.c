@@ -391,6 +391,7 @@ lx_status lx_chat_add_message(lx_chat_role role, char *text, size_t bytes, lx_co
 {
     if (text == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the messages");
+    assert(p->messages != NULL); /* the caller has reserved them */
     p->messages[p->n_messages++] = (lx_chat_message){.role = role, .text = text, .bytes = bytes};
     return LX_OK;
 }
