@@ -221,16 +221,27 @@ static void answer_preflight(lx_response *rs)
 
 static void refuse_key(const lx_request_head *head, lx_response *rs)
 {
-    bool given = head->authorization[0] != '\0';
-    lx_respond_error(rs, 401, given ? "invalid_api_key" : "missing_api_key", "Authorization",
-                     given ? "this is not one of the server's API keys (Authorization: Bearer KEY)"
-                           : "an API key is needed (Authorization: Bearer KEY)");
+    bool given = head->authorization[0] != '\0' || head->api_key[0] != '\0';
+    lx_respond_error(
+        rs, 401, given ? "invalid_api_key" : "missing_api_key", "Authorization",
+        given ? "this is not one of the server's API keys (Authorization: Bearer KEY, or "
+                "X-Api-Key: KEY)"
+              : "an API key is needed (Authorization: Bearer KEY, or X-Api-Key: KEY)");
     lx_response_add(rs, "WWW-Authenticate", "Bearer");
+}
+
+/* Anthropic's clients send the key alone. Next to an Authorization it does not count. */
+static lx_key *find_key(const lx_access *g, const lx_request_head *head)
+{
+    bool plain = head->authorization[0] == '\0' && head->api_key[0] != '\0';
+    return plain ? lx_keys_find_plain(g->keys, head->api_key)
+                 : lx_keys_find(g->keys, head->authorization);
 }
 
 bool lx_access_admit(void *context, const lx_request_head *head, lx_pass *pass, lx_response *rs)
 {
     lx_access *g = context;
+    rs->envelope = lx_envelope_of(head->path);
     if (!is_allowed_host(g, head->host)) {
         lx_respond_error(
             rs, 421, "host_not_allowed", "Host",
@@ -250,7 +261,7 @@ bool lx_access_admit(void *context, const lx_request_head *head, lx_pass *pass, 
             "a page of another site may not do this: start the server with --cors-origins");
         return false;
     }
-    lx_key *key = lx_keys_find(g->keys, head->authorization);
+    lx_key *key = find_key(g, head);
     bool open = is_public(g, head->path);
     if (key == NULL && !open) {
         refuse_key(head, rs);

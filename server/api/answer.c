@@ -139,7 +139,8 @@ static void settle(lx_answer *a)
     size_t end = ready_bytes(a), bytes = a->text.length - end;
     size_t settled = bytes;
     if (stops != NULL && bytes > 0) {
-        a->stopped = lx_stops_cut(stops, a->text.data + end, bytes, &settled);
+        a->stop = lx_stops_cut(stops, a->text.data + end, bytes, &settled);
+        a->stopped = a->stop >= 0;
         settled = a->stopped ? settled : bytes;
         a->ended = a->ended || a->stopped;
         if (!a->ended)

@@ -32,8 +32,9 @@ typedef struct lx_answer {
     int64_t chars;      /* characters handed out */
     bool behind;        /* the job has tokens that were not read */
     bool ended;         /* the ready tokens are the last ones */
-    bool stopped;       /* by a stop string */
-    bool divided;       /* the stop string begins within the last ready token */
+    bool stopped;       /* by a stop string, with the number `stop` */
+    int32_t stop;
+    bool divided; /* the stop string begins within the last ready token */
     lx_json_logprobs logprobs;
 } lx_answer;
 

@@ -47,6 +47,8 @@ typedef struct lx_api {
 void lx_handle_completions(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_chat(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_responses(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_messages(lx_api *api, const lx_request *rq, lx_response *rs);
+void lx_handle_message_tokens(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_response_get(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_response_delete(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_response_items(lx_api *api, const lx_request *rq, lx_response *rs);
@@ -84,9 +86,11 @@ void lx_handle_form(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_link_picture(lx_api *api, const lx_request *rq, lx_response *rs);
 void lx_handle_asset(lx_api *api, const lx_request *rq, lx_response *rs);
 
+/* The form of errors on the path. */
+lx_envelope lx_envelope_of(const char *path);
 /* Appends the error envelope for a status; the message names the field at fault. */
-void lx_api_write_error(lx_status status, const lx_error *err, lx_buffer *out);
-/* The envelope as a response, with the status's HTTP code. */
+void lx_api_write_error(lx_envelope form, lx_status status, const lx_error *err, lx_buffer *out);
+/* The envelope as a response in the form of rs->envelope, with the status's HTTP code. */
 void lx_respond_status(lx_response *rs, lx_status status, const lx_error *err);
 /* The body as JSON with 200, or the envelope of the error. Frees the body. */
 void lx_respond_whole(lx_response *rs, lx_status status, const lx_error *err, lx_buffer *body);

@@ -76,9 +76,11 @@ static void note_variables(const lx_model *model, lx_completion_params *p)
 {
     const char *name;
     for (int32_t i = 0; (name = lx_json_name_at(p->variables, i)) != NULL; i++) {
-        bool own = strcmp(name, "tools") == 0 || strcmp(name, "enable_thinking") == 0;
+        bool thinks = strcmp(name, "enable_thinking") == 0;
+        bool own = strcmp(name, "tools") == 0 || thinks;
         char field[LX_NOTED_BYTES];
-        (void)snprintf(field, sizeof field, "%s%s", own ? "" : "chat_template_kwargs.", name);
+        (void)snprintf(field, sizeof field, "%s%s", own ? "" : "chat_template_kwargs.",
+                       p->message && thinks ? "thinking" : name);
         if (!reads(model, p, name))
             note_unread(p, field);
     }
@@ -88,12 +90,14 @@ static void note_variables(const lx_model *model, lx_completion_params *p)
 static void note_members(const lx_model *model, lx_completion_params *p)
 {
     static const char *const names[] = {"tool_calls", "reasoning_content"};
+    static const char *const blocks[] = {"tool_use", "thinking"}; /* as Anthropic names them */
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         for (int32_t i = 0; i < p->n_messages && !reads(model, p, names[k]); i++) {
             char field[64];
             if (!lx_json_has(p->messages[i].more, names[k]))
                 continue;
-            (void)snprintf(field, sizeof field, "messages[%d].%s", i, names[k]);
+            (void)snprintf(field, sizeof field, "messages[%d].%s",
+                           p->message ? p->messages[i].at : i, p->message ? blocks[k] : names[k]);
             note_unread(p, field);
             break;
         }
@@ -116,8 +120,9 @@ static lx_status check_roles(const lx_model *model, const lx_completion_params *
         if (p->messages[i].role == LX_CHAT_TOOL &&
             (model->task->ends == NULL || find_known(model, p) != NULL))
             return lx_fail(err, LX_ERR_INVALID, "messages",
-                           "messages[%d] has the role tool, which model %s does not know", i,
-                           model->name);
+                           "messages[%d] has %s, which model %s does not know",
+                           p->message ? p->messages[i].at : i,
+                           p->message ? "a tool_result" : "the role tool", model->name);
     return LX_OK;
 }
 
@@ -126,6 +131,8 @@ static lx_status check_roles(const lx_model *model, const lx_completion_params *
 /* As the request names it. */
 static const char *field_of(const lx_completion_params *p, int32_t i)
 {
+    if (p->has_system && i == 0)
+        return "system";
     return !p->response ? "messages" : p->instructions != NULL && i == 0 ? "instructions" : "input";
 }
 
@@ -134,11 +141,12 @@ static void name_message(const lx_completion_params *p, int32_t i, const char *m
                          size_t size)
 {
     const char *field = field_of(p, i);
-    bool alone = strcmp(field, "instructions") == 0 || p->input_is_text;
-    if (alone)
+    bool alone = strcmp(field, "instructions") == 0 || strcmp(field, "system") == 0;
+    int32_t at = p->message ? p->messages[i].at : i - (p->instructions != NULL);
+    if (alone || p->input_is_text)
         (void)snprintf(out, size, "%s", field);
     else
-        (void)snprintf(out, size, "%s[%d]%s", field, i - (p->instructions != NULL), member);
+        (void)snprintf(out, size, "%s[%d]%s", field, at, member);
 }
 
 /* Whether the tokenizer can read the template's mark as the mark and as plain text. */

@@ -49,10 +49,26 @@ static void note_loose(lx_completion_params *p)
     int32_t tool = 0;
     for (int32_t i = 0; (tool = lx_calls_loose(p->calls, i)) >= 0; i++) {
         char field[LX_NOTED_BYTES];
-        (void)snprintf(field, sizeof field, "tools[%d].function.parameters", tool);
+        (void)snprintf(field, sizeof field, "tools[%d].%s", tool,
+                       p->message ? "input_schema" : "function.parameters");
         lx_json_note(&p->notes, field,
                      "its schema is not supported as a whole: arguments keep names and types only",
                      NULL);
+    }
+}
+
+/* Errors of calls name a tool's members as chats do: they become the names of the request. */
+static void name_members(const lx_completion_params *p, lx_error *err)
+{
+    static const char *const names[][2] = {{".function.parameters", ".input_schema"},
+                                           {".function.", "."}};
+    for (int i = p->message ? 0 : 1; i < 2; i++) {
+        char *at = strstr(err->text, names[i][0]);
+        size_t from = strlen(names[i][0]), to = strlen(names[i][1]);
+        if (at == NULL)
+            continue;
+        memcpy(at, names[i][1], to);
+        memmove(at + to, at + from, strlen(at + from) + 1);
     }
 }
 
@@ -80,8 +96,11 @@ lx_status lx_chat_set_calls(const lx_model *model, lx_thinking_begin thinks,
         rules.inside = thinks == LX_THINKS_AT_ONCE;
         rules.thinks = rules.inside ? (int)thinks : (int)LX_THINKS_NOT;
     }
-    if (st == LX_OK)
+    if (st == LX_OK) {
         st = lx_calls_new(&rules, &p->calls, err);
+        if (st != LX_OK && (p->message || p->response))
+            name_members(p, err);
+    }
     if (st == LX_OK)
         st = take_shape(p, err);
     if (st == LX_OK)

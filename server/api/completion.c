@@ -530,7 +530,10 @@ static lx_completion *new_completion(const lx_completion_params *p, const lx_wor
     if (p->response)
         lx_state_make_id("resp_", c->id, sizeof c->id);
     else
-        (void)snprintf(c->id, sizeof c->id, "%s%016llx", p->chat ? "chatcmpl-" : "cmpl-",
+        (void)snprintf(c->id, sizeof c->id, "%s%016llx",
+                       p->message ? "msg_"
+                       : p->chat  ? "chatcmpl-"
+                                  : "cmpl-",
                        (unsigned long long)lx_random_bits());
     return c;
 }
@@ -715,7 +718,10 @@ lx_json_usage lx_completion_usage(const lx_completion *c)
     for (int32_t i = 0; i < c->n_prompts; i++) {
         usage.prompt_tokens += lx_work_prompt_rows(&c->works[i]);
         usage.completion_tokens += lx_work_tokens(&c->works[i]);
-        usage.cached_tokens += c->works[i].params->start.rows + lx_job_cached_rows(c->works[i].job);
+        int32_t cached = lx_job_cached_rows(c->works[i].job);
+        int32_t kept = lx_job_kept_rows(c->works[i].job);
+        usage.cached_tokens += c->works[i].params->start.rows + cached;
+        usage.kept_tokens += kept > cached ? kept - cached : 0;
     }
     return usage;
 }

@@ -219,7 +219,7 @@ static void write_end(lx_completion *c, lx_buffer *out)
     lx_status st = lx_completion_finish(c, &err);
     if (st != LX_OK) {
         lx_sse_begin(out);
-        lx_api_write_error(st, &err, out);
+        lx_api_write_error(LX_ENVELOPE_OPENAI, st, &err, out);
         lx_sse_end(out);
         return;
     }

@@ -353,7 +353,7 @@ static bool write_last(lx_image_answer *a, int32_t i, int32_t count)
 static void write_error(lx_image_answer *a, lx_status status, const lx_error *err)
 {
     lx_sse_begin_named(&a->event, "error");
-    lx_api_write_error(status, err, &a->event);
+    lx_api_write_error(LX_ENVELOPE_OPENAI, status, err, &a->event);
     lx_sse_end(&a->event);
 }
 

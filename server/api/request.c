@@ -44,7 +44,39 @@ static const struct error_kind *kind_of(lx_status status)
     return k;
 }
 
-void lx_api_write_error(lx_status status, const lx_error *err, lx_buffer *out)
+lx_envelope lx_envelope_of(const char *path)
+{
+    static const char messages[] = "/v1/messages";
+    size_t n = sizeof messages - 1;
+    bool is_below = strncmp(path, messages, n) == 0 && (path[n] == '\0' || path[n] == '/');
+    return is_below ? LX_ENVELOPE_ANTHROPIC : LX_ENVELOPE_OPENAI;
+}
+
+/* Anthropic's name of the errors with this HTTP code. */
+static const char *anthropic_type(int http)
+{
+    return http == 401   ? "authentication_error"
+           : http == 403 ? "permission_error"
+           : http == 404 ? "not_found_error"
+           : http == 413 ? "request_too_large"
+           : http == 429 ? rate_limit
+           : http == 503 ? "overloaded_error"
+           : http == 504 ? "timeout_error"
+           : http >= 500 ? "api_error"
+                         : invalid_request;
+}
+
+/* `type` is OpenAI's name of the error, `where` the field at fault. */
+static void write_envelope(lx_envelope form, int http, const char *type, const char *where,
+                           const char *code, const char *message, lx_buffer *out)
+{
+    if (form == LX_ENVELOPE_ANTHROPIC)
+        lx_json_write_message_error(message, anthropic_type(http), where, code, out);
+    else
+        lx_json_write_error(message, type, where, code, out);
+}
+
+void lx_api_write_error(lx_envelope form, lx_status status, const lx_error *err, lx_buffer *out)
 {
     const struct error_kind *kind = kind_of(status);
     const char *text = err->text[0] != '\0' ? err->text : lx_status_text(status);
@@ -52,14 +84,14 @@ void lx_api_write_error(lx_status status, const lx_error *err, lx_buffer *out)
     bool names_field = strstr(text, err->param) != NULL; /* also when there is none */
     (void)snprintf(named, sizeof named, "%s%s%s", names_field ? "" : err->param,
                    names_field ? "" : ": ", text);
-    lx_json_write_error(named, kind->type, err->param, kind->code, out);
+    write_envelope(form, lx_status_http(status), kind->type, err->param, kind->code, named, out);
 }
 
 void lx_respond_status(lx_response *rs, lx_status status, const lx_error *err)
 {
     lx_buffer body;
     lx_buffer_init(&body, MAX_ERROR_BYTES);
-    lx_api_write_error(status, err, &body);
+    lx_api_write_error(rs->envelope, status, err, &body);
     lx_response_take(rs, lx_status_http(status), "application/json", &body);
     if (status == LX_ERR_BUSY || status == LX_ERR_UNAVAILABLE || status == LX_ERR_NO_MEMORY ||
         status == LX_ERR_DEVICE || status == LX_ERR_LIMIT)
@@ -90,7 +122,7 @@ void lx_respond_error(lx_response *rs, int http, const char *code, const char *p
 {
     lx_buffer body;
     lx_buffer_init(&body, MAX_ERROR_BYTES);
-    lx_json_write_error(message, type_of(http), param, code, &body);
+    write_envelope(rs->envelope, http, type_of(http), param, code, message, &body);
     lx_response_take(rs, http, "application/json", &body);
 }
 

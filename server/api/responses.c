@@ -162,7 +162,7 @@ static void finish_whole(void *context, lx_response *rs)
 static void write_error(lx_responding *r, lx_status st, const lx_error *err)
 {
     lx_sse_begin_named(&r->pending, "error");
-    lx_api_write_error(st, err, &r->pending);
+    lx_api_write_error(LX_ENVELOPE_OPENAI, st, err, &r->pending);
     lx_sse_end(&r->pending);
     r->over = true;
     lx_conversation_fini(&r->talk); /* the client may try again at once */

@@ -84,7 +84,7 @@ static void write_end(heard *h, lx_status st, const lx_error *err, lx_buffer *ou
     if (st == LX_OK)
         lx_json_write_transcript_done(&t, out);
     else
-        lx_api_write_error(st, err, out);
+        lx_api_write_error(LX_ENVELOPE_OPENAI, st, err, out);
     lx_sse_end(out);
     (void)count(h, st);
 }

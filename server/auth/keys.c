@@ -296,18 +296,21 @@ lx_status lx_keys_add_file(lx_keys *k, const char *path, lx_error *err)
 
 /* --- finding --- */
 
-lx_key *lx_keys_find(lx_keys *k, const char *authorization)
+lx_key *lx_keys_find_plain(lx_keys *k, const char *key)
 {
-    static const char scheme[] = "Bearer ";
     uint8_t digest[LX_SHA256_BYTES];
     const key_table *t = atomic_load(&k->table);
     if (t->n == 0)
         return &k->anyone;
-    if (strncasecmp(authorization, scheme, sizeof scheme - 1) != 0)
-        return NULL;
-    const char *key = authorization + sizeof scheme - 1;
-    key += strspn(key, " ");
     return lx_sha256(key, strlen(key), digest, NULL) == LX_OK ? find_digest(t, digest) : NULL;
+}
+
+lx_key *lx_keys_find(lx_keys *k, const char *authorization)
+{
+    static const char scheme[] = "Bearer ";
+    bool has_key = strncasecmp(authorization, scheme, sizeof scheme - 1) == 0;
+    const char *key = has_key ? authorization + sizeof scheme - 1 : "";
+    return has_key || lx_keys_count(k) == 0 ? lx_keys_find_plain(k, key + strspn(key, " ")) : NULL;
 }
 
 const char *lx_key_name(const lx_key *key)

@@ -67,6 +67,8 @@ bool lx_keys_have_admin(const lx_keys *k); /* true without keys */
 /* The key in an Authorization header ("Bearer KEY"), NULL: unknown. A server without keys has one
    that stands for all clients. */
 lx_key *lx_keys_find(lx_keys *k, const char *authorization);
+/* The key itself, without a scheme: the value of an X-Api-Key header. */
+lx_key *lx_keys_find_plain(lx_keys *k, const char *key);
 /* The key that stands for clients without a key on routes that need none. */
 lx_key *lx_keys_public(lx_keys *k);
 /* Valid as long as lx_keys, also of a key that a reload has replaced. */

@@ -45,6 +45,7 @@ static void handle(void *context, const lx_request *rq, lx_response *rs)
 {
     lx_api *api = context;
     int64_t bytes = lx_request_work_bytes(rq);
+    rs->envelope = lx_envelope_of(rq->path);
     if (!lx_budget_try(&api->bodies, bytes)) {
         lx_respond_no_room(api, bytes, rs);
         return;
@@ -55,9 +56,11 @@ static void handle(void *context, const lx_request *rq, lx_response *rs)
     lx_budget_release(&api->bodies, bytes);
 }
 
-static void refuse(void *context, int status, const lx_error *err, lx_response *rs)
+static void refuse(void *context, const char *path, int status, const lx_error *err,
+                   lx_response *rs)
 {
     (void)context;
+    rs->envelope = lx_envelope_of(path);
     if (status == 503) {
         lx_respond_status(rs, LX_ERR_UNAVAILABLE, err);
         return;

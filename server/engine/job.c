@@ -51,7 +51,7 @@ struct lx_job {
     _Atomic int64_t at_ns[LX_JOB_ENDED + 1], first_token, last_token;
     _Atomic uint64_t at_step[LX_JOB_ENDED + 1];
     int32_t request_note; /* the engine's, of a request's first job */
-    _Atomic int32_t cached_rows;
+    _Atomic int32_t cached_rows, kept_rows;
     _Atomic int64_t drafted, accepted;
     lx_status status; /* these two: final once finished */
     lx_error err;
@@ -483,6 +483,16 @@ void lx_job_mark_cached(lx_job *job, int32_t rows)
 int32_t lx_job_cached_rows(const lx_job *job)
 {
     return atomic_load(&job->cached_rows);
+}
+
+void lx_job_mark_kept(lx_job *job, int32_t rows)
+{
+    atomic_store(&job->kept_rows, rows);
+}
+
+int32_t lx_job_kept_rows(const lx_job *job)
+{
+    return atomic_load(&job->kept_rows);
 }
 
 void lx_job_count_drafted(lx_job *job, int32_t drafted, int32_t accepted)

@@ -118,6 +118,8 @@ lx_status lx_job_status(const lx_job *job, lx_error *err); /* after lx_job_finis
 lx_job_times lx_job_get_times(const lx_job *job);
 /* Prompt rows that were not computed because another prompt began alike; 0 before the start. */
 int32_t lx_job_cached_rows(const lx_job *job);
+/* Rows of the longest beginning of the prompt whose state was kept for later jobs, 0: none. */
+int32_t lx_job_kept_rows(const lx_job *job);
 /* Tokens that were guessed so far, and how many of them were drawn. */
 void lx_job_drafted(const lx_job *job, int64_t *drafted, int64_t *accepted);
 /* Asks the engine to stop; the job finishes with LX_ERR_CANCELLED unless it had finished. */
@@ -156,6 +158,7 @@ void lx_job_expect(lx_job *job, int32_t i, int32_t step, int32_t stand_in);
 bool lx_job_push(lx_job *job, int32_t i, int32_t token, float logprob);
 void lx_job_count_drafted(lx_job *job, int32_t drafted, int32_t accepted); /* see lx_job_drafted */
 void lx_job_mark_cached(lx_job *job, int32_t rows); /* see lx_job_cached_rows; before it started */
+void lx_job_mark_kept(lx_job *job, int32_t rows);   /* see lx_job_kept_rows; ascending */
 /* Room for the state of sample i after so many rows; NULL when none is kept. */
 float *lx_job_state_room(lx_job *job, int32_t i, int32_t rows);
 /* Whether no stop string may have begun at the end of its text. n is 1. */

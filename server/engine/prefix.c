@@ -142,10 +142,12 @@ static lx_status keep(lx_engine *e, int32_t slot, const int32_t *ids, int32_t ro
 {
     if (!has_room(e, rows))
         return LX_OK;
-    lx_prefix_key key = key_of(e, &e->runs[e->slots[slot].run], ids, rows);
-    int32_t kept = lx_prefix_cache_add(e->prefixes, key);
+    const lx_run *r = &e->runs[e->slots[slot].run];
+    int32_t kept = lx_prefix_cache_add(e->prefixes, key_of(e, r, ids, rows));
     if (kept < 0)
         return LX_OK;
+    if (rows <= r->plan->n_prompt)
+        lx_job_mark_kept(r->job, rows);
     lx_status st = e->pages.n > 0 ? take_pages(e, kept, slot, rows, err) : LX_OK;
     if (st != LX_OK)
         return st;

@@ -24,12 +24,12 @@ size_t lx_stops_find(const lx_stops *s, const char *text, size_t bytes)
     return first_in(s, text, bytes, &begin) >= 0 ? begin : bytes;
 }
 
-bool lx_stops_cut(const lx_stops *s, const char *text, size_t bytes, size_t *end)
+int32_t lx_stops_cut(const lx_stops *s, const char *text, size_t bytes, size_t *end)
 {
     int32_t i = first_in(s, text, bytes, end);
     if (i >= 0 && i < s->n_kept)
         *end += s->stop[i].bytes;
-    return i >= 0;
+    return i;
 }
 
 size_t lx_stops_settled(const lx_stops *s, const char *text, size_t bytes)

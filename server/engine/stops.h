@@ -23,9 +23,9 @@ typedef struct lx_stops {
 /* Where the first stop string begins, or `bytes` when there is none. */
 size_t lx_stops_find(const lx_stops *s, const char *text, size_t bytes);
 
-/* Where the answer ends: before the first stop string, or after it if that is kept. False when
-   there is none. */
-bool lx_stops_cut(const lx_stops *s, const char *text, size_t bytes, size_t *end);
+/* The number of the first stop string in the text, -1: there is none. The answer ends before that
+   string, or after it if it is kept. */
+int32_t lx_stops_cut(const lx_stops *s, const char *text, size_t bytes, size_t *end);
 
 /* Bytes of a text without stop strings that are settled: the rest may begin a stop string. */
 size_t lx_stops_settled(const lx_stops *s, const char *text, size_t bytes);

@@ -98,7 +98,7 @@ static enum MHD_Result refuse(lx_exchange *ex, int status, const lx_error *err, 
     const lx_http_options *o = &ex->http->options;
     lx_response rs = {0};
     ex->conn->refused = close;
-    o->refuse(o->context, status, err, &rs);
+    o->refuse(o->context, ex->path, status, err, &rs);
     set_deadline(ex, o->read_timeout_s);
     return lx_http_queue(ex, &rs, close);
 }
@@ -132,6 +132,7 @@ static bool admit(lx_exchange *ex, const char *url, bool has_body, enum MHD_Resu
         .path = url,
         .host = header(ex, "Host"),
         .authorization = header(ex, "Authorization"),
+        .api_key = header(ex, "X-Api-Key"),
         .origin = header(ex, "Origin"),
         .fetch_site = header(ex, "Sec-Fetch-Site"),
         .asks_for_method = header(ex, "Access-Control-Request-Method")[0] != '\0',
@@ -281,7 +282,7 @@ static void handle_request(lx_exchange *ex, lx_response *rs)
         (void)lx_fail(&err, LX_ERR_BUSY, NULL,
                       "the server was busy with other requests for %.3g s (--timeout)",
                       (double)o->wait_ns / (double)LX_NS_PER_S);
-        o->refuse(o->context, 503, &err, rs);
+        o->refuse(o->context, ex->path, 503, &err, rs);
     }
     lx_http_keep_body(ex);
     lx_exchange_free_body(ex);
@@ -369,6 +370,7 @@ static enum MHD_Result answer(lx_exchange *ex, const char *url, const char *meth
         .accept = header(ex, "Accept"),
         .accept_encoding = header(ex, "Accept-Encoding"),
         .host = header(ex, "Host"),
+        .anthropic_version = header(ex, "Anthropic-Version"),
         .https =
             o->tls_certificate != NULL || strcasecmp(header(ex, "X-Forwarded-Proto"), "https") == 0,
         .argument = argument,

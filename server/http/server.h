@@ -47,6 +47,7 @@ typedef struct lx_request {
     const char *path;   /* decoded, without the query */
     const char *tail;   /* the path from a route's "*" on, or ""; by lx_routes_dispatch */
     const char *content_type, *if_none_match, *accept, *accept_encoding, *host; /* "" when absent */
+    const char *anthropic_version;                                              /* "" when absent */
     bool https; /* the client speaks TLS, with this server or, as it says, with a proxy before it */
     /* The value of an argument in the query, NULL when absent; valid during the handler's call. */
     const char *(*argument)(const void *query, const char *name);
@@ -61,6 +62,9 @@ typedef struct lx_request {
     bool admin;              /* may act on the whole server */
     lx_request_facts *facts; /* for the log; valid as wake_context. NULL: unused */
 } lx_request;
+
+/* The form of errors in JSON: OpenAI's, or that of Anthropic's Messages API. */
+typedef enum lx_envelope { LX_ENVELOPE_OPENAI, LX_ENVELOPE_ANTHROPIC } lx_envelope;
 
 typedef struct lx_response_header {
     const char *name; /* static */
@@ -89,6 +93,7 @@ typedef struct lx_deferred {
 } lx_deferred;
 
 typedef struct lx_response {
+    lx_envelope envelope; /* of the handler's errors; HTTP ignores it */
     int status;
     const char *content_type; /* static; NULL for none */
     char *body;               /* malloc'ed, taken; or NULL */
@@ -108,8 +113,8 @@ void lx_response_take(lx_response *rs, int status, const char *content_type, lx_
 /* A request before its body is read; borrowed for the call. */
 typedef struct lx_request_head {
     const char *method, *path;
-    const char *host, *authorization, *origin, *fetch_site; /* "" when absent */
-    bool asks_for_method;                                   /* has Access-Control-Request-Method */
+    const char *host, *authorization, *api_key, *origin, *fetch_site; /* "" when absent */
+    bool asks_for_method; /* has Access-Control-Request-Method */
 } lx_request_head;
 
 /* The decision of `admit` on a request. */
@@ -149,8 +154,9 @@ typedef struct lx_http_options {
     bool (*is_quick)(const char *method, const char *path);
     /* By one of n_threads workers, but for quick ones; clients take turns, by their keys. */
     void (*handle)(void *context, const lx_request *rq, lx_response *rs);
-    /* Answers a request that HTTP itself refuses (framing, size). */
-    void (*refuse)(void *context, int status, const lx_error *err, lx_response *rs);
+    /* Answers a request to the path that HTTP itself refuses (framing, size). */
+    void (*refuse)(void *context, const char *path, int status, const lx_error *err,
+                   lx_response *rs);
     void *context;
 } lx_http_options;
 

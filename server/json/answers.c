@@ -166,12 +166,24 @@ void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out)
     lx_buffer_puts(out, "}");
 }
 
+/* An empty text becomes null in JSON. */
+static const char *text_or_null(const char *text)
+{
+    return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
 void lx_json_write_error(const char *message, const char *type, const char *param, const char *code,
                          lx_buffer *out)
 {
-    const char *where = param != NULL && param[0] != '\0' ? param : NULL;
     lx_json_put(out, "{'error':{'message':%s,'type':%s,'param':%s,'code':%s}}", message, type,
-                where, code);
+                text_or_null(param), code);
+}
+
+void lx_json_write_message_error(const char *message, const char *type, const char *param,
+                                 const char *code, lx_buffer *out)
+{
+    lx_json_put(out, "{'type':'error','error':{'type':%s,'message':%s,'param':%s,'code':%s}}", type,
+                message, text_or_null(param), code);
 }
 
 /* --- states --- */

@@ -81,6 +81,10 @@ void lx_json_write_completion(const lx_json_completion *c, lx_buffer *out);
 /* {"error": {"message", "type", "param", "code"}}; an empty param is null. */
 void lx_json_write_error(const char *message, const char *type, const char *param, const char *code,
                          lx_buffer *out);
+/* Anthropic's: {"type": "error", "error": {"type", "message"}}, with "param" and "code" as above.
+ */
+void lx_json_write_message_error(const char *message, const char *type, const char *param,
+                                 const char *code, lx_buffer *out);
 
 /* --- images and scores --- */
 

@@ -2,7 +2,7 @@
  * Readers of a chat's messages, tools and variables (see request_fields.h). The model's template
  * gets them as the client wrote them, so their shape and size are checked here.
  */
-#include "server/json/request_fields.h"
+#include "server/json/chat_fields.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -12,19 +12,17 @@
 #include "common/random.h"
 #include "model/formats/json_memory.h"
 #include "server/json/fields.h"
-#include "server/json/requests.h"
 #include "server/json/scan.h"
 
-enum { MAX_MESSAGES = 1024, MAX_CALLS = 128, MAX_ITEMS = 20 };
+enum { MAX_ITEMS = 20 };
 
 static lx_status no_memory(const char *field, lx_error *err)
 {
     return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %s", field);
 }
 
-/* Sets a variable of the template. Takes the value, which may be NULL: no memory. */
-static lx_status set_variable(lx_completion_params *p, const char *name, json_t *value,
-                              lx_error *err)
+lx_status lx_chat_set_variable(lx_completion_params *p, const char *name, json_t *value,
+                               lx_error *err)
 {
     if (p->variables == NULL)
         p->variables = json_object();
@@ -43,7 +41,7 @@ static lx_status check_bytes(const json_t *value, const char *field, size_t most
 
 /* --- tools --- */
 
-static bool is_name(const json_t *value)
+bool lx_chat_is_name(const json_t *value)
 {
     return json_string_length(value) > 0 &&
            memchr(json_string_value(value), '\0', json_string_length(value)) == NULL;
@@ -61,7 +59,7 @@ static lx_status check_tool(const json_t *tool, size_t i, lx_error *err)
     if (!lx_json_is(lx_json_field(tool, "type"), "function") || !json_is_object(function))
         return lx_fail(err, LX_ERR_INVALID, "tools",
                        "tools[%zu] must have the type function and an object function", i);
-    if (!is_name(lx_json_field(function, "name")))
+    if (!lx_chat_is_name(lx_json_field(function, "name")))
         return lx_fail(err, LX_ERR_INVALID, "tools", "tools[%zu].function.name must be a name", i);
     if (description != NULL && !json_is_string(description))
         return lx_fail(err, LX_ERR_INVALID, "tools",
@@ -72,57 +70,65 @@ static lx_status check_tool(const json_t *tool, size_t i, lx_error *err)
     return LX_OK;
 }
 
-/* A tool of a response has the members of its function next to its type; NULL: no memory. */
-static json_t *chat_tool(const json_t *tool)
+json_t *lx_chat_tool(const json_t *tool, const char *parameters)
 {
     static const char *const names[] = {"name", "description", "parameters", "strict"};
     json_t *function = json_object();
     bool ok = function != NULL;
     for (size_t i = 0; ok && i < sizeof names / sizeof *names; i++) {
-        json_t *member = (json_t *)(uintptr_t)lx_json_field(tool, names[i]);
+        const char *name = strcmp(names[i], "parameters") == 0 ? parameters : names[i];
+        json_t *member = (json_t *)(uintptr_t)lx_json_field(tool, name);
         ok = member == NULL || json_object_set(function, names[i], member) == 0;
     }
-    json_t *whole =
-        ok ? json_pack("{s:O, s:o}", "type", lx_json_field(tool, "type"), "function", function)
-           : NULL;
+    json_t *whole = ok ? json_pack("{s:s, s:o}", "type", "function", "function", function) : NULL;
     if (!ok)
         json_decref(function);
     return whole;
 }
 
 /* The tools as chats have them: templates expect that form. */
-static lx_status read_response_tools(const json_t *value, json_t *out, lx_error *err)
+static lx_status read_response_tools(const json_t *value, const lx_json_reading *r, json_t *out,
+                                     lx_error *err)
 {
+    (void)r;
     for (size_t i = 0; i < json_array_size(value); i++) {
         const json_t *tool = json_array_get(value, i);
         if (!lx_json_is(lx_json_field(tool, "type"), "function"))
             return lx_fail(err, LX_ERR_INVALID, "tools",
                            "tools[%zu] must have the type function: no other tool is known here",
                            i);
-        if (json_array_append_new(out, chat_tool(tool)) != 0)
+        if (json_array_append_new(out, lx_chat_tool(tool, "parameters")) != 0)
             return no_memory("tools", err);
     }
     return LX_OK;
 }
 
-LX_READER(tools)
+lx_status lx_chat_keep_tools(const json_t *value, const lx_json_reading *r,
+                             lx_status (*make)(const json_t *value, const lx_json_reading *r,
+                                               json_t *out, lx_error *err),
+                             lx_error *err)
 {
     size_t n = json_array_size(value);
-    bool response = r->route == LX_JSON_RESPONSES;
     if (!json_is_array(value) || n > LX_MAX_TOOLS)
         return lx_fail(err, LX_ERR_INVALID, r->name, "tools must be a list of at most %d tools",
                        LX_MAX_TOOLS);
-    json_t *tools = response ? json_array() : json_incref((json_t *)(uintptr_t)value);
+    json_t *tools = make != NULL ? json_array() : json_incref((json_t *)(uintptr_t)value);
     lx_status st = tools != NULL ? check_bytes(value, r->name, LX_MAX_TOOLS_BYTES, err)
                                  : no_memory(r->name, err);
-    if (st == LX_OK && response)
-        st = read_response_tools(value, tools, err);
+    if (st == LX_OK && make != NULL)
+        st = make(value, r, tools, err);
     for (size_t i = 0; st == LX_OK && i < n; i++)
         st = check_tool(json_array_get(tools, i), i, err);
     if (st == LX_OK && n > 0)
-        return set_variable(r->params, "tools", tools, err);
+        return lx_chat_set_variable(r->params, "tools", tools, err);
     json_decref(tools);
     return st;
+}
+
+LX_READER(tools)
+{
+    bool response = r->route == LX_JSON_RESPONSES;
+    return lx_chat_keep_tools(value, r, response ? read_response_tools : NULL, err);
 }
 
 /* The name of the tool that must be called, where the choice is one; NULL: it is none. */
@@ -130,9 +136,16 @@ static const char *named_tool(const json_t *value)
 {
     const json_t *function = lx_json_field(value, "function");
     const json_t *name = lx_json_field(function != NULL ? function : value, "name");
-    return lx_json_is(lx_json_field(value, "type"), "function") && is_name(name)
+    return lx_json_is(lx_json_field(value, "type"), "function") && lx_chat_is_name(name)
                ? json_string_value(name)
                : NULL;
+}
+
+lx_status lx_chat_require_tool(lx_completion_params *p, const char *name, lx_error *err)
+{
+    p->tool_choice = LX_TOOLS_REQUIRED;
+    p->tool_name = strdup(name);
+    return p->tool_name != NULL ? LX_OK : no_memory("tool_choice", err);
 }
 
 LX_READER(tool_choice)
@@ -150,9 +163,7 @@ LX_READER(tool_choice)
         return lx_fail(err, LX_ERR_INVALID, r->name,
                        "tool_choice must be auto, none, required, or an object with the type "
                        "function and the name of a tool");
-    p->tool_choice = LX_TOOLS_REQUIRED;
-    p->tool_name = strdup(name);
-    return p->tool_name != NULL ? LX_OK : no_memory(r->name, err);
+    return lx_chat_require_tool(p, name, err);
 }
 
 /* --- variables of the template --- */
@@ -183,7 +194,7 @@ LX_READER(template_variables)
                          "%s.%s is reserved: the request's own fields and the model set it",
                          r->name, name);
         if (st == LX_OK)
-            st = set_variable(r->params, name, json_incref(item), err);
+            st = lx_chat_set_variable(r->params, name, json_incref(item), err);
     }
     return st;
 }
@@ -197,7 +208,7 @@ LX_READER(enable_thinking)
     if (other != NULL && !json_equal(other, value))
         return lx_fail(err, LX_ERR_INVALID, r->name, "%s has another value in chat_template_kwargs",
                        r->name);
-    return set_variable(r->params, r->name, json_incref((json_t *)(uintptr_t)value), err);
+    return lx_chat_set_variable(r->params, r->name, json_incref((json_t *)(uintptr_t)value), err);
 }
 
 /* --- members of messages --- */
@@ -240,7 +251,7 @@ static lx_status read_call(const json_t *call, const char *where, const lx_json_
     char field[128];
     json_t *arguments = NULL;
     (void)snprintf(field, sizeof field, "%s.function.arguments", where);
-    if (!is_name(name) || (type != NULL && !lx_json_is(type, "function")) ||
+    if (!lx_chat_is_name(name) || (type != NULL && !lx_json_is(type, "function")) ||
         (id != NULL && !json_is_string(id)))
         return lx_fail(err, LX_ERR_INVALID, "messages",
                        "%s must have a function with a name; its id and type are strings, the type "
@@ -265,9 +276,9 @@ static lx_status read_calls(const json_t *value, const char *where, bool keep,
 {
     size_t n = json_array_size(value);
     char call[80];
-    if (!json_is_array(value) || n > MAX_CALLS)
+    if (!json_is_array(value) || n > LX_CHAT_CALLS)
         return lx_fail(err, LX_ERR_INVALID, "messages", "%s must be a list of at most %d calls",
-                       where, MAX_CALLS);
+                       where, LX_CHAT_CALLS);
     json_t *calls = json_array();
     lx_status st = calls != NULL ? LX_OK : no_memory(where, err);
     for (size_t i = 0; st == LX_OK && i < n; i++) {
@@ -336,9 +347,7 @@ static bool is_text_part(const json_t *part, bool response)
     return known && json_is_string(lx_json_field(part, "text"));
 }
 
-/* The bytes that the texts have with a line feed between each two, as the peers join them; -1 where
-   one is none. */
-static int64_t joined_bytes(const json_t *parts, bool response)
+int64_t lx_chat_joined_bytes(const json_t *parts, bool response)
 {
     int64_t bytes = 0;
     for (size_t i = 0; i < json_array_size(parts); i++) {
@@ -377,17 +386,17 @@ static bool read_role(const json_t *name, bool response, lx_chat_role *out)
     return false;
 }
 
-/* Takes the text, which may be NULL: no memory. */
-static lx_status add_message(lx_chat_role role, char *text, size_t bytes, lx_completion_params *p,
-                             lx_error *err)
+lx_status lx_chat_add_message(lx_chat_role role, char *text, size_t bytes, lx_completion_params *p,
+                              lx_error *err)
 {
     if (text == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the messages");
+    assert(p->messages != NULL); /* the caller has reserved them */
     p->messages[p->n_messages++] = (lx_chat_message){.role = role, .text = text, .bytes = bytes};
     return LX_OK;
 }
 
-static char *copy_of(const char *text, size_t bytes)
+char *lx_chat_copy(const char *text, size_t bytes)
 {
     char *copy = malloc(bytes + 1);
     if (copy != NULL)
@@ -421,18 +430,35 @@ static void note_others(const json_t *message, lx_chat_role role, size_t i,
     }
 }
 
-/* The message's text; a list of texts is joined. */
-static lx_status keep_content(const json_t *content, size_t bytes, lx_chat_role role,
-                              const lx_json_reading *r, lx_error *err)
+lx_status lx_chat_keep_content(const json_t *content, size_t bytes, lx_chat_role role,
+                               const lx_json_reading *r, lx_error *err)
 {
     if (!json_is_array(content)) {
         const char *text = content != NULL ? json_string_value(content) : "";
-        return add_message(role, copy_of(text, bytes), bytes, r->params, err);
+        return lx_chat_add_message(role, lx_chat_copy(text, bytes), bytes, r->params, err);
     }
     char *text = malloc(bytes + 1);
     if (text != NULL)
         join(content, text);
-    return add_message(role, text, bytes, r->params, err);
+    return lx_chat_add_message(role, text, bytes, r->params, err);
+}
+
+lx_status lx_chat_add_call(lx_chat_message *m, const json_t *id, const json_t *name,
+                           const json_t *arguments, lx_error *err)
+{
+    json_t *call = json_pack("{s:O, s:s, s:{s:O, s:O}}", "id", id, "type", "function", "function",
+                             "name", name, "arguments", arguments);
+    if (m->more == NULL)
+        m->more = json_object();
+    json_t *calls = json_object_get(m->more, "tool_calls");
+    if (calls == NULL) {
+        calls = json_array();
+        if (json_object_set_new(m->more, "tool_calls", calls) != 0)
+            calls = NULL;
+    }
+    bool ok = call != NULL && json_array_append(calls, call) == 0;
+    json_decref(call);
+    return ok ? LX_OK : no_memory("a call", err);
 }
 
 /* A call of an earlier answer joins the assistant's message before it; otherwise it makes one. */
@@ -443,31 +469,25 @@ static lx_status keep_call(const json_t *item, size_t i, const lx_json_reading *
     char where[64];
     (void)snprintf(where, sizeof where, "%s[%zu]", r->name, i);
     const json_t *name = lx_json_field(item, "name"), *id = lx_json_field(item, "call_id");
-    if (!is_name(name) || !json_is_string(id))
+    if (!lx_chat_is_name(name) || !json_is_string(id))
         return lx_fail(err, LX_ERR_INVALID, r->name,
                        "%s must have a name and a call_id, as it is a function_call", where);
     json_t *arguments = NULL;
     lx_status st = read_arguments(lx_json_field(item, "arguments"), where, r, &arguments, err);
     if (st != LX_OK)
         return st;
-    json_t *call = json_pack("{s:O, s:s, s:{s:O, s:o}}", "id", id, "type", "function", "function",
-                             "name", name, "arguments", arguments);
-    if (last == NULL || last->role != LX_CHAT_ASSISTANT) {
-        st = add_message(LX_CHAT_ASSISTANT, copy_of("", 0), 0, p, err);
-        last = &p->messages[p->n_messages - (st == LX_OK)];
-    }
-    if (st == LX_OK && last->more == NULL)
-        last->more = json_object();
-    json_t *calls = st == LX_OK ? json_object_get(last->more, "tool_calls") : NULL;
-    if (st == LX_OK && calls == NULL) {
-        calls = json_array();
-        if (json_object_set_new(last->more, "tool_calls", calls) != 0)
-            calls = NULL;
-    }
-    if (st == LX_OK && json_array_append(calls, call) != 0)
-        st = no_memory(where, err);
-    json_decref(call);
+    if (last == NULL || last->role != LX_CHAT_ASSISTANT)
+        st = lx_chat_add_message(LX_CHAT_ASSISTANT, lx_chat_copy("", 0), 0, p, err);
+    if (st == LX_OK)
+        st = lx_chat_add_call(&p->messages[p->n_messages - 1], id, name, arguments, err);
+    json_decref(arguments);
     return st;
+}
+
+lx_status lx_chat_set_call(lx_chat_message *m, const json_t *id, lx_error *err)
+{
+    m->more = json_pack("{s:O}", "tool_call_id", id);
+    return m->more != NULL ? LX_OK : no_memory("a message", err);
 }
 
 /* The result of a call, as a message of the tool's. */
@@ -475,19 +495,15 @@ static lx_status keep_result(const json_t *item, size_t i, const lx_json_reading
 {
     lx_completion_params *p = r->params;
     const json_t *output = lx_json_field(item, "output"), *id = lx_json_field(item, "call_id");
-    int64_t bytes =
-        json_is_string(output) ? (int64_t)json_string_length(output) : joined_bytes(output, true);
+    int64_t bytes = json_is_string(output) ? (int64_t)json_string_length(output)
+                                           : lx_chat_joined_bytes(output, true);
     if (bytes < 0 || !json_is_string(id))
         return lx_fail(err, LX_ERR_INVALID, r->name,
                        "%s[%zu] must have a call_id and an output that is a text or a list of "
                        "texts, as it is a function_call_output",
                        r->name, i);
-    lx_status st = keep_content(output, (size_t)bytes, LX_CHAT_TOOL, r, err);
-    if (st != LX_OK)
-        return st;
-    json_t *more = json_pack("{s:O}", "tool_call_id", id);
-    p->messages[p->n_messages - 1].more = more;
-    return more != NULL ? LX_OK : no_memory("a message", err);
+    lx_status st = lx_chat_keep_content(output, (size_t)bytes, LX_CHAT_TOOL, r, err);
+    return st == LX_OK ? lx_chat_set_call(&p->messages[p->n_messages - 1], id, err) : st;
 }
 
 static lx_status keep_message(const json_t *message, size_t i, const lx_json_reading *r,
@@ -497,7 +513,7 @@ static lx_status keep_message(const json_t *message, size_t i, const lx_json_rea
     const json_t *type = response ? lx_json_field(message, "type") : NULL;
     const json_t *content = lx_json_field(message, "content");
     int64_t bytes = json_is_string(content) ? (int64_t)json_string_length(content)
-                                            : joined_bytes(content, response);
+                                            : lx_chat_joined_bytes(content, response);
     lx_chat_role role = LX_CHAT_USER;
     json_t *more = NULL;
     if (lx_json_is(type, "function_call"))
@@ -523,7 +539,7 @@ static lx_status keep_message(const json_t *message, size_t i, const lx_json_rea
                        r->name, i, response ? "" : ", tool");
     }
     note_others(message, role, i, r);
-    st = keep_content(content, (size_t)bytes, role, r, err);
+    st = lx_chat_keep_content(content, (size_t)bytes, role, r, err);
     lx_completion_params *p = r->params;
     if (st == LX_OK)
         p->messages[p->n_messages - 1].more = more;
@@ -532,22 +548,22 @@ static lx_status keep_message(const json_t *message, size_t i, const lx_json_rea
     return st;
 }
 
-static lx_status reserve_messages(size_t n, lx_completion_params *p, lx_error *err)
+lx_status lx_chat_reserve_messages(size_t n, lx_completion_params *p, lx_error *err)
 {
     p->messages = calloc(n, sizeof *p->messages);
     return p->messages != NULL ? LX_OK
                                : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the messages");
 }
 
-/* The last message's text becomes the prompt. */
-static lx_status keep_last(lx_completion_params *p, lx_error *err)
+lx_status lx_chat_keep_last(lx_completion_params *p, lx_error *err)
 {
     const lx_chat_message *last = &p->messages[p->n_messages - 1];
     assert(last->text != NULL); /* every message has one */
     p->prompts = calloc(1, sizeof *p->prompts);
     if (p->prompts == NULL)
         return no_memory("the prompt", err);
-    p->prompts[0] = (lx_prompt){.text = copy_of(last->text, last->bytes), .bytes = last->bytes};
+    p->prompts[0] =
+        (lx_prompt){.text = lx_chat_copy(last->text, last->bytes), .bytes = last->bytes};
     p->n_prompts = 1;
     return p->prompts[0].text != NULL ? LX_OK : no_memory("the prompt", err);
 }
@@ -560,16 +576,16 @@ static lx_status keep_list(const json_t *list, const lx_json_reading *r, lx_erro
         if (st != LX_OK)
             return st;
     }
-    return keep_last(r->params, err);
+    return lx_chat_keep_last(r->params, err);
 }
 
 LX_READER(messages)
 {
     size_t n = json_array_size(value); /* 0 for other values */
-    if (n < 1 || n > MAX_MESSAGES)
+    if (n < 1 || n > LX_CHAT_MESSAGES)
         return lx_fail(err, LX_ERR_INVALID, r->name, "messages must be a list of 1 to %d messages",
-                       MAX_MESSAGES);
-    lx_status st = reserve_messages(n, r->params, err);
+                       LX_CHAT_MESSAGES);
+    lx_status st = lx_chat_reserve_messages(n, r->params, err);
     return st == LX_OK ? keep_list(value, r, err) : st;
 }
 
@@ -577,19 +593,21 @@ LX_READER(input)
 {
     lx_completion_params *p = r->params;
     size_t n = json_is_string(value) ? 1 : json_array_size(value);
-    if (n < 1 || n > MAX_MESSAGES)
+    if (n < 1 || n > LX_CHAT_MESSAGES)
         return lx_fail(err, LX_ERR_INVALID, r->name,
-                       "input must be a text or a list of 1 to %d messages", MAX_MESSAGES);
-    lx_status st = reserve_messages(n + (p->instructions != NULL), p, err);
+                       "input must be a text or a list of 1 to %d messages", LX_CHAT_MESSAGES);
+    lx_status st = lx_chat_reserve_messages(n + (p->instructions != NULL), p, err);
     if (st == LX_OK && p->instructions != NULL)
-        st = add_message(LX_CHAT_SYSTEM, copy_of(p->instructions, p->instructions_bytes),
-                         p->instructions_bytes, p, err);
+        st = lx_chat_add_message(LX_CHAT_SYSTEM,
+                                 lx_chat_copy(p->instructions, p->instructions_bytes),
+                                 p->instructions_bytes, p, err);
     if (st != LX_OK || json_is_array(value))
         return st == LX_OK ? keep_list(value, r, err) : st;
     size_t bytes = json_string_length(value);
     p->input_is_text = true;
-    st = add_message(LX_CHAT_USER, copy_of(json_string_value(value), bytes), bytes, p, err);
-    return st == LX_OK ? keep_last(p, err) : st;
+    st = lx_chat_add_message(LX_CHAT_USER, lx_chat_copy(json_string_value(value), bytes), bytes, p,
+                             err);
+    return st == LX_OK ? lx_chat_keep_last(p, err) : st;
 }
 
 /* --- messages as items --- */
@@ -662,7 +680,7 @@ LX_READER(items)
     if (!json_is_array(value) || n > MAX_ITEMS || (n == 0 && r->route == LX_JSON_ITEMS))
         return lx_fail(err, LX_ERR_INVALID, r->name, "items must be a list of %d to %d messages",
                        r->route == LX_JSON_ITEMS, MAX_ITEMS);
-    lx_status st = n > 0 ? reserve_messages(n, r->params, err) : LX_OK;
+    lx_status st = n > 0 ? lx_chat_reserve_messages(n, r->params, err) : LX_OK;
     return st == LX_OK && n > 0 ? keep_list(value, r, err) : st;
 }
 

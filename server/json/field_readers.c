@@ -298,13 +298,14 @@ LX_READER(stream_options)
     return LX_OK;
 }
 
-static lx_status keep_stop(const json_t *value, lx_stops *stops, lx_error *err)
+static lx_status keep_stop(const json_t *value, const lx_json_reading *r, lx_error *err)
 {
+    lx_stops *stops = r->to;
     size_t n = json_string_length(value); /* 0 for other values */
     if (n < 1 || n > LX_MAX_STOP_BYTES)
-        return lx_fail(err, LX_ERR_INVALID, "stop",
-                       "stop must be a string of 1 to %d bytes or a list of at most %d of them",
-                       LX_MAX_STOP_BYTES, LX_MAX_STOPS);
+        return lx_fail(err, LX_ERR_INVALID, r->name,
+                       "%s must be a string of 1 to %d bytes or a list of at most %d of them",
+                       r->name, LX_MAX_STOP_BYTES, LX_MAX_STOPS);
     struct lx_stop *stop = &stops->stop[stops->n++];
     stop->bytes = n;
     memcpy(stop->text, json_string_value(value), n);
@@ -313,16 +314,15 @@ static lx_status keep_stop(const json_t *value, lx_stops *stops, lx_error *err)
 
 LX_READER(stop)
 {
-    lx_stops *stops = r->to;
     if (!json_is_array(value))
-        return keep_stop(value, stops, err);
+        return keep_stop(value, r, err);
     size_t n = json_array_size(value);
     if (n > LX_MAX_STOPS)
-        return lx_fail(err, LX_ERR_INVALID, "stop", "stop has %zu strings, at most %d are allowed",
-                       n, LX_MAX_STOPS);
+        return lx_fail(err, LX_ERR_INVALID, r->name, "%s has %zu strings, at most %d are allowed",
+                       r->name, n, LX_MAX_STOPS);
     lx_status st = LX_OK;
     for (size_t i = 0; st == LX_OK && i < n; i++)
-        st = keep_stop(json_array_get(value, i), stops, err);
+        st = keep_stop(json_array_get(value, i), r, err);
     return st;
 }
 

@@ -12,6 +12,9 @@ enum {
     COMPLETIONS = 1 << LX_JSON_COMPLETIONS,
     CHAT = 1 << LX_JSON_CHAT,
     RESPONSES = 1 << LX_JSON_RESPONSES,
+    MESSAGES = 1 << LX_JSON_MESSAGES,
+    TOKENS_OF_MESSAGES = 1 << LX_JSON_MESSAGE_TOKENS,
+    PROMPTS_OF_MESSAGES = MESSAGES | TOKENS_OF_MESSAGES,
     GENERATIONS = 1 << LX_JSON_GENERATIONS,
     EDITS = 1 << LX_JSON_EDITS,
     EDITS_FORM = 1 << LX_JSON_EDITS_FORM,
@@ -30,7 +33,8 @@ enum {
     CONVERSATIONS = CONVERSATION | METADATA | ITEMS,
     RELOAD = 1 << LX_JSON_RELOAD,
     CHOICES = COMPLETIONS | CHAT,
-    TEXT = CHOICES | RESPONSES,
+    OPENAI_TEXT = CHOICES | RESPONSES,
+    TEXT = OPENAI_TEXT | MESSAGES,
     EDIT = EDITS | EDITS_FORM,
     IMAGES = GENERATIONS | EDIT,
     SCORES = SCORE | SCORE_FORM,
@@ -138,13 +142,23 @@ static const lx_field rows[] = {
     REFUSED("return_state", RESPONSES, FALSE, "use /v1/completions"),
     REFUSED("suspend", RESPONSES, FALSE, "use /v1/completions"),
     REFUSED("park", RESPONSES, FALSE, "use /v1/completions"),
+    /* Fields of chats' clients that Anthropic names otherwise, or has no place for. */
+    REFUSED("stop", MESSAGES, EMPTY, "it is stop_sequences here"),
+    REFUSED("response_format", MESSAGES, FALSE, "it is output_config.format here"),
+    REFUSED("n", MESSAGES, ONE, "a message is one answer: use /v1/chat/completions"),
+    REFUSED("mcp_servers", MESSAGES, EMPTY, "the server calls no tools: send them as tools"),
+    REFUSED("container", MESSAGES, EMPTY, "the server runs no code"),
+    IGNORED("max_completion_tokens", MESSAGES, 0, "it is max_tokens here"),
+    IGNORED("instructions", MESSAGES, 0, "use system"),
+
     OWN("truncation", RESPONSES, text, truncates, truncation),
     ID("previous_response_id", RESPONSES, text, state, 1),
     OWN("conversation", RESPONSES, text, conversation, conversation),
     BOOL("store", RESPONSES, text, store),
 
     /* States, which say where a request begins. */
-    REFUSED("state", CHAT, 0, "a chat cannot continue from a state: use /v1/completions"),
+    REFUSED("state", CHAT | MESSAGES, 0,
+            "a chat cannot continue from a state: use /v1/completions"),
     REFUSED("state", EDIT, 0, "an edit begins with its picture: use /v1/images/generations"),
     BOOL("return_state", CHOICES, text, return_state),
     OWN("park", CHOICES, text, suspend, suspend), /* the first name of the next one */
@@ -153,6 +167,8 @@ static const lx_field rows[] = {
 
     /* The text that is answered. */
     OWN("prompt", COMPLETIONS, text, prompts, prompt),
+    OWN("system", PROMPTS_OF_MESSAGES, text, messages, system),
+    OWN("messages", PROMPTS_OF_MESSAGES, text, messages, blocks),
     OWN("messages", CHATS, text, messages, messages),
     STRING("instructions", RESPONSES, text, instructions, instructions_bytes, 0),
     OWN("input", RESPONSES, text, messages, input),
@@ -161,13 +177,17 @@ static const lx_field rows[] = {
     OWN("tools", CHATS | RESPONSES, text, variables, tools),
     OWN("tool_choice", CHATS | RESPONSES, text, tool_choice, tool_choice),
     {"parallel_tool_calls", CHATS | RESPONSES, LX_FIELD_NOT, AT(text, serial_calls)},
+    OWN("tools", PROMPTS_OF_MESSAGES, text, variables, message_tools),
+    OWN("tool_choice", PROMPTS_OF_MESSAGES, text, tool_choice, message_tool_choice),
+    OWN("thinking", PROMPTS_OF_MESSAGES, text, variables, thinking),
+    OWN("cache_control", PROMPTS_OF_MESSAGES, text, model, cache_control),
     OWN("chat_template_kwargs", CHATS, text, variables, template_variables),
     OWN("enable_thinking", CHATS, text, variables, enable_thinking),
 
     /* How many answers of how many tokens, and how these are drawn. */
     INT32("n", CHOICES, text, n, 1, LX_FIELD_MAX_N),
     NAMED("max_tokens", COMPLETIONS, text, max_tokens, 0, LX_MAX_ASKED_TOKENS),
-    NAMED("max_tokens", CHAT, text, max_tokens, 1, LX_MAX_ASKED_TOKENS),
+    NAMED("max_tokens", CHAT | MESSAGES, text, max_tokens, 1, LX_MAX_ASKED_TOKENS),
     NAMED("max_completion_tokens", CHAT, text, max_tokens, 1, LX_MAX_ASKED_TOKENS),
     NAMED("max_output_tokens", RESPONSES, text, max_tokens, 1, LX_MAX_ASKED_TOKENS),
     NAMED("min_tokens", TEXT, text, min_tokens, 0, LX_MAX_ASKED_TOKENS),
@@ -194,7 +214,8 @@ static const lx_field rows[] = {
     INT64("timeout_ms", TEXT, text, timeout_ms, 1, LX_MAX_TIMEOUT_MS),
 
     /* In which form they are answered. */
-    OWN("stop", TEXT, text, stops, stop),
+    OWN("stop", OPENAI_TEXT, text, stops, stop),
+    OWN("stop_sequences", MESSAGES, text, stops, stop),
     BOOL("include_stop_str_in_output", TEXT, text, keeps_stop),
     BOOL("stream", TEXT, text, stream),
     OWN("stream_options", CHOICES, text, include_usage, stream_options),
@@ -205,6 +226,7 @@ static const lx_field rows[] = {
     INT32("top_logprobs", CHAT | RESPONSES, text, n_top, 0, LX_MAX_TOP),
     BOOL("return_token_ids", CHOICES, text, return_token_ids),
     OWN("text", RESPONSES, text, model, response_text),
+    OWN("output_config", MESSAGES, text, model, output_config),
     OWN("response_format", CHOICES, text, model, text_format),
     OWN("json_schema", TEXT, text, model, json_schema),
     OWN("grammar", TEXT, text, model, gbnf),
@@ -258,7 +280,7 @@ static const lx_field rows[] = {
     IGNORED("skip_special_tokens", TEXT, TRUE, NULL),
     IGNORED("spaces_between_special_tokens", TEXT, TRUE, NULL),
     IGNORED("add_special_tokens", COMPLETIONS, TRUE, "send the prompt as tokens"),
-    IGNORED("add_special_tokens", CHAT | RESPONSES, FALSE, NULL),
+    IGNORED("add_special_tokens", CHAT | RESPONSES | MESSAGES, FALSE, NULL),
     IGNORED("stop_token_ids", TEXT, EMPTY, "use stop"),
     IGNORED("bad_words", TEXT, EMPTY, "use logit_bias"),
     IGNORED("tools", COMPLETIONS, EMPTY, "no tool is called"),
@@ -268,7 +290,8 @@ static const lx_field rows[] = {
     IGNORED("parallel_tool_calls", COMPLETIONS, FALSE | TRUE, NULL),
     IGNORED("service_tier", TEXT, AUTO, NULL),
     IGNORED("store", CHOICES, FALSE, "answers are not kept"),
-    IGNORED("metadata", TEXT, EMPTY, NULL),
+    IGNORED("metadata", OPENAI_TEXT, EMPTY, NULL),
+    OWN("metadata", MESSAGES, text, model, message_metadata),
 
     /* Images. */
     INT32("n", IMAGES, images, n, 1, LX_FIELD_MAX_N),

@@ -30,6 +30,7 @@ typedef struct lx_json_logprobs {
 typedef struct lx_json_usage {
     int64_t prompt_tokens, completion_tokens;
     int64_t cached_tokens; /* of the prompt's: not computed, as a state was there */
+    int64_t kept_tokens;   /* of the prompt's, after the cached ones: their state is kept now */
 } lx_json_usage;
 
 typedef struct lx_json_timings { /* milliseconds */

@@ -20,6 +20,8 @@ typedef enum lx_json_route {
     LX_JSON_COMPLETIONS,
     LX_JSON_CHAT,
     LX_JSON_RESPONSES,
+    LX_JSON_MESSAGES,       /* Anthropic's */
+    LX_JSON_MESSAGE_TOKENS, /* the number of their tokens */
     LX_JSON_GENERATIONS,
     LX_JSON_EDITS,
     LX_JSON_EDITS_FORM,
@@ -124,6 +126,7 @@ LX_READER(stream_options);
 /* shape_fields.c */
 LX_READER(text_format);
 LX_READER(response_text);
+LX_READER(output_config);
 LX_READER(gbnf);
 LX_READER(regex);
 LX_READER(json_schema);
@@ -139,6 +142,15 @@ LX_READER(tools);
 LX_READER(tool_choice);
 LX_READER(template_variables);
 LX_READER(enable_thinking);
+
+/* message_fields.c */
+LX_READER(system);
+LX_READER(blocks);
+LX_READER(message_tools);
+LX_READER(message_tool_choice);
+LX_READER(message_metadata);
+LX_READER(thinking);
+LX_READER(cache_control);
 
 LX_READER(padded_stream);
 LX_READER(truncation);

@@ -316,6 +316,34 @@ lx_status lx_json_read_response(const char *body, size_t bytes, lx_completion_pa
     return st;
 }
 
+static lx_status read_message(const char *body, size_t bytes, lx_json_route route,
+                              lx_completion_params *p, lx_error *err)
+{
+    lx_json_reading r = {.route = route};
+    lx_status st = read_text_request(body, bytes, 1, p, &r, err);
+    p->chat = p->message = true;
+    if (st == LX_OK && p->n_prompts == 0)
+        st = lx_fail(err, LX_ERR_INVALID, "messages", "messages is missing");
+    if (st == LX_OK)
+        p->continues = p->messages[p->n_messages - 1].role == LX_CHAT_ASSISTANT;
+    if (st == LX_OK)
+        st = check_tools(p, err);
+    end_reading(&r);
+    return st;
+}
+
+lx_status lx_json_read_message(const char *body, size_t bytes, lx_completion_params *p,
+                               lx_error *err)
+{
+    return read_message(body, bytes, LX_JSON_MESSAGES, p, err);
+}
+
+lx_status lx_json_read_message_prompt(const char *body, size_t bytes, lx_completion_params *p,
+                                      lx_error *err)
+{
+    return read_message(body, bytes, LX_JSON_MESSAGE_TOKENS, p, err);
+}
+
 /* --- conversations --- */
 
 static lx_status read_conversation(const char *body, size_t bytes, lx_json_route route,

@@ -56,6 +56,7 @@ typedef struct lx_prompt {
 
 typedef struct lx_chat_message {
     lx_chat_role role;
+    int32_t at; /* of Anthropic's messages: its place in the request's list */
     char *text; /* owned */
     size_t bytes;
     /* Owned: an object with what else the template reads of the message, tool_calls,
@@ -114,6 +115,8 @@ typedef struct lx_completion_params {
     bool return_token_ids; /* the answer has the ids of the prompt's and its own tokens */
     bool chat;             /* read from messages, answered as chat.completion */
     bool response;         /* a chat, too; read from input, answered as a response */
+    bool message;          /* a chat, too; read and answered as Anthropic's message */
+    bool has_system;       /* of that: messages[0] is the field system */
     bool input_is_text;    /* of a response: input is a text, not a list of messages */
     bool continues;        /* of a chat: the answer goes on with the last message */
     bool begins_answer;    /* of a chat: the template's begin of an answer stands at the end */
@@ -190,6 +193,12 @@ void lx_json_write_item(const lx_chat_message *m, int32_t i, lx_buffer *out);
    the last message. */
 lx_status lx_json_read_response(const char *body, size_t bytes, lx_completion_params *p,
                                 lx_error *err) LX_MUST_USE;
+
+/* POST /v1/messages, and the fields of it that make the prompt (/v1/messages/count_tokens). */
+lx_status lx_json_read_message(const char *body, size_t bytes, lx_completion_params *p,
+                               lx_error *err) LX_MUST_USE;
+lx_status lx_json_read_message_prompt(const char *body, size_t bytes, lx_completion_params *p,
+                                      lx_error *err) LX_MUST_USE;
 
 /* POST /v1/conversations, /v1/conversations/ID and /v1/conversations/ID/items: messages and
    metadata. A new conversation may have neither, the others must have theirs. */

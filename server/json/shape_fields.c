@@ -125,6 +125,17 @@ LX_READER(response_text)
     return format != NULL ? read_format(format, "text.format", r, err) : LX_OK;
 }
 
+/* Anthropic's object for the form of an answer. */
+LX_READER(output_config)
+{
+    static const char *const known[] = {"format", NULL};
+    const json_t *format = lx_json_field(value, "format");
+    if (!json_is_object(value))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "output_config must be an object");
+    lx_json_note_members(value, r->name, known, r->notes);
+    return format != NULL ? read_format(format, "output_config.format", r, err) : LX_OK;
+}
+
 LX_READER(gbnf)
 {
     return keep_text(value, r->name, LX_SHAPE_GBNF, r, err);

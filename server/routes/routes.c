@@ -26,6 +26,8 @@ static const struct route {
     {"POST", "/v1/completions", lx_handle_completions, 0},
     {"POST", "/v1/chat/completions", lx_handle_chat, 0},
     {"POST", "/v1/responses", lx_handle_responses, 0},
+    {"POST", "/v1/messages", lx_handle_messages, 0}, /* Anthropic's, as the next */
+    {"POST", "/v1/messages/count_tokens", lx_handle_message_tokens, 0},
     {"GET", "/v1/responses/*", lx_handle_response_get, 0},
     {"DELETE", "/v1/responses/*", lx_handle_response_delete, 0},
     {"GET", "/v1/responses/*/input_items", lx_handle_response_items, 0},

@@ -83,6 +83,22 @@ static void try_response(const char *body, size_t n)
     lx_completion_params_fini(&p);
 }
 
+/* Anthropic's form of a chat, as a request for an answer or for the number of its tokens. */
+static void try_message(const char *body, size_t n, bool counts)
+{
+    lx_error err = {0};
+    lx_completion_params p;
+    lx_status st = counts ? lx_json_read_message_prompt(body, n, &p, &err)
+                          : lx_json_read_message(body, n, &p, &err);
+    if (st == LX_OK)
+        check_completion(&p);
+    else
+        check_failure(st, &err);
+    for (int32_t i = 0; i < p.n_messages; i++)
+        MUST(p.messages[i].text != NULL && p.messages[i].at >= 0);
+    lx_completion_params_fini(&p);
+}
+
 /* Few messages and no more; of items at least one. */
 static void try_conversation(const char *body, size_t n, bool items)
 {
@@ -163,7 +179,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     MUST(body != NULL);
     memcpy(body, data + 1, n - 1);
     check_scan(body, n - 1);
-    int route = data[0] % 10;
+    int route = data[0] % 12;
     switch (route) {
     case 0:
     case 1:
@@ -185,8 +201,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     case 7:
         try_response(body, n - 1);
         break;
-    default:
+    case 8:
+    case 9:
         try_conversation(body, n - 1, route == 9);
+        break;
+    default:
+        try_message(body, n - 1, route == 11);
     }
     free(body);
     return 0;

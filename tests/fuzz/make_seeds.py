@@ -356,6 +356,12 @@ def bodies() -> dict[str, bytes]:
                          "max_output_tokens": 3, "text": {"format": {"type": "text"}}, "truncation": "disabled"}),
         "response-text": (7, {"model": "m", "input": "月", "stop": "x", "seed": 3, "tools": []}),
         "response-in": (7, {"input": "月", "conversation": {"id": "conv_1"}, "truncation": "auto", "store": False}),
+        "message": (10, {"model": "m", "system": "s", "max_tokens": 3, "stop_sequences": ["x"], "thinking": {"type": "enabled"}, "messages": [
+            message, {"role": "assistant", "content": [{"type": "thinking", "thinking": "t", "signature": ""}, {"type": "text", "text": "a"},
+                                                       {"type": "tool_use", "id": "c", "name": "f", "input": {"x": 1}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": [{"type": "text", "text": "月"}]}, {"type": "text", "text": "b"}]}],
+            "tools": [{"name": "f", "input_schema": {"type": "object"}}], "tool_choice": {"type": "tool", "name": "f"}}),
+        "message-tokens": (11, {"messages": [message], "system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}]}),
         "conversation": (8, {"items": [{"role": "user", "content": "月"}], "metadata": {"a": "月"}}),
         "items": (9, {"items": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "月"}]}]}),
     }

@@ -36,7 +36,8 @@ class Reply:
     def error(self):
         """The error object, after checking that the envelope is complete."""
         envelope = self.json()
-        assert set(envelope) == {"error"}, envelope
+        assert set(envelope) - {"type"} == {"error"}, envelope
+        assert envelope.get("type", "error") == "error", envelope  # in Anthropic's form
         error = envelope["error"]
         assert set(error) == {"message", "type", "param", "code"}, error
         assert isinstance(error["message"], str) and error["message"], error

@@ -71,6 +71,8 @@ def bodies(port):
         "/v1/completions": {"model": "rwkv", "prompt": "a", "max_tokens": 1},
         CHAT: {"model": "rwkv", "messages": HELLO, "max_tokens": 1},
         "/v1/responses": {"model": "rwkv", "input": "a", "max_output_tokens": 1},
+        "/v1/messages": {"model": "rwkv", "messages": HELLO, "max_tokens": 1},
+        "/v1/messages/count_tokens": {"model": "rwkv", "messages": HELLO},
         "/v1/score": {"model": "rwkv", "prompt": "a", "completion": "b"},
         "/tokenize": {"model": "rwkv", "content": "a"},
         "/detokenize": {"model": "rwkv", "tokens": [97]},

@@ -40,6 +40,7 @@ ROUTES = [
     ("POST", "/v1/completions"),
     ("POST", "/v1/chat/completions"),
     ("POST", "/v1/responses"),
+    ("POST", "/v1/messages"),
     ("POST", "/v1/images/generations"),
     ("POST", "/v1/images/edits"),
     ("POST", "/v1/score"),
@@ -54,8 +55,9 @@ ROUTES = [
 
 
 @pytest.mark.parametrize("method,path", ROUTES)
-@pytest.mark.parametrize("headers", [{}, bearer("sk-firs"), {"Authorization": KEY}],
-                         ids=["none", "wrong", "no scheme"])
+@pytest.mark.parametrize("headers", [{}, bearer("sk-firs"), {"Authorization": KEY}, {"X-Api-Key": "sk-firs"},
+                                     {"X-Api-Key": KEY} | bearer("sk-firs")],
+                         ids=["none", "wrong", "no scheme", "wrong as Anthropic", "wrong before Anthropic"])
 def test_everything_else_wants_a_key(locked, method, path, headers):
     body = {"prompt": "月下"} if method == "POST" else None
     reply = client.call(locked.port, method, path, body, headers)
@@ -75,8 +77,9 @@ def test_public_paths_want_none(locked, path):
 @pytest.mark.parametrize("key", [KEY, OTHER])
 def test_with_a_key(locked, key):
     body = {"model": client.MODEL, "prompt": "月下", "seed": 1}
-    reply = client.call(locked.port, "POST", "/v1/completions", body, bearer(key))
-    assert reply.status == 200, reply.text
+    for headers in (bearer(key), {"X-Api-Key": key}):
+        reply = client.call(locked.port, "POST", "/v1/completions", body, headers)
+        assert reply.status == 200, reply.text
     assert client.call(locked.port, "GET", "/nothing", headers=bearer(key)).status == 404
 
 

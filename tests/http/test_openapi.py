@@ -153,7 +153,8 @@ def fitted(document):
     for name in ("CompletionRequest", "ChatRequest"):
         schemas[name]["properties"]["model"]["enum"] = [MODEL]
         schemas[name]["properties"]["n"]["maximum"] = 4
-    schemas["ResponseRequest"]["properties"]["model"]["enum"] = [MODEL]
+    for name in ("ResponseRequest", "MessageRequest", "MessageTokensRequest"):
+        schemas[name]["properties"]["model"]["enum"] = [MODEL]
     properties = schemas["CompletionRequest"]["properties"]
     properties["best_of"] = {"type": "null"}
     properties["prompt"]["oneOf"][0]["pattern"] = "^[山水风月天海云低舟一叶]{1,8}$"

@@ -121,7 +121,7 @@ def test_listed_origins_act():
 
 @pytest.mark.parametrize("kind", [{}, {"Content-Type": "application/x-www-form-urlencoded"},
                                   {"Content-Type": "text/plain"}], ids=["none", "as curl -d", "text"])
-@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/images/generations",
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/images/generations",
                                   "/v1/images/edits", "/v1/score", "/v1/states", "/v1/states/x/fork",
                                   "/v1/models/reload"])
 def test_bodies_that_are_not_said_to_be_json(port, path, kind):

@@ -20,6 +20,8 @@ static const struct {
     [LX_JSON_COMPLETIONS] = {"/v1/completions", false},
     [LX_JSON_CHAT] = {"/v1/chat/completions", false},
     [LX_JSON_RESPONSES] = {"/v1/responses", false},
+    [LX_JSON_MESSAGES] = {"/v1/messages", false},
+    [LX_JSON_MESSAGE_TOKENS] = {"/v1/messages/count_tokens", false},
     [LX_JSON_GENERATIONS] = {"/v1/images/generations", false},
     [LX_JSON_EDITS] = {"/v1/images/edits", false},
     [LX_JSON_EDITS_FORM] = {"/v1/images/edits", true},

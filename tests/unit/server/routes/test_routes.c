@@ -25,6 +25,8 @@ static void test_known_routes(void **state)
         {"POST", "/v1/completions", lx_handle_completions},
         {"POST", "/v1/chat/completions", lx_handle_chat},
         {"POST", "/v1/responses", lx_handle_responses},
+        {"POST", "/v1/messages", lx_handle_messages},
+        {"POST", "/v1/messages/count_tokens", lx_handle_message_tokens},
         {"POST", "/v1/images/generations", lx_handle_images_generations},
         {"POST", "/v1/images/edits", lx_handle_images_edits},
         {"POST", "/v1/score", lx_handle_score},
