@@ -25,6 +25,12 @@ typedef struct tile_file {
                      : "r"((void *)(to)), "r"((int64_t)(stride))                                   \
                      : "memory")
 
+#define TILE_CLEAR(file, n) __asm__ volatile("tilezero %%tmm" #n : : : "memory")
+
+/* sums += x w, of signed bytes */
+#define TILE_ADD_CODES(file, sums, x, w)                                                           \
+    __asm__ volatile("tdpbssd %%tmm" #w ", %%tmm" #x ", %%tmm" #sums : : : "memory")
+
 /* sums += x w, of unsigned bytes by signed ones or of pairs of bf16 */
 #define TILE_ADD(file, bytes, sums, x, w)                                                          \
     do {                                                                                           \

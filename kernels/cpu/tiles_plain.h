@@ -15,20 +15,20 @@
 enum { TILE_FILE_TILES = 8, TILE_FILE_ROWS = 16, TILE_FILE_WORDS = 16 };
 
 typedef struct tile_file {
-    int rows[TILE_FILE_TILES];
+    int rows[TILE_FILE_TILES], row_bytes[TILE_FILE_TILES];
     uint32_t words[TILE_FILE_TILES][TILE_FILE_ROWS][TILE_FILE_WORDS];
 } tile_file;
 
 static void tile_load(tile_file *file, int n, const void *from, int64_t stride)
 {
     for (int r = 0; r < file->rows[n]; r++)
-        memcpy(file->words[n][r], (const char *)from + r * stride, sizeof file->words[n][r]);
+        memcpy(file->words[n][r], (const char *)from + r * stride, (size_t)file->row_bytes[n]);
 }
 
 static void tile_store(const tile_file *file, int n, void *to, int64_t stride)
 {
     for (int r = 0; r < file->rows[n]; r++)
-        memcpy((char *)to + r * stride, file->words[n][r], sizeof file->words[n][r]);
+        memcpy((char *)to + r * stride, file->words[n][r], (size_t)file->row_bytes[n]);
 }
 
 /* a b + c, where c is not denormal */
@@ -64,6 +64,18 @@ static void tile_add_bytes(uint32_t *sum, const uint32_t *x, uint32_t (*w)[TILE_
     }
 }
 
+/* As tile_add_pairs, of fours of signed bytes in `words` words of a row. */
+static void tile_add_codes(uint32_t *sum, const uint32_t *x, uint32_t (*w)[TILE_FILE_WORDS],
+                           int words)
+{
+    for (int k = 0; k < words; k++) {
+        for (int n = 0; n < TILE_FILE_WORDS; n++) {
+            for (int byte = 0; byte < 32; byte += 8)
+                sum[n] += (uint32_t)((int32_t)(int8_t)(x[k] >> byte) * (int8_t)(w[k][n] >> byte));
+        }
+    }
+}
+
 static void tile_add(tile_file *file, bool bytes, int sums, int x, int w)
 {
     for (int r = 0; r < file->rows[sums]; r++) {
@@ -76,12 +88,21 @@ static void tile_add(tile_file *file, bool bytes, int sums, int x, int w)
 
 #define TILE_CONFIGURE(file, shapes)                                                               \
     do {                                                                                           \
-        for (int tile = 0; tile < TILE_FILE_TILES; tile++)                                         \
+        for (int tile = 0; tile < TILE_FILE_TILES; tile++) {                                       \
             (file)->rows[tile] = (shapes)->rows[tile];                                             \
+            (file)->row_bytes[tile] = (shapes)->row_bytes[tile];                                   \
+        }                                                                                          \
     } while (0)
 #define TILE_RELEASE(file) ((void)(file))
 #define TILE_LOAD(file, n, from, stride) tile_load(file, n, from, stride)
 #define TILE_STORE(file, n, to, stride) tile_store(file, n, to, stride)
+#define TILE_CLEAR(file, n) memset((file)->words[n], 0, sizeof(file)->words[n])
+#define TILE_ADD_CODES(file, sums, x, w)                                                           \
+    do {                                                                                           \
+        for (int row = 0; row < (file)->rows[sums]; row++)                                         \
+            tile_add_codes((file)->words[sums][row], (file)->words[x][row], (file)->words[w],      \
+                           (file)->rows[w]);                                                       \
+    } while (0)
 #define TILE_ADD(file, bytes, sums, x, w) tile_add(file, bytes, sums, x, w)
 
 #endif

@@ -75,6 +75,15 @@ V16_FN float v16_sum(v16 v)
     b = _mm_add_ps(b, _mm_movehl_ps(b, b));
     return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
 }
+/* The greatest lane of v, which has no NaN. */
+V16_FN float v16_most(v16 v)
+{
+    __m256 hi = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1));
+    __m256 a = _mm256_max_ps(_mm512_castps512_ps256(v), hi);
+    __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    b = _mm_max_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
+}
 /* Sixteen bf16. */
 V16_FN v16 v16_load_bf16(const uint16_t *p)
 {
@@ -142,6 +151,8 @@ V16_FN v16u v16_dot_nibbles(v16u sum, v16u w, uint32_t x)
 V16_DEFINE(v16u v16_words(uint32_t x), _mm512_set1_epi32((int)x))
 V16_DEFINE(v16u v16_low_nibbles(v16u w), _mm512_and_si512(w, _mm512_set1_epi8(15)))
 V16_DEFINE(v16u v16_high_nibbles(v16u w), v16_low_nibbles(_mm512_srli_epi32(w, 4)))
+/* Codes as signed bytes, less `zero`. */
+V16_DEFINE(v16u v16_codes_less(v16u w, int zero), _mm512_sub_epi8(w, _mm512_set1_epi8((char)zero)))
 /* Sixteen finite f16. */
 V16_DEFINE(v16 v16_load_f16(const uint16_t *p),
            _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p)))

@@ -105,6 +105,10 @@ V16_FN float v16_sum(v16 v)
     float32x2_t b = vadd_f32(vget_low_f32(a), vget_high_f32(a));
     return vget_lane_f32(b, 0) + vget_lane_f32(b, 1);
 }
+V16_FN float v16_most(v16 v)
+{
+    return vmaxvq_f32(vmaxq_f32(vmaxq_f32(v.q[0], v.q[2]), vmaxq_f32(v.q[1], v.q[3])));
+}
 V16_DEFINE(v16_load_bf16(const uint16_t *p),
            vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * i), 16)))
 V16_FN v16u v16_load_pairs(const uint32_t *p)

@@ -144,6 +144,12 @@ V16_LANES float v16_sum(v16 v)
     }
     return v.f[0];
 }
+V16_LANES float v16_most(v16 v)
+{
+    for (int i = 1; i < 16; i++)
+        v.f[0] = v.f[i] > v.f[0] ? v.f[i] : v.f[0];
+    return v.f[0];
+}
 V16_DEFINE(v16_load_bf16(const uint16_t *p), v16_of_bits((uint32_t)p[i] << 16))
 V16_FN v16u v16_load_pairs(const uint32_t *p)
 {
@@ -207,6 +213,15 @@ V16_LANES v16u v16_low_nibbles(v16u w)
 V16_LANES v16u v16_high_nibbles(v16u w)
 {
     V16_EACH_WORD(w.u[i] >> 4 & 0x0f0f0f0fu);
+}
+V16_LANES v16u v16_codes_less(v16u w, int zero)
+{
+    v16u r = {0};
+    for (int i = 0; i < 16; i++) {
+        for (int byte = 0; byte < 32; byte += 8)
+            r.u[i] |= (uint32_t)(uint8_t)((w.u[i] >> byte & 255u) - (uint32_t)zero) << byte;
+    }
+    return r;
 }
 V16_DEFINE(v16_load_f16(const uint16_t *p), lx_f16_to_f32(p[i]))
 V16_DEFINE_LANES(v16_of_words(v16u w), (float)(int32_t)w.u[i])

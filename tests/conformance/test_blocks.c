@@ -169,7 +169,7 @@ static bool check_case(device *dut, device *oracle, const block_case *c, rng *r)
 /* --- tests --- */
 
 static const int64_t output_sizes[] = {1, 5, 16, 31, 64, 130, 300};
-static const int32_t row_counts[] = {1, 2, 3, 4, 5, 6, 7, 12, 13, 17, 40};
+static const int32_t row_counts[] = {1, 2, 3, 4, 5, 6, 7, 12, 13, 17, 40, 65, 131};
 
 /* int4 has blocks of all types and widths. Back ends that expand blocks take a part of the cases.
  */

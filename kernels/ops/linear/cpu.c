@@ -49,7 +49,7 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
 
 static int64_t scratch(const void *args)
 {
-    return lx_cpu_linear_scratch(((const lx_linear_args *)args)->w->shape.cols);
+    return lx_cpu_linear_scratch(((const lx_linear_args *)args)->w);
 }
 
 /* Wide kernels take four groups of outputs, so only matrices with many get two pieces per thread.

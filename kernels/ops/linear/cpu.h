@@ -24,6 +24,7 @@
  *   cpu_blocks.h              weights in blocks of 32 inputs
  *   cpu_pairs.h               bf16 with V16_DOT (isa_avx512bf16.c)
  *   cpu_tiles.h               rounded weights with V16_TILES (isa_amx*.c)
+ *   cpu_block_tiles.h         weights in blocks with V16_TILES
  *   cpu_mmla.h                rounded weights with V16_MMLA (isa_neonbf16*.c); there cpu_pairs.h
  * and cpu_int8.h take single rows
  */
@@ -32,15 +33,21 @@
 
 #define BODY_CACHE_BYTES ((int64_t)256 * 1024)
 
+/* Larger matrices do not stay in a core's second-level cache from step to step. Their weights are
+   prefetched so many words before they are used: a processor's own prefetching ends at each page of
+   4 KiB, and one stream of weights leaves most of memory's rate unused. */
+#define BODY_FAR_BYTES ((size_t)2 << 20)
+#define BODY_FAR_WORDS 1024
+
+static inline int64_t words_ahead(const lx_matrix *w)
+{
+    return w->n_bytes > BODY_FAR_BYTES ? BODY_FAR_WORDS : 0;
+}
+
 /* Formats whose products tiles, or instructions for two rows, compute where a set has them. */
 static inline bool is_rounded(const lx_matrix *w)
 {
     return w->format == LX_CPU_BF16 || w->format == LX_CPU_INT8;
-}
-
-static inline bool is_in_blocks(const lx_matrix *w)
-{
-    return w->format == LX_CPU_Q8 || w->format == LX_CPU_Q4;
 }
 
 /* The first weights of a panel's group, at the panel's own lanes. */
@@ -194,6 +201,8 @@ static void run_groups(block *b, int rows, int64_t group0, int64_t group1)
 
 #ifdef V16_TILES
 #include "kernels/ops/linear/cpu_tiles.h"
+
+#include "kernels/ops/linear/cpu_block_tiles.h"
 #endif
 
 /* Rows that run_rows takes at once, at most. */
@@ -207,18 +216,13 @@ static int64_t block_rows(const lx_cpu_linear *job)
     return BODY_ROWS;
 }
 
+/* `first`: of the rows that meet these weights, these are the first. */
 static void run_rows(const lx_cpu_linear *job, int64_t row, int rows, int64_t group0,
-                     int64_t group1)
+                     int64_t group1, bool first)
 {
+    /* one row: as it lies */
     block b = {job, job->x + row * job->w->shape.cols, LX_CPU_CHUNK, row,
-               0}; /* one row: as it lies */
-    if (is_in_blocks(job->w)) {
-        pack_blocks(job, row, rows, job->w->format == LX_CPU_Q4 ? BODY_Q4_ZERO : BODY_Q8_ZERO);
-        b.x = job->scratch;
-        b.chunk_stride = rows * BODY_BYTES_STRIDE;
-        run_groups(&b, rows, group0, group1);
-        return;
-    }
+               0,   first ? words_ahead(job->w) : 0};
 #ifdef V16_TILES
     if (is_rounded(job->w)) {
         run_rows_on_tiles(job, row, rows, group0, group1);
@@ -252,17 +256,63 @@ static void run_rows(const lx_cpu_linear *job, int64_t row, int rows, int64_t gr
     run_groups(&b, rows, group0, group1);
 }
 
+/* Groups whose weights stay in the second-level cache while all rows pass: whole wide shapes. */
+static int64_t cached_groups(const lx_matrix *w)
+{
+    int64_t n = BODY_CACHE_BYTES / (w->group_words * 4);
+    return n < 4 ? 4 : n / 4 * 4;
+}
+
+/* Rows row .. row + rows - 1, at most LX_CPU_BLOCK_ROWS, by weights in blocks. The rows are rounded
+   once for all groups. */
+static void run_rows_by_blocks(const lx_cpu_linear *job, int64_t row, int rows)
+{
+#ifdef V16_TILES
+    if (rows >= TILE_LEAST_ROWS) {
+        run_blocks_on_tiles(job, row, rows);
+        return;
+    }
+#endif
+    int64_t step = cached_groups(job->w);
+    int blocks = (rows + BODY_ROWS - 1) / BODY_ROWS;
+    pack_blocks(job, row, rows, job->w->format == LX_CPU_Q4 ? BODY_Q4_ZERO : BODY_Q8_ZERO);
+    for (int64_t g = job->group0; g < job->group1; g += step) {
+        int64_t end = job->group1 - g < step ? job->group1 : g + step;
+        for (int i = 0; i < blocks; i++) {
+            int from = rows * i / blocks, to = rows * (i + 1) / blocks;
+            block b = {job,
+                       job->scratch + from * BODY_BYTES_STRIDE,
+                       (int64_t)rows * BODY_BYTES_STRIDE,
+                       row + from,
+                       0,
+                       i == 0 ? words_ahead(job->w) : 0};
+            run_groups(&b, to - from, g, end);
+        }
+    }
+}
+
+static void linear_by_blocks(const lx_cpu_linear *job)
+{
+    int64_t rows = job->row1 - job->row0, n = (rows + LX_CPU_BLOCK_ROWS - 1) / LX_CPU_BLOCK_ROWS;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t from = rows * i / n, to = rows * (i + 1) / n;
+        run_rows_by_blocks(job, job->row0 + from, (int)(to - from));
+    }
+}
+
 static void linear(const lx_cpu_linear *job)
 {
     int64_t rows = job->row1 - job->row0, most = block_rows(job);
-    int64_t blocks = (rows + most - 1) / most;
-    int64_t step = BODY_CACHE_BYTES / (job->w->group_words * 4);
-    step = step < 4 ? 4 : step / 4 * 4; /* whole wide shapes */
+    int64_t blocks = (rows + most - 1) / most, step = cached_groups(job->w);
+    if (lx_cpu_in_blocks(job->w)) {
+        linear_by_blocks(job);
+        return;
+    }
     for (int64_t g = job->group0; g < job->group1; g += step) {
         int64_t end = job->group1 - g < step ? job->group1 : g + step;
         for (int64_t i = 0; i < blocks; i++) {
             int64_t from = rows * i / blocks, to = rows * (i + 1) / blocks;
-            run_rows(job, job->row0 + from, (int)(to - from), g, end);
+            run_rows(job, job->row0 + from, (int)(to - from), g, end, i == 0);
         }
     }
 }

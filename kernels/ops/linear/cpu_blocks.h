@@ -123,6 +123,8 @@ V16_FN void run_block_q(const block *b, const v16 *bias, const int rows, const i
         const void *scales = group + LX_CPU_CODE_WORDS(format);
         run_one_block(b, done, x, j, w, (const uint16_t *)scales + b->panel % 2 * 16, rows, panels,
                       four);
+        for (int64_t i = 0; i < LX_CPU_BLOCK_WORDS(format) && panels == 2 && b->ahead > 0; i += 16)
+            __builtin_prefetch(group + b->ahead + i, 0, 2);
         /* few sums have registers of their own */
         if (3 * rows * panels > BODY_MAX_SUMS)
             keep_in_memory(done);

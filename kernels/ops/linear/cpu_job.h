@@ -50,7 +50,7 @@ typedef struct lx_cpu_linear {
     float *y;
     lx_activation activation;
     int64_t row0, row1, group0, group1;
-    float *scratch; /* lx_cpu_linear_scratch(cols) floats of this thread */
+    float *scratch; /* lx_cpu_linear_scratch(w) floats of this thread */
 } lx_cpu_linear;
 
 #define LX_CPU_MAX_ROWS 16  /* most rows of f32 that are copied at once; of pairs, 32 */
@@ -65,9 +65,23 @@ static inline int64_t lx_cpu_chunks(int64_t cols)
     return (cols + LX_CPU_CHUNK - 1) / LX_CPU_CHUNK;
 }
 
-static inline int64_t lx_cpu_linear_scratch(int64_t cols)
+static inline bool lx_cpu_in_blocks(const lx_matrix *w)
 {
-    return lx_cpu_chunks(cols) * LX_CPU_MAX_ROWS * (LX_CPU_CHUNK + LX_CPU_CHUNK_PAD);
+    return w->format == LX_CPU_Q8 || w->format == LX_CPU_Q4;
+}
+
+/* The most rows that meet weights in blocks after one rounding, and the words that tiles want of
+   each block of a group: signed bytes and f32 scales (ops/linear/cpu_block_tiles.h). */
+#define LX_CPU_BLOCK_ROWS 64
+#define LX_CPU_TILE_BLOCK_WORDS (LX_CPU_GROUP * (LX_BLOCK / 4 + 1))
+
+static inline int64_t lx_cpu_linear_scratch(const lx_matrix *w)
+{
+    int64_t row = LX_CPU_CHUNK + LX_CPU_CHUNK_PAD, chunk = LX_CPU_MAX_ROWS * row;
+    if (lx_cpu_in_blocks(w))
+        chunk = LX_CPU_BLOCK_ROWS * (LX_CPU_CHUNK / 4 + LX_CPU_CHUNK_PAD) +
+                LX_CPU_CHUNK / LX_BLOCK * LX_CPU_TILE_BLOCK_WORDS;
+    return lx_cpu_chunks(w->shape.cols) * chunk;
 }
 
 typedef void lx_cpu_linear_loop(const lx_cpu_linear *job);

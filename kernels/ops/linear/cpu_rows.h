@@ -77,7 +77,7 @@ static inline float quantise(uint8_t *to, const float *from, int64_t n, float pl
         most = v16_max(v16_abs(v), most);
         nothing = v16_fma(v, zero, nothing);
     }
-    float largest = v16_greatest(most);
+    float largest = v16_most(most);
     bool usable = largest > LX_CPU_LEAST_INT8;
     v16 inverse = v16_set1(usable ? 127.0f / largest : 0.0f);
     float scale = (usable ? largest / 127.0f : 0.0f) + v16_sum(nothing);
@@ -106,23 +106,67 @@ static inline void pack_bytes(const lx_cpu_linear *job, int64_t row, int rows)
 
 /* After the bytes of a chunk: the scales of its blocks, then the starts of their sums. */
 enum {
+    BODY_CHUNK_BLOCKS = LX_CPU_CHUNK / LX_BLOCK,
     BODY_SCALES_AT = LX_CPU_CHUNK / 4,
-    BODY_STARTS_AT = BODY_SCALES_AT + LX_CPU_CHUNK / LX_BLOCK
+    BODY_STARTS_AT = BODY_SCALES_AT + BODY_CHUNK_BLOCKS
 };
-_Static_assert(BODY_STARTS_AT + LX_CPU_CHUNK / LX_BLOCK <= BODY_BYTES_STRIDE, "a row has room");
+_Static_assert(BODY_STARTS_AT + BODY_CHUNK_BLOCKS <= BODY_BYTES_STRIDE, "a row has room");
+_Static_assert(BODY_CHUNK_BLOCKS <= 16, "lanes hold a value of each block");
 
-/* One block of n inputs, number j of the chunk at `to`. A code of a weight is its number plus
-   `zero`, so sums of products start from -zero times the sum of the inputs. */
-static inline void pack_block(uint32_t *to, int64_t j, const float *from, int64_t n, int32_t zero)
+/* A half of the block of n inputs at `from`; zeros after its end. */
+V16_FN v16 half_block(const float *from, int64_t n, const int half)
 {
-    uint32_t *bytes = to + j * (LX_BLOCK / 4);
-    memset(bytes, 0, LX_BLOCK);
-    float scale = quantise((uint8_t *)bytes, from, n, 0.0f);
-    int32_t sum = 0;
-    for (int i = 0; i < LX_BLOCK; i++)
-        sum += (int32_t)((const int8_t *)bytes)[i];
-    memcpy(to + BODY_SCALES_AT + j, &scale, sizeof scale);
-    to[BODY_STARTS_AT + j] = (uint32_t)(-zero * sum);
+    int64_t left = n - half * 16;
+    if (left >= 16)
+        return v16_load(from + half * 16);
+    return left > 0 ? v16_load_n(from + half * 16, (int)left, v16_set1(0.0f)) : v16_set1(0.0f);
+}
+
+/* The scales of the blocks of a chunk of n inputs, as quantise has them, and 1 / scale or 0. Lanes
+   divide for all blocks at once. */
+static inline void scale_blocks(const float *from, int64_t n, float *scales, float *inverses)
+{
+    v16 zero = v16_set1(0.0f), nothing = zero, whole = v16_set1(127.0f);
+    float largest[16] = {0};
+    for (int64_t i = 0; i < n; i += LX_BLOCK) {
+        v16 first = half_block(from + i, n - i, 0), second = half_block(from + i, n - i, 1);
+        largest[i / LX_BLOCK] = v16_most(v16_max(v16_abs(first), v16_max(v16_abs(second), zero)));
+        nothing = v16_fma(second, zero, v16_fma(first, zero, nothing));
+    }
+    v16 most = v16_load(largest), least = v16_set1(LX_CPU_LEAST_INT8),
+        usable = v16_max(most, least);
+    v16_store(inverses, v16_select_gt(most, least, v16_div(whole, usable), zero));
+    v16_store(scales, v16_select_gt(most, least, v16_div(usable, whole), zero));
+    if (v16_sum(nothing) == 0.0f)
+        return;
+    for (int64_t i = 0; i < n; i += LX_BLOCK) { /* some block has an input that is not finite */
+        v16 first = half_block(from + i, n - i, 0), second = half_block(from + i, n - i, 1);
+        scales[i / LX_BLOCK] += v16_sum(v16_fma(second, zero, v16_mul(first, zero)));
+    }
+}
+
+/* A chunk of n inputs in blocks. A code of a weight is its number plus `zero`, so sums of products
+   start from -zero times the sum of the inputs. */
+static inline void pack_chunk(uint32_t *to, const float *from, int64_t n, int32_t zero)
+{
+    float scales[16], inverses[16];
+    v16 shift = v16_set1(12582912.0f); /* see quantise */
+    uint8_t *bytes = (uint8_t *)to;
+    scale_blocks(from, n, scales, inverses);
+    for (int64_t i = 0; i < n; i += LX_BLOCK) {
+        v16 inverse = v16_set1(inverses[i / LX_BLOCK]);
+        v16 first = half_block(from + i, n - i, 0), second = half_block(from + i, n - i, 1);
+        v16_store_low_bytes(bytes + i, v16_fma(first, inverse, shift));
+        v16_store_low_bytes(bytes + i + 16, v16_fma(second, inverse, shift));
+    }
+    memcpy(to + BODY_SCALES_AT, scales, BODY_CHUNK_BLOCKS * sizeof *scales);
+    memset(to + BODY_STARTS_AT, 0, BODY_CHUNK_BLOCKS * sizeof *to);
+    for (int64_t i = 0; i < n && zero != 0; i += LX_BLOCK) {
+        int32_t sum = 0;
+        for (int k = 0; k < LX_BLOCK; k++)
+            sum += (int32_t)((const int8_t *)bytes)[i + k];
+        to[BODY_STARTS_AT + i / LX_BLOCK] = (uint32_t)(-zero * sum);
+    }
 }
 
 /* Like pack_rows, in blocks of bytes. */
@@ -131,11 +175,7 @@ static inline void pack_blocks(const lx_cpu_linear *job, int64_t row, int rows, 
     uint32_t *to = (uint32_t *)job->scratch;
     int64_t cols = job->w->shape.cols;
     for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
-        int64_t n = chunk_inputs(cols, k);
-        for (int r = 0; r < rows; r++, to += BODY_BYTES_STRIDE) {
-            const float *from = job->x + (row + r) * cols + k;
-            for (int64_t i = 0; i < n; i += LX_BLOCK)
-                pack_block(to, i / LX_BLOCK, from + i, n - i < LX_BLOCK ? n - i : LX_BLOCK, zero);
-        }
+        for (int r = 0; r < rows; r++, to += BODY_BYTES_STRIDE)
+            pack_chunk(to, job->x + (row + r) * cols + k, chunk_inputs(cols, k), zero);
     }
 }

@@ -164,7 +164,7 @@ static void run_rows_on_tiles(const lx_cpu_linear *job, int64_t row, int rows, i
                               int64_t group1)
 {
     bool bytes = job->w->format == LX_CPU_INT8;
-    block b = {job, job->scratch, rows * (bytes ? BODY_BYTES_STRIDE : BODY_PAIR_STRIDE), row, 0};
+    block b = {job, job->scratch, rows * (bytes ? BODY_BYTES_STRIDE : BODY_PAIR_STRIDE), row, 0, 0};
     tile_file file;
     tile_rows r = {&file, rows, 0};
     if (rows > TILE_ROWS)

@@ -1,0 +1,198 @@
+/*
+ * `linear` with weights in blocks on tiles (AMX; cpu_tiles.h), for many rows. Tiles want
+ * signed bytes, so the codes of a group are unpacked first, once for all rows. A block of 32 inputs
+ * is half as wide as a tile of inputs. Its products are added in a tile of sums, stored, and folded
+ * into the f32 sums as on lanes, with equal bits. While a block is folded, tiles multiply the next.
+ */
+
+/* Fewer rows are faster on lanes: unpacked codes should serve more than one block of rows. */
+#define TILE_LEAST_ROWS (BODY_ROWS + 1)
+
+/* Some rows by a panel or both panels of a group. */
+typedef struct code_block {
+    block rows;
+    tile_file *file;
+    const uint32_t *codes; /* of the group, as unpack_codes lays them out */
+    const uint32_t *next;  /* the next group's weights, to be prefetched; NULL: none */
+} code_block;
+
+/* Sums are tiles 0 .. 3, inputs 4 and 5, codes 6 and 7. */
+static tile_shapes shapes_of_blocks(int rows)
+{
+    tile_shapes s = {.palette = 1};
+    for (int i = 0; i < TILES; i++) {
+        bool inputs = i == TILE_X || i == TILE_X + 1;
+        s.row_bytes[i] = inputs ? LX_BLOCK : TILE_LANES * 4;
+        s.rows[i] = (uint8_t)(i >= TILE_W ? LX_BLOCK / 4 : rows);
+    }
+    return s;
+}
+
+V16_FN void put_codes(uint32_t *to, v16u codes, const int zero)
+{
+    codes = v16_codes_less(codes, zero);
+    memcpy(to, &codes, sizeof codes);
+}
+
+/* The block of a group at w: [8][32] words of signed bytes, then 32 scales as f32. */
+V16_FN void unpack_block(uint32_t *to, const uint32_t *w, const lx_cpu_format format)
+{
+    const int code_words = LX_CPU_CODE_WORDS(format);
+    for (int i = 0; i < code_words; i += 16) {
+        v16u codes = v16_load_pairs(w + i);
+        if (format == LX_CPU_Q4) {
+            uint32_t *both = to + i / LX_CPU_GROUP * 2 * LX_CPU_GROUP + i % LX_CPU_GROUP;
+            put_codes(both, v16_low_nibbles(codes), 8);
+            put_codes(both + LX_CPU_GROUP, v16_high_nibbles(codes), 8);
+        } else {
+            put_codes(to + i, codes, 128);
+        }
+    }
+    const void *scales = w + code_words;
+    float *to_scales = (float *)(void *)(to + LX_CPU_CODE_WORDS(LX_CPU_Q8));
+    v16_store(to_scales, v16_load_f16(scales));
+    v16_store(to_scales + 16, v16_load_f16((const uint16_t *)scales + 16));
+}
+
+static void unpack_codes(const lx_matrix *m, int64_t group, uint32_t *to)
+{
+    const uint32_t *w = (const uint32_t *)m->data + group * m->group_words;
+    for (int64_t k = 0; k < m->shape.cols; k += LX_BLOCK, to += LX_CPU_TILE_BLOCK_WORDS) {
+        if (m->format == LX_CPU_Q4)
+            unpack_block(to, w, LX_CPU_Q4);
+        else
+            unpack_block(to, w, LX_CPU_Q8);
+        w += LX_CPU_BLOCK_WORDS(m->format);
+    }
+}
+
+#define TILE_BLOCK(sums0, sums1, inputs)                                                           \
+    do {                                                                                           \
+        TILE_LOAD(b->file, inputs, x, x_bytes);                                                    \
+        TILE_LOAD(b->file, 6, w, w_bytes);                                                         \
+        TILE_CLEAR(b->file, sums0);                                                                \
+        TILE_ADD_CODES(b->file, sums0, inputs, 6);                                                 \
+        if (panels > 1) {                                                                          \
+            TILE_LOAD(b->file, 7, w + TILE_LANES, w_bytes);                                        \
+            TILE_CLEAR(b->file, sums1);                                                            \
+            TILE_ADD_CODES(b->file, sums1, inputs, 7);                                             \
+            TILE_STORE(b->file, sums1, to + 1, sums_bytes);                                        \
+        }                                                                                          \
+        TILE_STORE(b->file, sums0, to, sums_bytes);                                                \
+    } while (0)
+
+/* The sums of products over block k: to [rows][panels]. Blocks of odd and of even numbers have
+   tiles of their own, so that they do not wait for one another. */
+V16_FN void multiply_block(const code_block *b, int64_t k, v16u *to, const int panels,
+                           const bool odd)
+{
+    const int64_t x_bytes = BODY_BYTES_STRIDE * 4, w_bytes = (int64_t)LX_CPU_GROUP * 4;
+    const int64_t sums_bytes = (int64_t)panels * TILE_LANES * 4;
+    const uint32_t *x = (const uint32_t *)b->rows.x + k / BODY_CHUNK_BLOCKS * b->rows.chunk_stride +
+                        k % BODY_CHUNK_BLOCKS * (LX_BLOCK / 4);
+    const uint32_t *w = b->codes + k * LX_CPU_TILE_BLOCK_WORDS + b->rows.panel % 2 * TILE_LANES;
+    if (odd)
+        TILE_BLOCK(2, 3, 5);
+    else
+        TILE_BLOCK(0, 1, 4);
+}
+
+/* Adds the sums over block k, times both scales, to the f32 sums. */
+V16_FN void fold_block(const code_block *b, int64_t k, v16 *sums, const v16u *whole, const int rows,
+                       const int panels)
+{
+    const uint32_t *x_scale = (const uint32_t *)b->rows.x +
+                              k / BODY_CHUNK_BLOCKS * b->rows.chunk_stride + BODY_SCALES_AT +
+                              k % BODY_CHUNK_BLOCKS;
+    const void *scales = b->codes + k * LX_CPU_TILE_BLOCK_WORDS + LX_CPU_CODE_WORDS(LX_CPU_Q8) +
+                         b->rows.panel % 2 * TILE_LANES;
+    fold_whole(sums, NULL, whole, x_scale, v16_load(scales), 0, rows, panels);
+    if (panels > 1)
+        fold_whole(sums, NULL, whole, x_scale, v16_load((const float *)scales + TILE_LANES), 1,
+                   rows, panels);
+}
+
+V16_FN void prefetch_block(const code_block *b, int64_t k)
+{
+    const int64_t words = LX_CPU_BLOCK_WORDS(b->rows.job->w->format);
+    for (int64_t i = 0; i < words && b->next != NULL; i += 16)
+        __builtin_prefetch(b->next + k * words + i, 0, 2);
+}
+
+V16_FN void run_codes(const code_block *b, const int rows, const int panels)
+{
+    const lx_matrix *w = b->rows.job->w;
+    const int64_t n = (w->shape.cols + LX_BLOCK - 1) / LX_BLOCK;
+    v16 bias[2], sums[BODY_MAX_SUMS], done[BODY_MAX_SUMS];
+    v16u even[BODY_MAX_SUMS], odd[BODY_MAX_SUMS];
+    bias[0] = v16_load(w->bias + b->rows.panel * TILE_LANES);
+    bias[1] = v16_load(w->bias + (b->rows.panel + panels - 1) * TILE_LANES);
+#define BODY_START(r)                                                                              \
+    if (r < rows)                                                                                  \
+        copy_sums(sums + r * panels, bias, panels);
+    BODY_REPEAT(BODY_START)
+#undef BODY_START
+    multiply_block(b, 0, even, panels, false);
+    for (int64_t k = 0; k < n; k += 2) {
+        if (k + 1 < n)
+            multiply_block(b, k + 1, odd, panels, true);
+        prefetch_block(b, k);
+        fold_block(b, k, sums, even, rows, panels);
+        if (k + 1 == n)
+            break;
+        if (k + 2 < n)
+            multiply_block(b, k + 2, even, panels, false);
+        prefetch_block(b, k + 1);
+        fold_block(b, k + 1, sums, odd, rows, panels);
+    }
+#define BODY_END(r)                                                                                \
+    if (r < rows)                                                                                  \
+        copy_sums(done + r * panels, sums + r * panels, panels);
+    BODY_REPEAT(BODY_END)
+#undef BODY_END
+    finish_block(&b->rows, done, rows, panels);
+}
+
+#define BODY_DEFINE_CODES(rows, panels)                                                            \
+    static void run_codes_##rows(const code_block *b)                                              \
+    {                                                                                              \
+        run_codes(b, rows, panels);                                                                \
+    }
+BODY_NARROW(BODY_DEFINE_CODES)
+
+#define BODY_ENTRY_CODES(rows, panels) [rows] = {run_codes_##rows, panels},
+static const struct {
+    void (*run)(const code_block *b);
+    int panels;
+} code_shapes[BODY_ROWS + 1] = {[0] = {NULL, 0}, BODY_NARROW(BODY_ENTRY_CODES)};
+
+/* Rows of a block, of which all have about as many. The last has the most: where another has fewer,
+   its tiles take a row of the block after it too. */
+static void run_blocks_on_tiles(const lx_cpu_linear *job, int64_t row, int rows)
+{
+    const lx_matrix *w = job->w;
+    const int64_t real = (w->shape.rows + TILE_LANES - 1) / TILE_LANES;
+    const int blocks = (rows + BODY_ROWS - 1) / BODY_ROWS;
+    const int64_t stride = (int64_t)rows * BODY_BYTES_STRIDE;
+    uint32_t *codes = (uint32_t *)(void *)job->scratch + lx_cpu_chunks(w->shape.cols) * stride;
+    tile_file file;
+    tile_shapes shapes = shapes_of_blocks(rows - rows * (blocks - 1) / blocks);
+    pack_blocks(job, row, rows, 0);
+    TILE_CONFIGURE(&file, &shapes);
+    for (int64_t g = job->group0; g < job->group1; g++) {
+        const uint32_t *next = (const uint32_t *)w->data + (g + 1) * w->group_words;
+        unpack_codes(w, g, codes);
+        for (int i = 0; i < blocks; i++) {
+            const int from = rows * i / blocks, n = rows * (i + 1) / blocks - from;
+            const float *x = job->scratch + from * BODY_BYTES_STRIDE;
+            code_block b = {{job, x, stride, row + from, 2 * g, 0},
+                            &file,
+                            codes,
+                            i == 0 && g + 1 < job->group1 ? next : NULL};
+            for (; b.rows.panel < 2 * g + 2 && b.rows.panel < real;
+                 b.rows.panel += code_shapes[n].panels)
+                code_shapes[n].run(&b);
+        }
+    }
+    TILE_RELEASE(&file);
+}
