@@ -169,7 +169,7 @@ function render() {
   const isModels = page.tab === 'talk' || Object.values(TASKS).includes(page.tab);
   document.querySelector('.claim p').hidden = !claimHolds || (isKnown && isModels && !stateBytes[page.tab]);
   for (const span of document.querySelectorAll('.state-size')) {
-    const bytes = stateBytes[page.tab] ?? stateBytes.first;
+    const bytes = page.tab === 'race' ? 0 : stateBytes[page.tab] ?? stateBytes.first; // racers have sizes of their own
     const size = bytes ? bytesText(bytes) : '';
     span.textContent = size && (span.parentElement.lang === 'zh' ? `（${size}）` : ` (${size})`);
   }

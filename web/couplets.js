@@ -14,7 +14,7 @@ import {
   $, ApiError, bytesText, calm, checkNumbers, drawSeed, explain, findModel, makeCopyButton, page, placeForKey, post,
   requestRender, say, setText, writeAddress,
 } from './common.js';
-import { glossOf, loadGlosses } from './gloss.js';
+import { glossOf, loadGlosses, wordByWord } from './gloss.js';
 import { isPunctuation, rulesKept } from './rules.js';
 import { coupletCanvas, saveCanvas } from './share.js';
 
@@ -415,6 +415,8 @@ function renderPairs(words) {
     const texts = [upper[place], glossOf(upper[place])?.pinyin, lower[place], glossOf(lower[place])?.pinyin];
     texts.forEach((text, k) => setText(button.children[k], text ?? ''));
   });
+  const meanings = wordByWord(lower.join(''));
+  setText(document.querySelector('.answers .word-by-word'), meanings && `Word by word: ${meanings}`);
   if (!state.pointed) setText(document.querySelector('.pointed-at'), answer ? words.point : '');
 }
 

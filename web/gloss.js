@@ -4,6 +4,7 @@
  * the page.
  */
 import { get } from './common.js';
+import { isPunctuation } from './rules.js';
 
 const entries = new Map();    // character -> { pinyin, gloss }
 const simplified = new Map(); // traditional character -> simplified one
@@ -28,4 +29,10 @@ export function loadGlosses() {
 /* { pinyin, gloss } of a character, or null. A traditional character has those of its simplified form. */
 export function glossOf(character) {
   return entries.get(simplified.get(character) ?? character) ?? null;
+}
+
+/* The first meaning of each character of a line, for readers of English; '' until the dictionary is there. */
+export function wordByWord(line) {
+  const meanings = Array.from(line).filter((c) => !isPunctuation(c)).map((c) => glossOf(c)?.gloss.split(',')[0]);
+  return meanings.some(Boolean) ? meanings.map((meaning) => meaning || '–').join(' · ') : '';
 }

@@ -9,13 +9,14 @@ import {
   $, ApiError, bytesText, checkNumbers, drawSeed, explain, findModel, hashFields, makeCopyButton, page, post, requestRender,
   say, setText, writeAddress,
 } from './common.js';
+import { loadGlosses, wordByWord } from './gloss.js';
 import { poemCanvas, saveCanvas } from './share.js';
 
 const FREE_TOKENS = 200; // of a poem without a form, at most
 const CHOICES = 3;
 const POOL = 16; // poems of a temperature and a form, of which the choices are the best
 const SEAL = '朱雀'; // linnet
-const ACROSTICS = ['春夏秋冬', '花好月圆', '生日快乐', '新年快乐'];
+const ACROSTICS = { 春夏秋冬: 'the four seasons', 花好月圆: 'flowers, full moon', 生日快乐: 'happy birthday', 新年快乐: 'happy New Year' };
 const TUNES = ['渔歌子', '忆江南', '如梦令', '长相思', '点绛唇', '浣溪沙', '菩萨蛮', '采桑子', '卜算子', '清平乐', '浪淘沙', '鹧鸪天', '虞美人', '蝶恋花',
   '水调歌头'];
 const FIELDS = ['kind', 'title', 'form', 'pattern', 'rhyme', 'acrostic', 'begin', 'temperature', 'seed'];
@@ -33,7 +34,8 @@ const MARKUP = `
   <p id="poem-error" class="error" role="alert"></p>
   <div class="wishes" role="group" aria-labelledby="acrostics-title">
     <span id="acrostics-title">${both('现成的藏头', 'Ready acrostics')}</span>
-    ${ACROSTICS.map((text) => `<button type="button" lang="zh" data-acrostic="${text}">${text}</button>`).join('')}
+    ${Object.entries(ACROSTICS).map(([text, meaning]) => `<button type="button" data-acrostic="${text}"><span lang="zh">${text}</span>
+      <span class="en gloss" lang="en">${meaning}</span></button>`).join('')}
   </div>
   <details class="options">
     <summary>${both('细调', 'Options')}</summary>
@@ -62,6 +64,7 @@ const MARKUP = `
   </details>
 </form>
 <div id="poem" class="poem" lang="zh" tabindex="0" role="region" aria-labelledby="poems-title" hidden></div>
+<p class="note word-by-word en" lang="en"></p>
 <div class="poem-choices" role="group" lang="zh" aria-label="选一首 Choose a poem"></div>
 <p class="actions">
   <button id="poem-again" type="button">${both('再来一首', 'Again')}</button>
@@ -159,6 +162,7 @@ async function run() {
     Object.assign(state, { answer, seed: null });
     if (page.tab === 'poems') writeAddress(hash());
     say(textOf(answer));
+    loadGlosses().then(requestRender);
   } catch (error) {
     if (signal.aborted) return;
     state.failure = error;
@@ -179,7 +183,7 @@ function runAgain() {
 }
 
 function runAcrostic({ target }) {
-  const { acrostic } = target.dataset;
+  const { acrostic } = target.closest('[data-acrostic]')?.dataset ?? {};
   if (!acrostic) return;
   $('poem-acrostic').value = acrostic;
   $('poem-begin').value = '';
@@ -243,6 +247,12 @@ function renderPoem() {
   $('poem').querySelector('.seal')?.setAttribute('aria-hidden', 'true');
 }
 
+/* A line of meanings per line of the poem, for readers of English. */
+function renderMeanings() {
+  const lines = textOf(state.answer).match(/[^，。？！；、]+/gu) ?? [];
+  setText(document.querySelector('#poems .word-by-word'), lines.map(wordByWord).filter(Boolean).join('\n'));
+}
+
 /* A button per choice, with its first line. */
 function renderChoices() {
   const box = document.querySelector('.poem-choices');
@@ -278,7 +288,9 @@ function render() {
   $('poem-save').disabled = textOf(state.answer) === '';
   setText($('poem-error'), state.failure ? explain(state.failure, words().fields, reason) : '');
   renderPoem();
+  renderMeanings();
   renderChoices();
+  $('poem-again').parentElement.hidden = running === null; // nothing was asked for yet
   const facts = state.answer ? words().facts(state.answer) : [];
   if (state.answer && state.bytes) facts.push(words().memory(bytesText(state.bytes)));
   setText(document.querySelector('#poems .facts'), facts.join(' · '));

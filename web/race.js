@@ -35,7 +35,7 @@ const WORDS = {
     go: '开跑', on: '接着跑', pause: '停', anew: '重来',
     heads: ['注意力', 'token 数', '每个毫秒', '一个请求的内存', '1 GiB 容得下'],
     kinds: { linear: '线性', softmax: '带缓存的 softmax', softmax_recompute: '每次重算的 softmax' },
-    facts: (lanes) => `各用了 ${lanes} 秒计算。时间与内存由服务器量得；最后一栏是 1 GiB 除以量得的内存。`,
+    facts: (slowest) => `算得最久的用了 ${slowest} 秒。时间与内存由服务器量得；最后一栏是 1 GiB 除以量得的内存。`,
     ms: '每个 token 的毫秒，按位置（对数刻度）', bytes: '一个请求的内存，按位置（对数刻度）',
     full: (kind, size) => `${kind}停在这里：服务器没有内存再存一份 ${size} 的缓存。`,
     bar: (size) => `内存 ${size}`, painted: (kind, n) => `${kind}画的 ${n} 个像素`,
@@ -48,7 +48,7 @@ const WORDS = {
     go: 'Start', on: 'Go on', pause: 'Pause', anew: 'Begin anew',
     heads: ['Attention', 'Tokens', 'ms per token', 'Memory per request', 'Fit in 1 GiB'],
     kinds: { linear: 'linear', softmax: 'softmax with cache', softmax_recompute: 'softmax, recomputed' },
-    facts: (lanes) => `Computing time so far: ${lanes} s. The server measured time and memory; the last column is 1 GiB divided by the measured memory.`,
+    facts: (slowest) => `The slowest has computed for ${slowest} s. The server measured time and memory; the last column is 1 GiB divided by the measured memory.`,
     ms: 'Milliseconds per token, by position, logarithmic', bytes: 'Memory per request, by position, logarithmic',
     full: (kind, size) => `${kind} stops here: the server has no memory left to keep its cache of ${size}.`,
     bar: (size) => `memory ${size}`, painted: (kind, n) => `${n} pixels painted by ${kind}`,
@@ -129,13 +129,14 @@ async function postPatiently(body) {
   }
 }
 
-/* A turn's first state is deleted at its end, because a server may not have room for two large states. */
+/* A turn's first state is deleted at its end, because a server may not have room for two large states. No token is guessed:
+   right guesses are tokens of one step, so a turn of right guesses would last no time at all. */
 async function takeTurn(lane) {
   const race = races;
   const n = pieceOf(lane);
   const before = lane.state;
   const from = before ? { state: before } : { model: lane.id, prompt: '', seed: lane.seed };
-  const body = { ...from, temperature: 1, max_tokens: n, return_state: true };
+  const body = { ...from, temperature: 1, max_tokens: n, return_state: true, draft: false };
   const answer = await postPatiently(body).catch((error) => {
     if (!isTooLarge(lane, error)) throw error;
     lane.isFull = race === races;

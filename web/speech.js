@@ -1,7 +1,7 @@
 /*
- * The tab of dictation: sound from the microphone, or of a file that the browser can play, becomes a WAV file with one
- * channel at the model's rate. It goes to POST /v1/audio/transcriptions. The
- * words stand under the sound, with their times.
+ * The tab of dictation: sound from the microphone, or of a file, becomes a WAV file with one channel at the model's rate.
+ * It goes to POST /v1/audio/transcriptions. The page takes the kinds of files that this route takes. The words stand under
+ * the sound, with their times.
  */
 import {
   $, ApiError, explain, findModel, page, post, requestRender, say, setText,
@@ -11,8 +11,8 @@ const both = (zh, en) => `<span class="zh" lang="zh">${zh}</span> <span class="e
 const MARKUP = `
 <div class="ask hear">
   <button id="speech-record" class="primary" type="button"></button>
-  <label><span>${both('或选一个声音文件（WAV、MP3 等，浏览器能放的都行），或拖到这里', 'Or choose a sound file, such as WAV or MP3, or drop one here')}</span>
-    <input id="speech-file" type="file" accept="audio/*" aria-describedby="speech-error"></label>
+  <label><span>${both('或选一个声音文件（WAV、FLAC 或 Ogg），或拖到这里', 'Or choose a WAV, FLAC or Ogg file, or drop one here')}</span>
+    <input id="speech-file" type="file" accept=".wav,.flac,.ogg,.oga,.opus,audio/wav,audio/flac,audio/ogg" aria-describedby="speech-error"></label>
 </div>
 <p class="note knows"></p>
 <span class="bar level" hidden><span class="fill"></span></span>
@@ -30,7 +30,8 @@ const WORDS = {
     record: '录音', stop: '停', busy: '听着……',
     none: '这台服务器没有听写的模型。',
     microphone: '用不了麦克风：没有、没有准许，或者网页不是经 HTTPS 打开的。',
-    undecoded: '浏览器读不了这个文件。',
+    kind: '这里只读 WAV、FLAC 和 Ogg；别的声音文件请先转换，例如 ffmpeg -i said.mp3 said.wav。',
+    undecoded: '浏览器读不了这个文件，它也许坏了。',
     long: (s) => `声音最长 ${s} 秒。`,
     silent: '什么也没听到。',
     wave: (text) => `声音的波形，听到：${text}`,
@@ -42,7 +43,8 @@ const WORDS = {
     record: 'Record', stop: 'Stop', busy: 'Listening …',
     none: 'This server has no model of speech.',
     microphone: 'The microphone cannot be used: there is none, the browser did not allow it, or the page was not opened by HTTPS.',
-    undecoded: 'The browser cannot read this file.',
+    kind: 'This is no WAV, FLAC or Ogg file. Convert the sound first, for example by ffmpeg -i said.mp3 said.wav.',
+    undecoded: 'The browser cannot read this file. It may be damaged.',
     long: (s) => `A sound has ${s} s at most.`,
     silent: 'Nothing was heard.',
     wave: (text) => `The sound as a wave; heard: ${text}`,
@@ -80,6 +82,12 @@ async function decode(blob, rate) {
   return mean;
 }
 
+/* Whether the server reads files of this kind: WAV, FLAC or Ogg. The first bytes decide. */
+async function isRead(file) {
+  const head = new TextDecoder('latin1').decode(await file.slice(0, 12).arrayBuffer());
+  return /^(RIFF.{4}WAVE|fLaC|OggS)/s.test(head);
+}
+
 /* A WAV file of 16 bits. Pure. */
 export function wavOf(samples, rate) {
   const view = new DataView(new ArrayBuffer(44 + 2 * samples.length));
@@ -108,6 +116,7 @@ class Refusal extends Error {}
 async function ask(blob, signal) {
   const model = await findModel('speech');
   if (!model) throw new ApiError(404, { message: words().none });
+  if (blob instanceof File && !await isRead(blob)) throw new Refusal('kind'); // a recording is no File
   const { sample_rate: rate, max_seconds: longest } = model.meta;
   state.longest = longest;
   const samples = await decode(blob, rate).catch(() => { throw new Refusal('undecoded'); });

@@ -48,7 +48,7 @@ const WORDS = {
     state: (size) => `状态 ${size}（每个数字之后量得）`,
     cache: (size) => `换成 softmax 注意力，缓存此刻是 ${size}（算式）`,
     ways: (at) => `第 ${at} 个数字之后的 ${WAYS} 种可能，同一个状态出发：选一个走下去`,
-    list: '数字，一个接一个', digit: (i) => `第 ${i} 个`, way: (i) => `第 ${i} 种`,
+    list: '数字，一个接一个', digit: (i, wish) => `第 ${i} 个${wish && `，要的是 ${wish}`}`, way: (i, wish) => `第 ${i} 种${wish && `，要的是 ${wish}`}`,
     said: (n) => `画了 ${n} 个数字。`,
   },
   en: {
@@ -61,7 +61,7 @@ const WORDS = {
     state: (size) => `State: ${size}, measured after every digit`,
     cache: (size) => `With softmax attention the cache would be ${size} by now (formula)`,
     ways: (at) => `After digit ${at}, ${WAYS} ways to continue its state: choose one`,
-    list: 'Digits, one after the other', digit: (i) => `Digit ${i}`, way: (i) => `Way ${i}`,
+    list: 'Digits, one after the other', digit: (i, wish) => `Digit ${i}${wish && `, asked for ${wish}`}`, way: (i, wish) => `Way ${i}${wish && `, asked for ${wish}`}`,
     said: (n) => `${n} digits are painted.`,
   },
 };
@@ -69,7 +69,7 @@ const WORDS = {
 const state = {
   model: undefined, // null when none is served
   turns: [],        // { at, seed }: from digit `at` on; the first is at 0
-  digits: [],       // { values, made, id, memory }: id and memory once the state after it is kept
+  digits: [],       // { values, made, id, memory, wish: its class }: id and memory once the state after it is kept
   at: 0,            // number of digits before the next one
   ways: null,       // { at, list of { seed, digit } }
   failure: null,
@@ -84,9 +84,9 @@ const words = () => WORDS[page.lang];
 async function loadModel() {
   const model = stripOf(await loadModels());
   if (state.model) return;
-  const { width, height, period, channels, n_layers: layers, n_embd: size } = model?.meta ?? {};
+  const { width, height, period, channels, classes = [], n_layers: layers, n_embd: size } = model?.meta ?? {};
   state.model = model && {
-    id: model.id, width, period, channels,
+    id: model.id, width, period, channels, classes,
     most: height / period,
     each: width * period * channels,
     cacheBytes: 2 * 4 * layers * size, // a key and a value per layer, in float32 as the state is
@@ -98,10 +98,18 @@ async function loadModel() {
 const newDigit = () => ({ values: new Uint8Array(state.model.each), made: 0, id: null, memory: null });
 const seedAt = (i) => state.turns.findLast((turn) => turn.at <= i).seed;
 
-/* Paints digit number i, from the state of the one before. */
+/* The class that digit number i asks for: any, but a link asks for the same one again. The mixing is that of MurmurHash3. */
+function classOf(seed, i) {
+  let h = Math.imul(seed ^ Math.imul(i + 1, 0x9e3779b1), 0x85ebca6b);
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
+  return ((h ^ (h >>> 16)) >>> 0) % state.model.classes.length;
+}
+
+/* Paints digit number i, from the state of the previous digit. A class makes a clean digit of it. */
 async function paint(digit, i, seed, signal) {
-  const { id, each } = state.model;
-  const from = i > 0 ? { state: state.digits[i - 1].id } : { model: id, prompt: '' };
+  const { id, each, classes } = state.model;
+  if (classes.length > 0) digit.wish = classOf(seed, i);
+  const from = { ...(i > 0 ? { state: state.digits[i - 1].id } : { model: id, prompt: '' }), ...('wish' in digit && { class: digit.wish }) };
   const body = { ...from, seed, temperature: 1, max_tokens: each, return_state: true, stream_unit: 'row' };
   for await (const event of stream('/v1/images/generations', body, signal)) {
     if (event.values) {
@@ -296,6 +304,9 @@ function renderMeters(w) {
   meter('cache', w.cache(bytesText(cacheBytes * made)), (cacheBytes * made) / largest);
 }
 
+/* The name of the class that a digit asked for. */
+const wishOf = ({ wish }) => state.model.classes[wish] ?? '';
+
 /* Paints the new rows of a digit; a canvas that showed another digit begins anew. */
 function paintDigit(canvas, digit) {
   const { width, period, channels } = state.model;
@@ -328,7 +339,7 @@ function renderDigits(w) {
   state.digits.forEach((digit, i) => {
     const tile = list.children[i];
     const selected = i === Math.max(state.at - 1, 0);
-    tile.setAttribute('aria-label', w.digit(i + 1));
+    tile.setAttribute('aria-label', w.digit(i + 1, wishOf(digit)));
     tile.setAttribute('aria-selected', selected);
     tile.classList.toggle('behind', i >= state.at);
     tile.tabIndex = selected ? 0 : -1;
@@ -349,7 +360,7 @@ function renderWays(w) {
   }
   state.ways.list.forEach((way, i) => {
     const button = list.children[i].firstElementChild;
-    button.setAttribute('aria-label', w.way(i + 1));
+    button.setAttribute('aria-label', w.way(i + 1, wishOf(way.digit)));
     button.disabled = !way.digit.id;
     button.onclick = () => take(way);
     paintDigit(button.firstElementChild, way.digit);

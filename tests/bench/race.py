@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the times of the page's race with those of `linnet bench --positions`.
 
-    .venv/bin/python tests/bench/race.py [--linnet build/linnet] [--threads 2] [--position 4096]
+    .venv/bin/python tests/bench/race.py [--linnet build/linnet] [--threads 2] [--position 1024]
 
 Serves weights and weights/demo, and runs the race of the page in Chromium until every racer is past the position. A figure is the
 median of a lane's points around the position. After that, linnet bench measures the same position of the same models
@@ -24,7 +24,7 @@ from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "tests/browser"), str(ROOT / "tests/http")]
-import conftest  # noqa: E402 (its serve)
+import conftest  # noqa: E402 (its running)
 
 LANES = "import('/race.js').then(({ race }) => race.lanes())"
 FAR_ENOUGH = """(until) => Array.from(document.querySelectorAll('.lanes td:nth-child(2)'))
@@ -36,7 +36,7 @@ def parse_arguments():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--linnet", type=Path, default=os.environ.get("LINNET", ROOT / "build" / "linnet"))
     p.add_argument("--threads", type=int, default=os.cpu_count())
-    p.add_argument("--position", type=int, default=2560)
+    p.add_argument("--position", type=int, default=1024)
     p.add_argument("--tolerance", type=float, default=0.2)
     p.add_argument("--minutes", type=float, default=5, help="after which a racer that is slow gives up")
     return p.parse_args()
@@ -53,7 +53,7 @@ def bench(args, model):
 def race(args):
     """Every lane of a race until all are past the position, or the time is over."""
     until = args.position + AROUND
-    with conftest.serve(f"{ROOT}/weights:{ROOT}/weights/demo") as address, sync_playwright() as playwright:
+    with conftest.running(f"{ROOT}/weights:{ROOT}/weights/demo") as address, sync_playwright() as playwright:
         chromium = os.environ.get("CHROMIUM", "/usr/bin/chromium-headless-shell")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page()

@@ -234,6 +234,7 @@ def test_a_character_shows_its_partner_sound_and_meaning(open_page):
     finished(page)
     told = page.locator(".pointed-at")
     expect(told).to_contain_text("Point at a character")
+    expect(page.locator(".word-by-word")).to_have_text(re.compile("^Word by word: sky · edge · .* · wild goose · one$"))
     page.hover(".scroll.upper .ink:nth-child(4)")
     expect(told).to_contain_text(re.compile("月 yuè moon.* ⇄ 雁 yàn wild goose"))
     expect(page.locator(".scroll.lower .pointed")).to_have_text("雁")

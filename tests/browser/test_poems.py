@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 import image_model
 import poem_model
+from conftest import ROOT
 from test_share import saved
 
 VIEW = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
@@ -106,6 +107,20 @@ def test_a_ready_acrostic_is_one_click(open_page):
     page = open_page("#poems", **VIEW)
     page.click("text=春夏秋冬")
     assert keeps(lines(page), 5, "春夏秋冬")
+
+
+def test_readers_of_english_are_told_each_character(serve, open_page):
+    """The dictionary has a meaning for every character of the shipped poet's lines, and every ready acrostic a translation."""
+    page = open_page("#poems", at=serve(ROOT / "weights"), **VIEW)
+    expect(page.locator("#poem-again")).to_be_hidden()
+    expect(page.locator("[data-acrostic]").first).to_have_text(re.compile("春夏秋冬.*the four seasons", re.S))
+    page.click("text=春夏秋冬")
+    shown = lines(page)
+    told = page.locator("#poems .word-by-word")
+    expect(told).to_have_text(re.compile("^spring · .*\nsummer · .*\nautumn · .*\nwinter · ", re.S), use_inner_text=True)
+    assert [line.count("·") for line in told.inner_text().split("\n")] == [len(line) - 2 for line in shown]
+    page.click("[data-choose=zh]")
+    expect(told).to_be_hidden()
 
 
 def asked_by(page):

@@ -66,6 +66,7 @@ def test_every_kind_has_its_lane_and_its_measures(small, open_page):
         assert [p["to"] for p in lane["points"]] == [a["states"][0]["position"] for a in answers]
         for point, answer in zip(lane["points"], answers):
             t = answer["timings"]
+            assert point["ms"] > 0 and t.get("draft_n", 0) == 0, "every token has a step of its own"
             if t["predicted_n"] > 1:
                 assert point["ms"] == pytest.approx((t["predicted_ms"] - t["state_ms"]) / (t["predicted_n"] - 1))
         last = lane["points"][-1]

@@ -38,6 +38,28 @@ def test_a_strip_is_one_sequence(open_page):
     assert len({tuple(digit) for digit in digits}) == 3
 
 
+def classes_of(request):
+    """Of a request for a digit; the tab of pictures, which is open first, asks for none."""
+    return [request.post_data_json["class"]] if request.url.endswith("/generations") and "class" in request.post_data_json else []
+
+
+def test_each_digit_asks_for_a_class(serve, open_page, tmp_path):
+    """The seed and the digit's place decide it, so that a link paints the same digits."""
+    image_model.write(tmp_path / "digits", 14, 13, classes=[f"{i} name" for i in range(10)])
+    (tmp_path / "strip").mkdir()
+    (tmp_path / "strip/config.json").write_text('{"base": "../digits", "image": {"height": 130, "period": 13}}')
+    address = serve(tmp_path)
+    asked = []
+    for _ in range(2):
+        page = open_page(at=address)
+        page.on("request", lambda sent: asked.extend(classes_of(sent)))
+        page.goto(f"{address}/#strip&turns=0.5&digits=5")
+        rest(page, 5)
+    assert len(asked) == 10 and asked[:5] == asked[5:] and len(set(asked)) > 1 and set(asked) <= set(range(10))
+    names = page.locator("#digits li").evaluate_all("(all) => all.map((tile) => tile.getAttribute('aria-label'))")
+    assert names == [f"Digit {i + 1}, asked for {wish}" for i, wish in enumerate(asked[:5])]
+
+
 def test_the_meter_of_the_state_stands_still(open_page):
     page = open_page("#strip&turns=0.5&digits=1")
     seen = set()

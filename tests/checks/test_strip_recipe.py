@@ -1,5 +1,5 @@
-"""weights/train/strip.py on a small model with random weights: its gates make a picture of a strip equal to a picture alone.
-Bases, pictures and options that do not fit are refused with one line."""
+"""weights/train/strip.py on a small model with random weights: its gates make a picture of a strip equal to a picture alone,
+and to one of the base, whatever the classes. Bases, pictures and options that do not fit are refused with one line."""
 
 import json
 import pathlib
@@ -23,7 +23,7 @@ from linear_transformer import LinearTransformer, model_config, override  # noqa
 
 pytestmark = pytest.mark.training
 
-SIZES = ["n_layers=2", "n_heads=2", "d_model=32", "d_ff=32"]
+SIZES = ["n_layers=2", "n_heads=2", "d_model=96", "d_ff=32"]
 STREAMS = [(name, {"row": mnist.SIDE, "column": mnist.SIDE, "class": 11}.get(name, 257)) for name in mnist.STREAMS]
 
 
@@ -41,12 +41,20 @@ def write_base(folder, *settings):
     return folder
 
 
-def write_images(folder, count):
+def make_pictures(count):
     rng = numpy.random.default_rng(1)
-    pictures = (rng.random((count, mnist.SIDE, mnist.SIDE)) < 0.2) * rng.integers(256, size=(count, mnist.SIDE, mnist.SIDE))
+    shape = count, mnist.SIDE, mnist.SIDE, 1
+    return ((rng.random(shape) < 0.2) * rng.integers(256, size=shape)).astype(numpy.uint8)
+
+
+def write_images(folder, count, labels=None):
+    rng = numpy.random.default_rng(1)
+    pictures = make_pictures(count)
     folder.mkdir(exist_ok=True)
-    head = numpy.array([2051, *pictures.shape], ">i4").tobytes()
-    (folder / "train-images-idx3-ubyte").write_bytes(head + pictures.astype(numpy.uint8).tobytes())
+    head = numpy.array([2051, *pictures.shape[:3]], ">i4").tobytes()
+    (folder / "train-images-idx3-ubyte").write_bytes(head + pictures.tobytes())
+    classes = rng.integers(10, size=count if labels is None else labels).astype(numpy.uint8)
+    (folder / "train-labels-idx1-ubyte").write_bytes(numpy.array([2049, len(classes)], ">i4").tobytes() + classes.tobytes())
     return folder
 
 
@@ -68,19 +76,35 @@ def refused(monkeypatch, base, images, *flags):
 
 def test_a_picture_of_a_strip_is_one_alone(monkeypatch, tmp_path, capsys):
     base = write_base(tmp_path / "base")
-    out = run(monkeypatch, base, write_images(tmp_path / "images", 2 + strip.HELD_OUT), "--pictures", "3")
+    out = run(monkeypatch, base, write_images(tmp_path / "images", 30 + strip.HELD_OUT), "--pictures", "3", "--images", "30")
     printed = capsys.readouterr().out
-    in_place, alone = map(float, re.search(r"bits per pixel: picture 3 ([\d.]+), alone ([\d.]+)", printed).groups())
-    assert in_place == pytest.approx(alone, abs=2e-3) and alone > 1, printed
+    figures = re.search(r"bits per pixel: picture 3 ([\d.]+), alone ([\d.]+), alone in the base ([\d.]+)", printed).groups()
+    in_place, alone, of_base = map(float, figures)
+    assert in_place == pytest.approx(alone, abs=2e-3) and alone == pytest.approx(of_base, abs=2e-3) and alone > 1, printed
     config = json.loads((out / "config.json").read_text())
     assert config["base"] == "../base" and config["attention"]["kind"] == "gated_linear"
     assert config["image"] == {"height": strip.MOST_PICTURES * mnist.SIDE, "period": mnist.SIDE}
     tensors = export.read_safetensors(out / "model.safetensors")
     assert len(tensors) == 2 * 2 and all(strip.GATES in name for name in tensors)
     open_gates, config = strip.load_base(base)  # before they are trained
-    ids, targets = strip.make_strips(numpy.random.default_rng(2).integers(256, size=(3, mnist.SIDE, mnist.SIDE, 1)).astype(numpy.uint8), 3, config)
-    kept, forgotten = strip.bits(open_gates, ids, targets, 3)
+    pictures = numpy.random.default_rng(2).integers(256, size=(3, mnist.SIDE, mnist.SIDE, 1)).astype(numpy.uint8)
+    ids, targets = strip.make_strips(pictures, numpy.array([7, 2, 7]), 3, config)
+    size = mnist.SIDE**2
+    kept, forgotten = strip.bits(open_gates, ids, targets, size), strip.bits(open_gates, ids[:, -size:], targets[:, -size:], size)
     assert abs(kept - forgotten) > 5e-3, "so the gates have forgotten something that matters"
+
+
+def test_gates_know_every_class(monkeypatch, tmp_path):
+    """A gate shuts at the first pixel of a picture of any class, and at no other pixel."""
+    base = write_base(tmp_path / "base")
+    out = run(monkeypatch, base, write_images(tmp_path / "images", 30 + strip.HELD_OUT), "--images", "30")
+    model, config = strip.load_base(base)
+    model.load_state_dict(export.read_safetensors(out / "model.safetensors"), strict=False)
+    pictures = numpy.repeat(make_pictures(1), 11, 0)
+    ids, _ = strip.make_strips(pictures, numpy.arange(11), 1, config)
+    for layer, x in zip(model.layers, strip.inputs_of_gates(model, ids)):
+        logits = layer.attn.forget(x)
+        assert logits[:, 0].max() < -strip.MARGIN / 2 and logits[:, 1:].min() > strip.MARGIN / 2
 
 
 @pytest.mark.parametrize("count, settings, flags, words", [
@@ -98,3 +122,8 @@ def test_runs_that_do_not_fit(monkeypatch, tmp_path, count, settings, flags, wor
 
 def test_a_base_that_is_missing(monkeypatch, tmp_path):
     assert "config.json" in refused(monkeypatch, tmp_path / "base", write_images(tmp_path / "images", 26))
+
+
+def test_labels_of_other_images(monkeypatch, tmp_path):
+    images = write_images(tmp_path / "images", 26, labels=25)
+    assert "26 images with 25 labels" in refused(monkeypatch, write_base(tmp_path / "base"), images)
