@@ -4,7 +4,7 @@ set(LINNET_MAINTAINER "Linnet contributors <maintainers@linnet.example.org>" CAC
 
 set(debian ${CMAKE_SOURCE_DIR}/deploy/debian)
 install(FILES ${debian}/linnet.conf DESTINATION /etc/linnet)
-install(FILES ${debian}/linnet.service DESTINATION /lib/systemd/system)
+install(FILES ${debian}/linnet.service DESTINATION /usr/lib/systemd/system)
 install(FILES ${debian}/copyright docs/operations.md docs/http-api.md docs/weights-format.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES ${debian}/linnet.lintian-overrides DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides RENAME linnet)
 
@@ -18,9 +18,9 @@ set(CPACK_PACKAGE_DESCRIPTION
 them over HTTP, with the API that clients of OpenAI's know. The memory of a
 request has one size however long it runs; the same request gets the same
 bytes under any load; a request's state can be kept, copied and moved.
-Four trained models come with it: one answers the upper line of a Chinese
-couplet with a lower line, one paints handwritten digits pixel by pixel, one
-writes poems, one writes down spoken digits.")
+Trained models come with it: they answer the upper line of a Chinese couplet
+with a lower line, paint handwritten digits pixel by pixel, write poems, and
+write down spoken digits.")
 set(CPACK_SET_DESTDIR ON)
 set(CPACK_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# The Debian package as an operator meets it. It is built twice (equal files) and checked by lintian. In a bare Debian
-# 12 under chroot it is installed, started by hand as its user, asked, upgraded and purged. No systemd runs there;
-# systemd-analyze judges the unit where it is installed.
+# The Debian package as an operator meets it. It is built twice (equal files) and checked by lintian. Then it is installed,
+# started by hand as its user, asked, upgraded and purged in a bare system under chroot. That system is of this machine's
+# release, because a package depends on the libraries of the release that built it. No systemd runs there; systemd-analyze
+# judges the unit where it is installed.
 #
 #   tests/package.sh             all of it; installs the Debian packages that are missing; needs root
 #   ARCH=arm64 tests/package.sh  the package for 64-bit ARM, in a system for it, by qemu
 #   PACKAGE=FILE tests/package.sh    tests an existing package, and builds nothing
-#   BASE=DIR                     a debootstrap of bookworm (minbase) to copy instead of a new one
+#   BASE=DIR                     a debootstrap (minbase) of this release to copy instead of a new one
 #
 # Exit status 1 if a check failed, 77 if nothing could be built or run.
 # shellcheck disable=SC2317 # functions are called by name, through ok
@@ -17,6 +18,11 @@ cd "$(dirname "$0")/.." || exit 1
 
 readonly WORST_EXPOSURE=20 LIMIT_S=60
 export ARCH=${ARCH:-$(dpkg --print-architecture)}
+# shellcheck source=/dev/null
+. /etc/os-release
+readonly release="$NAME $VERSION_ID" suite=$VERSION_CODENAME
+components="main"
+[ "$ID" != ubuntu ] || components="main,universe"
 work=$(mktemp -d -p /var/tmp linnet-package.XXXXXX)
 root=$work/root failed=0 server=""
 
@@ -73,7 +79,7 @@ its_bill_is_right() { scripts/sbom package "$package" >"$work/sbom" && scripts/s
 # As of an image: every file that the system with the package has.
 the_systems_bill_is_right() {
     tar -C "$root" -c --exclude=./proc . | scripts/sbom image - >"$work/sbom" && scripts/sbom check "$work/sbom" &&
-        grep -q '"name": "libmicrohttpd12"' "$work/sbom"
+        grep -qE '"name": "libmicrohttpd12(t64)?"' "$work/sbom"
 }
 
 # Errors and warnings; deploy/debian/linnet.lintian-overrides lists the allowed ones.
@@ -82,7 +88,7 @@ lintian_is_silent() { lintian --fail-on error,warning --allow-root "$package"; }
 has_what_it_should() {
     local files field
     files=$(dpkg-deb -c "$package" | awk '{ print $6 }') || return
-    for file in ./usr/bin/linnet ./etc/linnet/linnet.conf ./lib/systemd/system/linnet.service \
+    for file in ./usr/bin/linnet ./etc/linnet/linnet.conf ./usr/lib/systemd/system/linnet.service \
         ./usr/share/linnet/models/{couplet,mnist,poem,digits-spoken,strip,race-linear,race-softmax}/{config.json,model.safetensors} \
         ./usr/share/doc/linnet/{copyright,changelog.gz,CHANGELOG.md.gz} \
         ./usr/share/man/man1/linnet{,-serve,-generate,-chat,-eval,-bench,-inspect,-tokenize,-transcribe,-health}.1.gz \
@@ -94,8 +100,9 @@ has_what_it_should() {
         dpkg-deb -f "$package" | grep -qxF "$field" || { echo "no $field"; return 1; }
     done
     # Every library of scripts/deps' list that the program is linked with, found by dpkg-shlibdeps.
-    for library in adduser libmicrohttpd12 libgnutls30 libjansson4 libpng16-16 zlib1g libhiredis0.14 libsqlite3-0 libpcre2-8-0 \
-        libunistring2 libedit2 libfreetype6 libsndfile1 libvorbis0a libogg0 libsamplerate0 libkissfft-float131 libc6; do
+    for library in adduser 'libmicrohttpd12(t64)?' 'libgnutls30(t64)?' libjansson4 'libpng16-16(t64)?' zlib1g 'libhiredis[0-9.]+' \
+        libsqlite3-0 libpcre2-8-0 'libunistring[25]' libedit2 libfreetype6 libsndfile1 libvorbis0a libogg0 libsamplerate0 \
+        libkissfft-float131 libc6; do
         dpkg-deb -f "$package" Depends | tr ',' '\n' | grep -qE "^ *$library( |\$)" || { echo "no $library"; return 1; }
     done
     dpkg-deb -f "$package" Recommends | grep -qw fonts-wqy-microhei || { echo "no font"; return 1; }
@@ -110,7 +117,7 @@ make_root() {
     if [ -n "${BASE:-}" ]; then
         cp -a "$BASE" "$root" || return
     else
-        debootstrap --arch="$ARCH" --variant=minbase bookworm "$root" || return
+        debootstrap --arch="$ARCH" --variant=minbase --components="$components" "$suite" "$root" || return
     fi
     cp /etc/apt/apt.conf.d/* "$root/etc/apt/apt.conf.d/"
     cp /etc/resolv.conf "$root/etc/resolv.conf"
@@ -196,7 +203,7 @@ emulate "$ARCH" 2>>"$work/log" || { say "package: this kernel starts no program 
 make_root >>"$work/log" 2>&1 || { tail -5 "$work/log"; say "package: debootstrap made no base here; nothing was installed"; exit 77; }
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 start=$SECONDS
-ok "a bare Debian 12 installs it" install_it || { tail -30 "$work/log"; exit 1; }
+ok "a bare $release installs it" install_it || { tail -30 "$work/log"; exit 1; }
 ok "it is started by hand, as its user" serve
 ok "a request is answered" couplet_is_answered
 took=$((SECONDS - start))

@@ -202,6 +202,39 @@ def test_a_run_goes_on_with_its_own_arguments_only(tmp_path):
     run_recipe(tmp_path, [1.0] * 5, "--seed", "4", "--tokens", "10")
 
 
+def scalars_of(folder):
+    """{name: {step: value}} of the files that TensorBoard shows."""
+    loader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator").EventAccumulator(str(folder))
+    loader.Reload()
+    return {name: {event.step: round(event.value, 4) for event in loader.Scalars(name)} for name in loader.Tags()["scalars"]}
+
+
+def test_tensorboard_shows_the_log(tmp_path):
+    """Of both halves of a run: the option may be new when a run goes on."""
+    pytest.importorskip("tensorboard")
+    run_recipe(tmp_path / "without", [1.0] * 100)
+    assert not (tmp_path / "without/tensorboard").exists()
+    run_recipe(tmp_path / "without", [2.0] * 100, "--tensorboard", "--tokens", "60")
+    assert scalars_of(tmp_path / "without/tensorboard")["figure"] == {60: 0.0}
+    flags = ["--tensorboard", "--validate-every", "50"]
+    for tokens in ("100", "150"):
+        run_recipe(tmp_path / "run", [1.0] * 200, *flags, "--tokens", tokens)
+    written = {}
+    for line in (tmp_path / "run/log.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        for name in record.keys() - {"step"}:
+            written.setdefault(name, {})[record["step"]] = round(record[name], 4)
+    assert written["loss"].keys() == {50, 100, 150}
+    assert scalars_of(tmp_path / "run/tensorboard") == written
+
+
+def test_tensorboard_is_refused_before_training_if_it_is_missing(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(SystemExit, match="--tensorboard needs the Python package tensorboard .* pip install tensorboard") as ended:
+        run_recipe(tmp_path / "run", [], "--tensorboard", make=pytest.fail)
+    assert "\n" not in str(ended.value) and not (tmp_path / "run").exists()
+
+
 def test_threads_are_the_idle_cores(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
     monkeypatch.setattr(trainer.pathlib.Path, "read_text", lambda path, encoding: "max 100000")

@@ -28,7 +28,7 @@ def test_the_version_is_the_same_everywhere():
     released = re.findall(r"^## \[(\d[\d.]*)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert released and released[0] == VERSION
     assert f'\nversion = "{VERSION}"\n' in (ROOT / "weights/pyproject.toml").read_text()
-    named = [version for path in (ROOT / "docs").glob("*.md") for version in re.findall(r"\blinnet_(\d[\d.]*)_amd64", path.read_text())]
+    named = [version for path in (ROOT / "docs").glob("*.md") for version in re.findall(r"\blinnet_(\d[\d.]*)_(?:debian-\d+_)?amd64", path.read_text())]
     assert named and set(named) == {VERSION}
     for path in DEPLOY.glob("k8s/**/kustomization.yaml"):
         for image in yaml.safe_load(path.read_text()).get("images", []):

@@ -1,6 +1,7 @@
 """The scripts of tests/campaign, each for a few requests, so that they work when they are needed; and the
 defects they have found."""
 
+import re
 import subprocess
 import sys
 
@@ -16,6 +17,36 @@ FEW = ("--turns", "20", "--between", "0.3", "--states", "10", "--kinds", "2", "-
 def campaign(script, *args):
     return subprocess.run([sys.executable, CAMPAIGN / script, *args], capture_output=True, text=True,
                           timeout=600)
+
+
+def test_alerts_come_quicker_in_equal_words(monkeypatch):
+    """tests/campaign/alerts.py divides every duration of the rules, and nothing else."""
+    monkeypatch.syspath_prepend(CAMPAIGN)
+    from alerts import quicker
+    for name in ("alerts.yml", "slo.yml"):
+        text = (ROOT / "deploy/prometheus" / name).read_text()
+        times = re.findall(r"(?:\[|offset |for: )(\d+[smh])\b", text)
+        assert len(times) > 15
+        assert re.sub(r"\d+ms", "X", quicker(text, 10)) == re.sub(r"(?<=\[)\d+[smh]\b|(?<=offset )\d+[smh]|(?<=for: )\d+[smh]", "X", text)
+    assert quicker("a[5m] offset 30m > 6 * 0.01 for: 1m ratio_rate5m", 10) == "a[30000ms] offset 180000ms > 6 * 0.01 for: 6000ms ratio_rate5m"
+
+
+@pytest.mark.parametrize("totals, numbers", [
+    ([0, 10, 31], [2, 2, 2]),
+    ([34] * 4, [2] * 4),  # within a tenth of the target of two replicas
+    ([0] + [128] * 8, [2, 2, 4, 4, 6, 6, 8, 8, 8]),  # a window of 15 s, then two pods in 30 s
+    ([0, 128, 0, 128, 0], [2] * 5),  # a burst between two decisions
+    ([0] + [1000] * 7 + [0] * 23, None),
+])
+def test_the_autoscaler_decides_by_its_manifest(monkeypatch, totals, numbers):
+    """Of deploy/k8s/base/hpa.yaml: 16 waiting requests a pod, from 2 to 8 pods."""
+    monkeypatch.syspath_prepend(CAMPAIGN)
+    from alerts import Autoscaler
+    decided = Autoscaler().decide(totals)
+    if numbers is not None:
+        assert decided == numbers
+    else:  # down after 300 s, one pod in 60 s
+        assert decided[6:28] == [8] * 22 and decided[28:] == [7, 7, 7]
 
 
 @pytest.mark.heavy

@@ -116,14 +116,16 @@ quick_env() {
     if [ -e .venv/made ]; then python_env; else environment build/quick tests/requirements.txt '^(pytest|openai|tokenizers|numpy|jsonschema)'; fi
 }
 # For the tests that train: Debian's PyTorch and its numpy.
-training_env() { environment build/training tests/requirements.txt '^(pytest|PyYAML|tokenizers|openai)' --system-site-packages; }
+training_env() { environment build/training tests/requirements.txt '^(pytest|PyYAML|tensorboard|tokenizers|openai)' --system-site-packages; }
 # Many packages, in an environment of their own: some tolerate only one version of a common package.
 clients_env() { environment build/clients tests/clients/requirements.txt .; }
 
-# promtool and amtool alone, out of Debian's packages, which would also install and start the servers.
+# promtool and amtool alone, out of Debian's packages, which would also install and start the servers. With arguments: these
+# programs, PACKAGE/PROGRAM.
 fetch_tools() {
     local package tool
-    for package in prometheus/promtool prometheus-alertmanager/amtool; do
+    [ $# -gt 0 ] || set -- prometheus/promtool prometheus-alertmanager/amtool
+    for package in "$@"; do
         tool=${package#*/} package=${package%/*}
         type -P "$tool" >/dev/null && continue
         (cd "$logs" && apt-get download -qq -o APT::Sandbox::User="$(id -un)" "$package" &&

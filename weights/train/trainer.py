@@ -12,7 +12,7 @@ A recipe is an object with
   export(folder)           only where the model is written other than by export.py
 
 The run is resumable: RUN_DIR keeps the newest checkpoint, and the same command goes on from it. RUN_DIR/arguments.json has the
-arguments; a run is not resumed with others that change what is learned. Ctrl-C and SIGTERM end the
+arguments; a run is not resumed with others that change its result. Ctrl-C and SIGTERM end the
 run after the step that it is at, with a checkpoint; the second signal ends the process at once. RUN_DIR/best.pt has the weights of
 the best figure on held-out data. --best exports them in place of the last ones, and --patience ends a run whose figure
 gets no better. The learning rate is
@@ -21,7 +21,7 @@ another --tokens before the fall begins. With --minutes the process ends after
 that time with its figures and weights written, after any number of tokens. The rate then follows the clock from the end
 of the first step, which may have compiled the model. With --ema the
 figures and the export are those of an exponential moving average of the weights. The learning curve
-is drawn to RUN_DIR/curve.png at every validation.
+is drawn to RUN_DIR/curve.png at every validation. --tensorboard also writes the log to RUN_DIR/tensorboard.
 """
 
 import argparse
@@ -46,9 +46,10 @@ from export import export_model, load_exported
 from muon import Muon, move_towards
 from unfit import Unfit
 
-# Arguments with which a run may be resumed: they change how long or where it is trained, not what is learned. Nor are paths
-# compared, because a run may go on with its data on another machine (digest_of).
-FREE = {"best", "compile", "cuda_graphs", "device", "minutes", "patience", "stop_after", "threads", "tokens", "validate_every"}
+# A run may be resumed with other values of these arguments: they change the time and the place of the training, not its result. Paths
+# are not compared either, because a run may go on with its data on another machine (digest_of).
+FREE = {"best", "compile", "cuda_graphs", "device", "minutes", "patience", "stop_after", "tensorboard", "threads", "tokens",
+        "validate_every"}
 RECORD_SECONDS = 60  # at least so often the log has a record
 FILES = ("config.json", "model.safetensors", "vocab.txt", "tokenizer.json", "generation_config.json")  # of a model
 BEGUN = time.time()  # of this process, as far as --minutes goes
@@ -63,7 +64,7 @@ class Help(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def free_threads() -> int:
-    """As many as cores of this process are idle, and at least half of its cores: threads that wait for each other are slow
+    """The number of idle cores of this process, and at least half of its cores. Threads that wait for each other are slow
     where other programs take some of their cores."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with contextlib.suppress(OSError, ValueError):  # of a container; "max" is no number
@@ -100,6 +101,7 @@ def add_arguments(p: argparse.ArgumentParser, tokens: float, batch_tokens: int, 
     p.add_argument("--validate-every", type=int, default=500, help="steps")
     p.add_argument("--best", action="store_true", help="export the weights of the best figure, not the last ones")
     p.add_argument("--patience", type=int, help="end after so many figures in a row that are no better; exports the best weights")
+    p.add_argument("--tensorboard", action="store_true", help="also write the log for TensorBoard (the package tensorboard), to RUN/tensorboard")
     p.add_argument("--stop-after", type=float, default=math.inf, help="seconds; for trials")
 
 
@@ -272,8 +274,8 @@ class Run:
         self.average = Average(recipe.model, args.ema)
         self.data = digest_of(getattr(recipe, "data", []))
         self.base_rates = [[g["lr"] for g in o.param_groups] for o in self.optimizers]
-        # startup: those of the seconds before the first step of a process was done; closing: seconds from the last step to the end
-        # best: the best figure so far; stale: figures after it that were no better
+        # startup: seconds until the first step of a process was done. closing: seconds from the last step to the end.
+        # best: the best figure so far. stale: the number of figures after it that were no better.
         self.counters = {"tokens": 0, "step": 0, "epoch": 0, "batch": 0, "seconds": 0.0, "startup": 0.0, "closing": 0.0,
                          "best": None, "stale": 0}
         args.run.mkdir(parents=True, exist_ok=True)
@@ -281,6 +283,8 @@ class Run:
         self.load()
         self.record_arguments()
         self.log_file = open(args.run / "log.jsonl", "a", encoding="utf-8")
+        # Records of steps after the checkpoint come again: TensorBoard drops the first ones.
+        self.board = args.tensorboard and summary_writer()(str(args.run / "tensorboard"), purge_step=self.counters["step"] + 1)
         self.start, self.start_tokens, self.last_save = time.time(), self.counters["tokens"], time.time()
         self.last_record = self.start
         self.start_seconds, self.start_startup = self.counters["seconds"], self.counters["startup"]
@@ -405,9 +409,17 @@ class Run:
             self.keep_best(figure)
         self.bar.set_postfix_str(f"loss {record['loss']:.3f}, {record['tokens_per_second']:,} tokens/s", refresh=False)
         self.bar.write(json.dumps(record))
-        print(json.dumps(record), file=self.log_file, flush=True)
+        self.keep(record)
         if self.recipe.report in record:
             self.draw_curve()
+
+    def keep(self, record: dict):
+        """In the files of the log."""
+        print(json.dumps(record), file=self.log_file, flush=True)
+        if self.board:
+            for name in record.keys() - {"step"}:
+                self.board.add_scalar(name, record[name], record["step"])
+            self.board.flush()
 
     def draw_curve(self):
         draw_curves([self.args.run / "log.jsonl"], self.recipe.report, self.args.run / "curve.png")
@@ -451,7 +463,7 @@ class Run:
             self.take_best()
             figure = c["best"]
         record = {"step": c["step"], "tokens": c["tokens"], self.recipe.report: round(figure, 4)}
-        print(json.dumps(record), file=self.log_file, flush=True)
+        self.keep(record)
         self.draw_curve()
         print(f"{self.recipe.report} {figure:.4f} after {c['tokens'] / 1e6:.1f} M tokens")
         if self.args.out:
@@ -495,6 +507,15 @@ def check_device(name: str):
         raise Unfit(f"--device {name}: {str(error).splitlines()[0]}") from error
 
 
+def summary_writer():
+    """PyTorch's writer of TensorBoard's files; its package is optional."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter  # pylint: disable=import-outside-toplevel
+    except ImportError as error:
+        raise Unfit(f"--tensorboard needs the Python package tensorboard ({error}): pip install tensorboard") from error
+    return SummaryWriter
+
+
 def check_out(folder: pathlib.Path):
     """Whether the files of a model can be written there, before hours are spent on them. Asking for rights is not enough: a
     file system may be read-only, and root may do anything."""
@@ -515,6 +536,8 @@ def check_out(folder: pathlib.Path):
 def train(make_recipe, args):
     check_arguments(args)
     check_device(args.device)
+    if args.tensorboard:
+        summary_writer()
     if args.out:
         check_out(args.out)
     set_threads(args)
