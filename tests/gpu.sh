@@ -197,6 +197,7 @@ small="attend_matches_oracle,linear_rounds_inputs_as_it_says,norm_matches_oracle
 small+=",mixture_rows_are_independent,embed_adds_table_rows,gather_copies_output_rows"
 small+=",rows_give_the_classical_formula,thousands_of_rows_match_oracle,recurrence_neighbours_do_not_matter"
 small+=",chunks_match_oracle,gate_matches_oracle,head_norm_matches_oracle,kept_inputs_match_oracle"
+small+=",scan_matches_oracle"
 small+=",linear_of_many_has_the_bytes_of_few,a_list_changes_no_draw,bonus_matches_oracle,rotary_matches_oracle"
 # golden NAME MODEL FIXTURES: where the model was brought along.
 golden() {

@@ -32,13 +32,15 @@ enum {
     COMPONENTS = 10,
     RING = 64,
     TAPS = 4,
+    KEYS = 16,     /* numbers of state of a channel of selective_scan */
     ATTEND_AT = 0, /* where the operations' parts of a state begin, in floats */
     RECUR_AT = ATTEND_AT + HEADS * SIZE * (SIZE + 1),
     SHIFT_AT = RECUR_AT + HEADS * SIZE * SIZE,
     CONV_AT = SHIFT_AT + WIDTH,
     CHUNKS_AT = CONV_AT + (TAPS - 1) * WIDTH,
     RING_AT = CHUNKS_AT + 2 * SIZE * WIDTH,
-    STATE = RING_AT + 2 * RING * WIDTH,
+    SCAN_AT = RING_AT + 2 * RING * WIDTH,
+    STATE = SCAN_AT + KEYS * WIDTH,
     FEW = 2, /* times an operation is in a step; a step samples at most 8 times */
     MANY = 8
 };
@@ -51,6 +53,7 @@ typedef struct bench {
     const lx_kernels *k;
     lx_batch batch;
     lx_array *x, *y, *parameters; /* [rows, WIDE] both; [WIDE * 32] */
+    lx_array *rates;              /* [KEYS * WIDTH], below 0 */
     lx_matrix *in, *up, *down, *exact;
     const lx_table *table;
     lx_states *states;
@@ -250,6 +253,22 @@ static void short_conv(bench *b)
     b->k->short_conv(b->be, &a);
 }
 
+static void selective_scan(bench *b)
+{
+    lx_selective_scan_args a = {.y = b->y,
+                                .x = columns(b, 0),
+                                .t = columns(b, 1),
+                                .b = columns(b, 2),
+                                .c = columns(b, 3),
+                                .a = b->rates,
+                                .skip = b->parameters,
+                                .states = b->states,
+                                .offset = SCAN_AT,
+                                .d = WIDTH,
+                                .d_key = KEYS};
+    b->k->selective_scan(b->be, &a);
+}
+
 static void rotary(bench *b)
 {
     lx_rotary_args a = {b->y, WIDTH, 0, SIZE, HEADS, SIZE, b->parameters};
@@ -293,6 +312,8 @@ static const kernel kernels[] = {
     {"gate", gate, 3 * WIDTH, 0, false},
     {"token_shift", token_shift, 4 * WIDTH, WIDTH, false},
     {"short_conv", short_conv, (2 + 2 * (TAPS - 1)) * WIDTH, TAPS *WIDTH, false},
+    {"selective_scan", selective_scan, (3 + 2 * KEYS) * WIDTH + 2 * KEYS, (KEYS + 1) * WIDTH,
+     false},
     {"rotary", rotary, 2 * WIDTH, 0, false},
     {"gather", gather, 2 * WIDTH, 0, false},
     {"sample", sample, IDS + 2, 0, true},
@@ -301,11 +322,11 @@ static const kernel kernels[] = {
 
 /* --- a setting --- */
 
-static void fill(bench *b, lx_array *a, int64_t n)
+static void fill(bench *b, lx_array *a, int64_t n, float scale)
 {
     float *x = take((size_t)n, sizeof *x);
     for (int64_t i = 0; i < n; i++)
-        x[i] = 0.05f + 0.001f * (float)(i % 97);
+        x[i] = scale * (0.05f + 0.001f * (float)(i % 97));
     must(b->k->array_upload(b->be, a, 0, x, n), &(lx_error){.text = "an upload failed"});
     free(x);
 }
@@ -370,6 +391,7 @@ static void make_objects(bench *b, int32_t rows)
     must(b->k->rows_new(b->be, rows, WIDE, &b->x, &err), &err);
     must(b->k->rows_new(b->be, rows, WIDE, &b->y, &err), &err);
     must(b->k->array_new(b->be, PARAMETERS, &b->parameters, &err), &err);
+    must(b->k->array_new(b->be, KEYS * WIDTH, &b->rates, &err), &err);
     must(b->k->table_new(b->be, &t, &table, &err), &err);
     must(b->k->states_new(b->be, &layout, rows, &b->states, &err), &err);
     free(values);
@@ -379,13 +401,14 @@ static void make_objects(bench *b, int32_t rows)
     b->down = matrix(b, WIDTH, 4 * WIDTH, LX_BF16);
     b->exact = matrix(b, WIDTH, WIDTH, LX_F32);
     fill_states(b, rows);
-    fill(b, b->x, (int64_t)rows * WIDE);
-    fill(b, b->parameters, PARAMETERS);
+    fill(b, b->x, (int64_t)rows * WIDE, 1);
+    fill(b, b->parameters, PARAMETERS, 1);
+    fill(b, b->rates, KEYS * WIDTH, -1);
 }
 
 static void close_all(bench *b)
 {
-    lx_array *const arrays[] = {b->x, b->y, b->parameters};
+    lx_array *const arrays[] = {b->x, b->y, b->parameters, b->rates};
     lx_matrix *const matrices[] = {b->in, b->up, b->down, b->exact};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         b->k->array_free(b->be, arrays[i]);

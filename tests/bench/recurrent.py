@@ -4,7 +4,7 @@
     python3 tests/bench/recurrent.py [--build build] [--size full|large|small] [--precisions f32,bf16,q8,q4]
     python3 tests/bench/recurrent.py --trained MODEL.bin
 
-The models have random weights and layers of width 768: RWKV-7 0.1B (12 layers), Mamba-2 130M (24), Qwen3.5's hybrid of
+The models have random weights and layers of width 768: RWKV-7 0.1B (12 layers), Mamba-1 and Mamba-2 130M (24), Qwen3.5's hybrid of
 Gated DeltaNet and softmax (12). For comparison `softmax` is Llama's transformer of that size with a cache. All have 256
 tokens, and all programs get the same numbers. With --size small the weights fit the caches, with
 large they are 24 layers of width 1536. --trained measures a trained
@@ -127,6 +127,13 @@ def mamba2_config(size):
                              "num_heads": 2 * size["width"] // 64, "state_size": size["state"], "max_position_embeddings": CONTEXT}
 
 
+def mamba_config(size):
+    width = size["width"]
+    return folders.MAMBA1 | {"hidden_size": width, "intermediate_size": 2 * width, "num_hidden_layers": size["mamba_layers"],
+                             "state_size": 16, "time_step_rank": width // 16, "tie_word_embeddings": False,
+                             "max_position_embeddings": CONTEXT}
+
+
 def gdn_config(size):
     """Qwen3.5's dense transformer: llama.cpp serves Gated DeltaNet between layers of attention only, of four the last."""
     heads, layers = size["width"] // 128, size["layers"]
@@ -159,7 +166,8 @@ def make(kind, size, trained):
         config = converter.config_of({name: ("F32", array) for name, array in own.items()})
         pairs = (converter.their_tensor(name, array) for name, array in own.items())
         return config, {pair[0]: pair[1] for pair in pairs if pair is not None}, own
-    config_of, tensors_of = {"mamba2": (mamba2_config, folders.mamba2_tensors), "gated_deltanet": (gdn_config, folders.qwen_tensors),
+    config_of, tensors_of = {"mamba": (mamba_config, folders.mamba1_tensors),
+                             "mamba2": (mamba2_config, folders.mamba2_tensors), "gated_deltanet": (gdn_config, folders.qwen_tensors),
                              "softmax": (softmax_config, folders.delta_tensors)}[kind]
     config = config_of(size)
     tensors = filled(tensors_of(config), rng)

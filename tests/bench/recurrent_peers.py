@@ -67,6 +67,27 @@ def rwkv7_file(path, t, gguf):
     return writer, out
 
 
+def mamba_file(path, t, gguf):
+    layers = 1 + max(int(name.split(".")[2]) for name in t if name.startswith("backbone.layers."))
+    width, (inner, state) = t["backbone.embeddings.weight"].shape[1], t["backbone.layers.0.mixer.A_log"].shape
+    writer = start_file(path, "mamba", t, gguf, layers, width, 0)
+    writer.add_layer_norm_rms_eps(EPS)
+    writer.add_ssm_conv_kernel(t["backbone.layers.0.mixer.conv1d.weight"].shape[2])
+    writer.add_ssm_inner_size(inner)
+    writer.add_ssm_state_size(state)
+    writer.add_ssm_time_step_rank(t["backbone.layers.0.mixer.dt_proj.weight"].shape[1])
+    out = {"token_embd.weight": t["backbone.embeddings.weight"], "output.weight": t["lm_head.weight"],
+           "output_norm.weight": t["backbone.norm_f.weight"]}
+    names = {"ssm_in.weight": "in_proj.weight", "ssm_out.weight": "out_proj.weight", "ssm_x.weight": "x_proj.weight",
+             "ssm_dt.weight": "dt_proj.weight", "ssm_dt.bias": "dt_proj.bias", "ssm_conv1d.bias": "conv1d.bias", "ssm_d": "D"}
+    for i in range(layers):
+        p, q = f"backbone.layers.{i}.", f"blk.{i}."
+        out |= {f"{q}{theirs}": t[f"{p}mixer.{own}"] for theirs, own in names.items()}
+        out |= {f"{q}attn_norm.weight": t[f"{p}norm.weight"], f"{q}ssm_a": -numpy.exp(t[f"{p}mixer.A_log"]),
+                f"{q}ssm_conv1d.weight": t[f"{p}mixer.conv1d.weight"][:, 0].copy()}
+    return writer, out
+
+
 def mamba2_file(path, t, gguf):
     layers = 1 + max(int(name.split(".")[2]) for name in t if name.startswith("backbone.layers."))
     width, heads = t["backbone.embeddings.weight"].shape[1], t["backbone.layers.0.mixer.A_log"].size
@@ -152,7 +173,7 @@ def gdn_file(path, t, gguf):
     return writer, out
 
 
-FILES = {"rwkv7": rwkv7_file, "mamba2": mamba2_file, "gated_deltanet": gdn_file, "softmax": softmax_file}
+FILES = {"rwkv7": rwkv7_file, "mamba": mamba_file, "mamba2": mamba2_file, "gated_deltanet": gdn_file, "softmax": softmax_file}
 EXACT = ("ssm_conv1d", "ssm_norm", "ssm_a", "ssm_d", "time_mix_lerp_fused")  # f32 in every file of theirs
 
 

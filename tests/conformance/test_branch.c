@@ -107,6 +107,32 @@ static void queue_kept(device *d, const branch_case *c, lx_states *s, lx_array *
         d->k->token_shift(d->be, &shift);
 }
 
+static void queue_scan(device *d, const branch_case *c, lx_states *s, lx_array *x, lx_array *y,
+                       const lx_array *parameters)
+{
+    int32_t width = (int32_t)c->x_width, n = (int32_t)c->y_width;
+    lx_selective_scan_args scan = {.y = y,
+                                   .x = {x, width, 0},
+                                   .t = {x, width, n},
+                                   .b = {x, width, 2 * n},
+                                   .c = {x, width, 2 * n + c->d_key},
+                                   .a = parameters,
+                                   .skip = parameters,
+                                   .states = s,
+                                   .d = n,
+                                   .d_key = c->d_key};
+    d->k->selective_scan(d->be, &scan);
+}
+
+static branch_case scan_case(int32_t keys, int32_t channels)
+{
+    return (branch_case){.d_key = keys,
+                         .x_width = 2 * (channels + keys),
+                         .y_width = channels,
+                         .floats = (int64_t)keys * channels,
+                         .queue = queue_scan};
+}
+
 /* A convolution of that many taps, or with none a shift. */
 static branch_case kept_case(int32_t taps, int32_t width)
 {
@@ -227,6 +253,9 @@ static bool branches_equal_copies(device *dut, device *oracle)
     }
     branch_case large = recurrence_case(200, 3, 2); /* more than a block has room for */
     if (!check(dut, &large, &r))
+        return false;
+    branch_case scans = scan_case(16, 100);
+    if (!check(dut, &scans, &r))
         return false;
     for (int32_t taps = 0; taps <= LX_CONV_MOST_TAPS; taps++) {
         branch_case c = kept_case(taps, 100);

@@ -148,6 +148,21 @@ static void convolves(const rig *r)
     r->d->k->short_conv(r->d->be, &a);
 }
 
+static void scans(const rig *r)
+{
+    const lx_selective_scan_args a = {.y = r->mid,
+                                      .x = columns(r, 0),
+                                      .t = columns(r, 1),
+                                      .b = columns(r, 2),
+                                      .c = columns(r, 1),
+                                      .a = r->gamma,
+                                      .skip = r->gamma,
+                                      .states = r->states,
+                                      .d = r->width,
+                                      .d_key = 4};
+    r->d->k->selective_scan(r->d->be, &a);
+}
+
 /* The residual is not where a product writes rounded values. */
 static void activates(const rig *r)
 {
@@ -157,8 +172,9 @@ static void activates(const rig *r)
     r->d->k->linear(r->d->be, &down);
 }
 
-static void (*const writers[])(const rig *r) = {
-    norms, attends, attends_to_rows, recurs, gates, norms_heads, adds_bonus, convolves, activates};
+static void (*const writers[])(const rig *r) = {norms, attends,     attends_to_rows, recurs,
+                                                gates, norms_heads, adds_bonus,      convolves,
+                                                scans, activates};
 
 /* --- readers, and further writers --- */
 

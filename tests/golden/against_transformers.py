@@ -16,7 +16,8 @@ import folders
 import kind_cases
 import kinds
 
-KNOWN = {"mamba2": transformers.Mamba2ForCausalLM, "qwen3_5_text": transformers.Qwen3_5ForCausalLM,
+KNOWN = {"mamba": transformers.MambaForCausalLM, "falcon_mamba": transformers.FalconMambaForCausalLM,
+         "jamba": transformers.JambaForCausalLM, "mamba2": transformers.Mamba2ForCausalLM, "qwen3_5_text": transformers.Qwen3_5ForCausalLM,
          "lfm2": transformers.Lfm2ForCausalLM, "granitemoehybrid": transformers.GraniteMoeHybridForCausalLM,
          "falcon_h1": transformers.FalconH1ForCausalLM}  # others have other names in files than in the library
 

@@ -235,6 +235,41 @@ def mamba2_tensors(c):
     return model_tensors(c, lambda i: norms("", d, "norm") | mixer, "backbone.", "embeddings", "norm_f")
 
 
+MAMBA1 = {"model_type": "mamba", "architectures": ["MambaForCausalLM"], "bos_token_id": 0, "conv_kernel": 4, "eos_token_id": 2,
+          "expand": 2, "hidden_act": "silu", "hidden_size": 16, "initializer_range": 0.1, "intermediate_size": 32,
+          "layer_norm_epsilon": 1e-5, "num_hidden_layers": 2, "pad_token_id": 0, "rescale_prenorm_residual": False,
+          "residual_in_fp32": True, "state_size": 10, "tie_word_embeddings": True, "time_step_floor": 0.0001,
+          "time_step_init_scheme": "random", "time_step_max": 0.1, "time_step_min": 0.001, "time_step_rank": 3,
+          "time_step_scale": 1.0, "torch_dtype": "float32", "transformers_version": "4.57.0", "use_bias": False,
+          "use_cache": True, "use_conv_bias": True, "use_mambapy": False, "vocab_size": 256}
+# intermediate_size counts where expand says another size.
+FALCON_MAMBA = MAMBA1 | {"model_type": "falcon_mamba", "architectures": ["FalconMambaForCausalLM"], "expand": 16,
+                         "mixer_rms_eps": 1e-6, "tie_word_embeddings": False}
+FLA_MAMBA1 = {key: value for key, value in MAMBA1.items() if key != "layer_norm_epsilon"} | {
+    "fuse_cross_entropy": True, "fuse_linear_cross_entropy": False, "fuse_norm": True, "norm_eps": 1e-5, "tie_word_embeddings": False,
+    "use_l2warp": False}
+
+
+def scan_part(prefix, d, inner, state, rank, taps, conv_bias, bias):
+    """The tensors of a Mamba-1 mixer."""
+    out = products(prefix, in_proj=(2 * inner, d), x_proj=(rank + 2 * state, inner), dt_proj=(inner, rank), out_proj=(d, inner))
+    out |= convs(prefix, taps, conv1d=inner) | biases(prefix, -1, 1.5, **{"dt_proj.bias": inner}) | biases(prefix, 0.5, 1, D=inner)
+    out |= {f"{prefix}A_log": tensor([inner, state], 0, 1.5)}
+    if conv_bias:
+        out |= biases(prefix, **{"conv1d.bias": inner})
+    if bias:
+        out |= biases(prefix, **{"in_proj.bias": 2 * inner, "out_proj.bias": d})
+    return out
+
+
+def mamba1_tensors(c):
+    """Of mamba and falcon_mamba. fla never looks at use_conv_bias."""
+    d = c["hidden_size"]
+    mixer = scan_part("mixer.", d, c["intermediate_size"], c["state_size"], c["time_step_rank"], c["conv_kernel"],
+                      "norm_eps" in c or c["use_conv_bias"], c["use_bias"])
+    return model_tensors(c, lambda i: norms("", d, "norm") | mixer, "backbone.", "embeddings", "norm_f")
+
+
 # A folder of our own: transformers has the kind in models of experts only, which are not served.
 LIGHTNING = {"format": "linnet", "format_version": 1, "task": "text", "n_layers": 3, "n_heads": 3, "d_model": 16, "d_key": 6,
              "d_value": 6, "d_ff": 24, "norm": "pre", "norm_kind": "rms", "norm_eps": 1e-5, "activation": "gelu",
@@ -394,6 +429,31 @@ def falcon_h1_tensors(c):
         return norms("", d, "input_layernorm", "pre_ff_layernorm") | mamba_part(
             c, "mamba.", c["mamba_d_ssm"], c["mamba_rms_norm"]) | softmax_part(c, "self_attn.", c["head_dim"]) | gated_mlp(
                 "feed_forward.", d, c["intermediate_size"])
+
+    return model_tensors(c, layer, final="final_layernorm")
+
+
+JAMBA = {
+    "model_type": "jamba", "architectures": ["JambaForCausalLM"], "attention_dropout": 0.0, "attn_layer_offset": 1,
+    "attn_layer_period": 2, "bos_token_id": 1, "eos_token_id": 2, "expert_layer_offset": 1, "expert_layer_period": 2,
+    "hidden_act": "silu", "hidden_size": 16, "initializer_range": 0.02, "intermediate_size": 24, "mamba_conv_bias": True,
+    "mamba_d_conv": 4, "mamba_d_state": 10, "mamba_dt_rank": 3, "mamba_expand": 2, "mamba_proj_bias": False,
+    "max_position_embeddings": 2048, "num_attention_heads": 4, "num_experts": 1, "num_experts_per_tok": 1,
+    "num_hidden_layers": 3, "num_key_value_heads": 2, "num_logits_to_keep": 1, "output_router_logits": False, "pad_token_id": 0,
+    "rms_norm_eps": 1e-6, "router_aux_loss_coef": 0.001, "sliding_window": None, "tie_word_embeddings": False,
+    "transformers_version": "4.57.0", "use_cache": True, "use_mamba_kernels": True, "vocab_size": 256}
+
+
+def jamba_tensors(c):
+    d, state, rank = c["hidden_size"], c["mamba_d_state"], c["mamba_dt_rank"]
+
+    def layer(i):
+        if i % c["attn_layer_period"] == c["attn_layer_offset"]:
+            own = softmax_part(c, "self_attn.", d // c["num_attention_heads"])
+        else:
+            own = scan_part("mamba.", d, c["mamba_expand"] * d, state, rank, c["mamba_d_conv"], c["mamba_conv_bias"], c["mamba_proj_bias"])
+            own |= norms("mamba.", rank, "dt_layernorm") | norms("mamba.", state, "b_layernorm", "c_layernorm")
+        return norms("", d, "input_layernorm", "pre_ff_layernorm") | own | gated_mlp("feed_forward.", d, c["intermediate_size"])
 
     return model_tensors(c, layer, final="final_layernorm")
 

@@ -1,7 +1,7 @@
 """Hybrid models of transformers in float64, as kinds.py has other kinds: only their equations, token by token, in numpy."""
 
 import numpy
-from kinds import Rows, convolved, delta, mamba2_mixer, rms_norm, rotated, sigmoid, silu
+from kinds import Rows, convolved, delta, mamba1_mixer, mamba2_mixer, rms_norm, rotated, sigmoid, silu
 
 
 def attention(w, memory, x, heads, size, base=0, scale=None, eps=None, row_eps=None, out="o_proj"):
@@ -85,6 +85,22 @@ def granite(w, c, ids):
         return x + scale * (own["shared_mlp.output_linear.weight"] @ (silu(gate) * up))
 
     return model(w, c, ids, layer, "norm", eps)
+
+
+def jamba(w, c, ids):
+    heads, eps = c["num_attention_heads"], c["rms_norm_eps"]
+
+    def layer(own, i, memory, x):
+        y = rms_norm(x, own["input_layernorm.weight"], eps)
+        if i % c["attn_layer_period"] == c["attn_layer_offset"]:
+            x = x + attention(below(own, "self_attn."), memory, y, heads, len(x) // heads)
+        else:
+            x = x + mamba1_mixer(below(own, "mamba."), eps, memory, y)
+        y = rms_norm(x, own["pre_ff_layernorm.weight"], eps)
+        hidden = silu(own["feed_forward.gate_proj.weight"] @ y) * (own["feed_forward.up_proj.weight"] @ y)
+        return x + own["feed_forward.down_proj.weight"] @ hidden
+
+    return model(w, c, ids, layer, "final_layernorm", eps)
 
 
 def falcon_h1(w, c, ids):

@@ -10,7 +10,7 @@ import pathlib
 
 import folders
 import hybrids
-from kinds import delta, fla_model, gla, hgrn2, lightning, make_tensors, mamba2, qwen, retnet, rwkv6, rwkv7, uniform
+from kinds import delta, fla_model, gla, hgrn2, lightning, make_tensors, mamba1, mamba2, qwen, retnet, rwkv6, rwkv7, uniform
 
 HERE = pathlib.Path(__file__).parent
 IDS, TOKENS = 256, 40
@@ -109,7 +109,28 @@ def other_cases():
     yield "mamba2_extremes", folders.MAMBA2, steep, mamba2
 
 
+def mamba1_cases():
+    many = {"hidden_size": 40, "intermediate_size": 80, "state_size": 16, "time_step_rank": 5}
+    for name, config in (
+        ("mamba", folders.MAMBA1 | many),
+        ("mamba_biases", folders.MAMBA1 | {"use_bias": True, "use_conv_bias": False, "tie_word_embeddings": False, "conv_kernel": 3}),
+        ("mamba_fla", folders.FLA_MAMBA1 | {"use_conv_bias": False, "conv_kernel": 2}),
+        ("falcon_mamba", folders.FALCON_MAMBA),
+    ):
+        yield name, config, folders.mamba1_tensors(config), mamba1
+    steep = folders.in_bf16(folders.mamba1_tensors(folders.MAMBA1))
+    for name in steep:  # decays next to 0 and 1, softplus on both sides of its cut
+        if name.endswith("A_log"):
+            steep[name] = folders.tensor([32, 10], 0, 9)
+        elif name.endswith("dt_proj.bias"):
+            steep[name] = folders.tensor([32], 8, 30)
+    yield "mamba_extremes", folders.MAMBA1, steep, mamba1
+
+
 def hybrid_cases():
+    yield "jamba", folders.JAMBA, folders.jamba_tensors(folders.JAMBA), hybrids.jamba
+    biases = folders.JAMBA | {"mamba_proj_bias": True, "mamba_conv_bias": False, "tie_word_embeddings": True, "attn_layer_offset": 0}
+    yield "jamba_biases", biases, folders.in_bf16(folders.jamba_tensors(biases)), hybrids.jamba
     yield "lfm2", folders.LFM2, folders.lfm2_tensors(folders.LFM2), hybrids.lfm2
     biases = folders.LFM2 | {"conv_bias": True, "conv_L_cache": 4, "tie_word_embeddings": False}
     yield "lfm2_biases", biases, folders.in_bf16(folders.lfm2_tensors(biases)), hybrids.lfm2
@@ -138,6 +159,7 @@ def cases():
     yield from decaying_cases()
     yield from rwkv7_cases()
     yield from other_cases()
+    yield from mamba1_cases()
     yield from hybrid_cases()
 
 
@@ -316,6 +338,35 @@ REFUSED = {
         ({"mamba_d_ssm": 24, "mamba_d_head": 6}, "in_proj.weight has shape [108, 16], the config asks for [92, 16]"),
         ({"rope_theta": 0.5}, "rope_theta must be a number from 2"),
         ({"time_step_limit": [0.1, 1.0]}, "time_step_limit must be [0, Infinity]"),
+    ],
+    "jamba": [
+        ({"num_experts": 16}, "num_experts must be 1: models with experts are not supported"),
+        ({"num_experts": None}, "num_experts must be 1: models with experts are not supported"),
+        ({"attn_layer_offset": 2}, "attn_layer_offset must be less than attn_layer_period"),
+        ({"attn_layer_offset": 0}, "self_attn.q_proj.weight is missing"),
+        ({"mamba_inner_layernorms": False}, "mamba_inner_layernorms must be true"),
+        ({"mamba_d_conv": 9}, "mamba_d_conv must be a whole number from 2 to 8"),
+        ({"mamba_proj_bias": True}, "in_proj.bias is missing"),
+        ({"mamba_dt_rank": "large"}, "mamba_dt_rank must be a whole number from 1"),
+        ({"mamba_dt_rank": "auto"}, "x_proj.weight has shape [23, 32], the config asks for [21, 32]"),
+        ({"sliding_window": 8}, "sliding_window is not a known key"),
+    ],
+    "mamba": [
+        ({"hidden_act": "gelu"}, 'hidden_act must be "silu"'),
+        ({"conv_kernel": 9}, "conv_kernel must be a whole number from 2 to 8"),
+        ({"time_step_rank": "auto"}, "x_proj.weight has shape [37, 80], the config asks for [35, 80]"),
+        ({"time_step_rank": 0}, "time_step_rank must be a whole number from 1 to 65536"),
+        ({"state_size": 9}, "x_proj.weight has shape [37, 80], the config asks for [23, 80]"),
+        ({"intermediate_size": None, "expand": 0.01}, "expand times hidden_size must be 1 to 131072"),
+        ({"intermediate_size": 64}, "in_proj.weight has shape [160, 40], the config asks for [128, 40]"),
+        ({"layer_types": ["mamba", "attention"]}, 'layer_types must be "mamba" or "linear_attention" for every layer'),
+        ({"use_bias": True}, "in_proj.bias is missing"),
+        ({"use_conv_bias": False}, "conv1d.bias is not one that the config asks for"),
+        ({"mixer_rms_eps": 1e-6}, "mixer_rms_eps is not a known key"),
+    ],
+    "falcon_mamba": [
+        ({"mixer_rms_eps": 0}, "mixer_rms_eps must be a number from 1e-30 to 1"),
+        ({"norm_eps": 1e-6}, "norm_eps is not a known key"),
     ],
     "mamba2": [
         ({"time_step_limit": [0.0, 0.1]}, "time_step_limit must be [0, Infinity]"),

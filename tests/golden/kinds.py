@@ -413,6 +413,25 @@ def qwen(w, c, ids):
     return numpy.array(out)
 
 
+def mamba1_mixer(w, eps, memory, x):
+    """eps: of norms of dt, B and C, which have weights in Jamba and none in Falcon-Mamba; None without norms."""
+    inner, state_size, rank = w["D"].size, w["A_log"].shape[1], w["dt_proj.weight"].shape[1]
+    row, z = numpy.split(w["in_proj.weight"] @ x + w.get("in_proj.bias", 0), 2)
+    row = silu(convolved(memory.append("row", row), w["conv1d.weight"]) + w.get("conv1d.bias", 0))
+    parts = numpy.split(w["x_proj.weight"] @ row, [rank, rank + state_size])
+    if eps is not None:
+        parts = [rms_norm(part, w.get(f"{name}_layernorm.weight", 1), eps) for name, part in zip(("dt", "b", "c"), parts)]
+    step = softplus(w["dt_proj.weight"] @ parts[0] + w["dt_proj.bias"])
+    state = memory.states.get(0, numpy.zeros((inner, state_size)))
+    state = numpy.exp(-numpy.exp(w["A_log"]) * step[:, None]) * state + numpy.outer(step * row, parts[1])
+    memory.states[0] = state
+    return w["out_proj.weight"] @ ((state @ parts[2] + w["D"] * row) * silu(z)) + w.get("out_proj.bias", 0)
+
+
+def mamba1(w, c, ids):
+    return backbone(w, c, ids, lambda own, memory, x: mamba1_mixer(own, c.get("mixer_rms_eps"), memory, x))
+
+
 def mamba2_mixer(w, c, memory, x):
     heads, size, groups, state_size = c["num_heads"], c["head_dim"], c["n_groups"], c["state_size"]
     inner, channels = heads * size, heads * size + 2 * groups * state_size
@@ -440,8 +459,8 @@ def mamba2_mixer(w, c, memory, x):
     return w["out_proj.weight"] @ out + w.get("out_proj.bias", 0)
 
 
-def mamba2(w, c, ids):
-    """Logits."""
+def backbone(w, c, ids, mixer):
+    """Logits. mixer(tensors of the layer's mixer, its memory, x)"""
     eps = c.get("norm_eps", c.get("layer_norm_epsilon"))
     memories, out = [Rows() for _ in range(c["num_hidden_layers"])], []
     for token in ids:
@@ -449,7 +468,11 @@ def mamba2(w, c, ids):
         for i, memory in enumerate(memories):
             p = f"backbone.layers.{i}.mixer."
             own = {name[len(p):]: t for name, t in w.items() if name.startswith(p)}
-            x = x + mamba2_mixer(own, c, memory, rms_norm(x, w[f"backbone.layers.{i}.norm.weight"], eps))
+            x = x + mixer(own, memory, rms_norm(x, w[f"backbone.layers.{i}.norm.weight"], eps))
         head = w["backbone.embeddings.weight" if c.get("tie_word_embeddings") else "lm_head.weight"]
         out.append(head @ rms_norm(x, w["backbone.norm_f.weight"], eps))
     return numpy.array(out)
+
+
+def mamba2(w, c, ids):
+    return backbone(w, c, ids, lambda own, memory, x: mamba2_mixer(own, c, memory, x))

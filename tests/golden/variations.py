@@ -3,7 +3,7 @@ tests/http/test_hf_variations.py. A key that no table below names gets values of
 
 import folders
 import hybrids
-from kinds import delta, fla_model, gla, hgrn2, mamba2, qwen, retnet, rwkv6, rwkv7
+from kinds import delta, fla_model, gla, hgrn2, mamba1, mamba2, qwen, retnet, rwkv6, rwkv7
 
 FLA = {"tie_word_embeddings": [True, False], "norm_eps": [1e-6, 1e-3], "intermediate_size": [8, 40], "hidden_act": ["silu", "swish"],
        "num_hidden_layers": [1, 3], "attn": [None, folders.ATTN, folders.ATTN | {"window_size": 5, "qkv_bias": True, "rope_theta": 300.0}]}
@@ -20,6 +20,10 @@ LINEAR = {"linear_num_key_heads": [1, 2], "linear_num_value_heads": [2, 4, 3], "
           "layer_types": [["full_attention"] * 3, ["linear_attention"] * 3, ["full_attention", "linear_attention", "linear_attention"]]}
 MAMBA = {"mamba_conv_bias": [True, False], "mamba_proj_bias": [False, True], "mamba_n_groups": [1, 2, 4, 3],
          "mamba_d_conv": [2, 3, 4, 9], "mamba_d_state": [5, 16], "mamba_n_heads,mamba_d_head": [(8, 4), (2, 16), (4, 9), (2, "auto")]}
+MAMBA1 = {
+    "tie_word_embeddings": [True, False], "layer_norm_epsilon": [1e-5, 1e-3], "intermediate_size": [8, 40], "state_size": [4, 16],
+    "time_step_rank": [1, 6, "auto"], "conv_kernel": [2, 3, 9], "use_bias": [True, False], "use_conv_bias": [True, False],
+    "num_hidden_layers": [1, 3], "hidden_act": ["silu", "gelu"]}
 LFM = HYBRID | {
     "norm_eps": [1e-5, 1e-3], "conv_bias": [True, False], "conv_L_cache": [2, 3, 5, 8, 9]}
 
@@ -46,6 +50,8 @@ FAMILIES = {
         "tie_word_embeddings": [True, False], "norm_eps": [1e-5, 1e-3], "norm_first": [True, False], "head_dim": [4, 8, 5],
         "a_low_rank_dim": [2, 7], "v_low_rank_dim": [2, 7], "gate_low_rank_dim": [2, 7], "decay_low_rank_dim": [2, 7],
         "intermediate_size": [8, 40]}),
+    "mamba": (folders.MAMBA1, folders.mamba1_tensors, mamba1, MAMBA1),
+    "falcon_mamba": (folders.FALCON_MAMBA, folders.mamba1_tensors, mamba1, MAMBA1 | {"mixer_rms_eps": [1e-6, 1e-3]}),
     "mamba2": (folders.MAMBA2, folders.mamba2_tensors, mamba2, {
         "tie_word_embeddings": [True, False], "layer_norm_epsilon": [1e-5, 1e-3], "num_heads,head_dim": [(8, 4), (2, 16), (3, 8)],
         "n_groups": [1, 3], "state_size": [4, 16], "conv_kernel": [2, 3, 9], "use_bias": [True, False], "use_conv_bias": [True, False],
@@ -62,6 +68,11 @@ FAMILIES = {
         "attention_multiplier": [0.05, 1.0, -1], "embedding_multiplier": [1, 5.5], "residual_multiplier": [1.0, 0.5, 0],
         "logits_scaling": [1, 8.0], "position_embedding_type": ["nope", "rope", None, "alibi"], "rope_theta": [500, 10000],
         "shared_intermediate_size": [8, 40], "num_local_experts": [0, 4], "normalization_function": ["rmsnorm", "layernorm"]}),
+    "jamba": (folders.JAMBA, folders.jamba_tensors, hybrids.jamba, {
+        key: values for key, values in RMS.items() if key != "attention_bias"} | {
+            "attn_layer_period,attn_layer_offset": [(3, 0), (8, 4), (1, 0), (2, 2)], "mamba_d_state": [4, 16], "mamba_d_conv": [2, 3, 9],
+            "mamba_dt_rank": [1, 6, "auto"], "mamba_expand": [1, 3], "mamba_conv_bias": [True, False], "mamba_proj_bias": [True, False],
+            "num_experts": [1, 4]}),
     "falcon_h1": (folders.FALCON_H1, folders.falcon_h1_tensors, hybrids.falcon_h1, {
         key: values for key, values in (RMS | MAMBA).items() if key != "mamba_proj_bias"} | {
             "mamba_proj_bias": [False, True], "head_dim": [4, 8, 6], "mamba_rms_norm": [True, False], "mamba_norm_before_gate": [True, False],
@@ -84,6 +95,9 @@ WRONG = ["odd", [1, "odd"], {"odd": 1}, -5, 1.5e300]
 
 def meant(config):
     """The config with the number that "auto" stands for."""
+    for key in ("time_step_rank", "mamba_dt_rank"):
+        if config.get(key) == "auto":
+            config = config | {key: -(-config["hidden_size"] // 16)}
     if config.get("mamba_d_head") != "auto":
         return config
     return config | {"mamba_d_head": config.get("mamba_d_ssm", 2 * config["hidden_size"]) // config["mamba_n_heads"]}

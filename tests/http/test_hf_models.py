@@ -28,7 +28,10 @@ KINDS = {
     "rwkv6": (folders.RWKV6, folders.rwkv6_tensors),
     "rwkv7": (folders.RWKV7, folders.rwkv7_tensors),
     "hybrid": (folders.GATED | {"num_hidden_layers": 3, "attn": folders.ATTN}, folders.delta_tensors),
+    "mamba": (folders.MAMBA1, folders.mamba1_tensors),
+    "falcon_mamba": (folders.FALCON_MAMBA, folders.mamba1_tensors),
     "mamba2": (folders.MAMBA2, folders.mamba2_tensors),
+    "jamba": (folders.JAMBA, folders.jamba_tensors),
     "qwen": (folders.QWEN, folders.qwen_tensors),
     "whole_qwen": (folders.WHOLE_QWEN, folders.qwen_tensors),
     "lfm2": (folders.LFM2, folders.lfm2_tensors),
@@ -99,6 +102,8 @@ def softmax_layers(config):
     types = config.get("text_config", config).get("layer_types", [])
     if config["model_type"] == "falcon_h1":
         return range(config["num_hidden_layers"])
+    if config["model_type"] == "jamba":
+        return range(config["attn_layer_offset"], config["num_hidden_layers"], config["attn_layer_period"])
     listed = (config.get("attn") or {}).get("layers", [])
     return listed + [layer for layer, kind in enumerate(types) if kind.endswith("attention") and kind[0] != "l"]
 
@@ -153,7 +158,10 @@ BOUNDS = {
     "rwkv6": ((0.03, 0.006), (0.09, 0.02)),
     "rwkv7": ((0.05, 0.008), (0.2, 0.03)),
     "hybrid": ((0.1, 0.02), (0.5, 0.09)),
+    "mamba": ((0.03, 0.005), (0.1, 0.03)),
+    "falcon_mamba": ((0.06, 0.02), (0.5, 0.07)),
     "mamba2": ((0.06, 0.009), (0.3, 0.04)),
+    "jamba": ((0.09, 0.02), (0.7, 0.2)),
     "qwen": ((0.2, 0.03), (0.9, 0.08)),
     "whole_qwen": ((0.3, 0.04), (0.6, 0.09)),
     "lfm2": ((0.06, 0.02), (0.4, 0.07)),
@@ -324,6 +332,10 @@ TWICE = "rope_parameters.partial_rotary_factor differs from partial_rotary_facto
     ("retnet", None, {"use_short_conv": True, "conv_size": 3}, None),
     ("mamba2", None, {"layer_types": ["linear_attention", "mamba"]}, None),
     ("mamba2", None, {"layer_types": ["linear_attention", "attention"]}, "layer_types must be"),
+    ("mamba", None, {"layer_types": ["linear_attention"] * 2, "use_associative_scan": True, "expand": 5}, None),
+    ("falcon_mamba", None, {"use_falcon_mambapy": False}, None),
+    ("jamba", None, {"layer_types": ["linear_attention", "full_attention", "linear_attention"], "mamba_inner_layernorms": True}, None),
+    ("jamba", None, {"num_experts": 16}, "num_experts must be 1: models with experts are not supported"),
     ("qwen", None, {"output_gate_type": "swish"}, None),
     ("qwen", None, {"output_gate_type": "sigmoid"}, 'output_gate_type must be "swish"'),
     ("whole_qwen", None, {"language_model_only": True, "eos_token_id": 3, "unsloth_fixed": True, "model_name": "a"}, None),

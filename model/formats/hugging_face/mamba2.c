@@ -32,8 +32,8 @@ static const struct lx_tensor_names names = {.layers = "backbone.layers.",
                                              .final_norm = "backbone.norm_f",
                                              .tables = {{.names = layer_names}}};
 
-/* Every layer of the newest transformers has a type, whose name depends on the version. */
-static void only_mamba_layers(lx_hf_reader *r)
+/* The newest transformers name a type for every layer; the name depends on the version. */
+void lx_hf_only_mamba_layers(lx_hf_reader *r)
 {
     json_t *types = json_object_get(r->root, "layer_types");
     for (size_t i = 0; i < json_array_size(types); i++) {
@@ -111,7 +111,7 @@ static void read_config(lx_hf_reader *r, lx_config *c)
     c->tied_head = lx_hf_flag(r, "tie_word_embeddings", false);
     lx_hf_only_word(r, "hidden_act", "silu");
     lx_hf_only_unbounded(r, fla ? "dt_limit" : "time_step_limit");
-    only_mamba_layers(r);
+    lx_hf_only_mamba_layers(r);
     lx_mixer_config m = read_sizes(r, c, fla);
     read_norm(r, c, &m, fla);
     lx_hf_set_mixer(c, &m);

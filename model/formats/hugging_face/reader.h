@@ -103,6 +103,8 @@ lx_mixer_config lx_hf_read_delta(lx_hf_reader *r, const lx_config *c, int32_t ke
 /* mamba2 of hybrids of transformers, with a feed-forward net: the keys that begin with mamba_, and
    time_step_limit. inner: columns of the mixer. */
 lx_mixer_config lx_hf_read_mamba(lx_hf_reader *r, const lx_config *c, int64_t inner, float eps);
+/* Every layer that layer_types lists must be one of Mamba. */
+void lx_hf_only_mamba_layers(lx_hf_reader *r);
 /* A type of layers: the words for it in layer_types, and its mixer. */
 typedef struct lx_hf_layer_type {
     const char *words[2]; /* NULL: none */
