@@ -81,7 +81,8 @@ void lx_engine_stop(lx_engine *e);
 
 /* For Retry-After: the time of all steps that the jobs need, in whole seconds, at least 1. */
 int32_t lx_engine_retry_after_s(const lx_engine *e);
-/* Seconds until a job sent now would begin: that time, or 0 while a slot is free and no job waits. */
+/* Seconds until a job sent now would begin: that time, or 0 while a slot is free and no job waits.
+ */
 double lx_engine_wait_s(const lx_engine *e);
 /* Mean time of a step and of the pause before it while there is work, 0 before the first. */
 double lx_engine_step_s(const lx_engine *e);
