@@ -105,7 +105,7 @@ function operation(api, path, method, op, shared) {
   section.id = anchorOf(method, path);
   const rows = fieldsOfRoute(api, op, shared);
   const codes = Object.keys(op.responses).sort().join(', ');
-  const note = element('p', 'note', ...both(`状态码：${codes}`, `Answers: ${codes}`));
+  const note = element('p', 'note', ...both(`状态码：${codes}`, `Status codes: ${codes}`));
   if (rows.length > 0) {
     section.append(element('details', '', element('summary', '', ...both(`${rows.length} 个字段`, `${rows.length} fields`)),
       element('dl', '', ...rows), note));

@@ -48,7 +48,7 @@ const WORDS = {
     empty: 'Write a line first.',
     zero: 'empty',
     start: 'Equations 16 and 17: nothing has been read yet, s and z are zero.',
-    line: (n) => `The line and a start mark are read at once, ${n} positions: ${n} added products, with the result of ${n} steps. Training works in this way and is therefore fast.`,
+    line: (n) => `The line and a start mark are read at once, ${n} positions: ${n} added products give the result of ${n} steps. Training works in this way and is therefore fast.`,
     step: (a, b, error) => `${a} goes in: the product of its key and value is added (equations 18 and 19), and ${b} comes out. Key and value are computed from the states before and after; their product is exact to within ${error}.`,
     mark: 'the separator',
     added: (n) => (n > 1 ? `${n} × φ(k) vᵀ` : 'φ(k) vᵀ'),

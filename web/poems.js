@@ -14,7 +14,7 @@ import { poemCanvas, saveCanvas } from './share.js';
 
 const FREE_TOKENS = 200; // of a poem without a form, at most
 const CHOICES = 3;
-const POOL = 16; // poems of a temperature and a form, of which the choices are the best
+const POOL = 16; // samples with a temperature, where the server has no pool; as in link_text.c
 const SEAL = '朱雀'; // linnet
 const ACROSTICS = { 春夏秋冬: 'the four seasons', 花好月圆: 'flowers, full moon', 生日快乐: 'happy birthday', 新年快乐: 'happy New Year' };
 const TUNES = ['渔歌子', '忆江南', '如梦令', '长相思', '点绛唇', '浣溪沙', '菩萨蛮', '采桑子', '卜算子', '清平乐', '浪淘沙', '鹧鸪天', '虞美人', '蝶恋花',
@@ -53,14 +53,14 @@ const MARKUP = `
         ${option('1', '双句押韵', 'even lines')}${option('modern', '新韵', 'modern Mandarin')}${option('', '不押韵', 'none')}</select></label>
       <label><span>${both('藏头', 'Acrostic')}</span>
         <input id="poem-acrostic" lang="zh" maxlength="8" autocomplete="off" spellcheck="false" aria-describedby="poem-error poem-note"></label>
-      <label><span>${both('起句', 'It begins')}</span>
+      <label><span>${both('起句', 'Beginning')}</span>
         <input id="poem-begin" lang="zh" maxlength="64" autocomplete="off" spellcheck="false" aria-describedby="poem-error"></label>
       <label><span>${both('温度', 'Temperature')}</span>
         <input id="poem-temperature" type="number" min="0" max="2" step="0.05" placeholder="∗"></label>
       <label><span>${both('种子', 'Seed')}</span>
         <input id="poem-seed" type="number" min="0" max="9007199254740991" step="1" placeholder="∗"></label>
     </div>
-    <p id="poem-note" class="note">${both('藏头：每句一个字，依次作句首。', 'Acrostic: one character a line, which it begins with.')}</p>
+    <p id="poem-note" class="note">${both('藏头：每句一个字，依次作句首。', 'Acrostic: one character per line, at its beginning.')}</p>
   </details>
 </form>
 <div id="poem" class="poem" lang="zh" tabindex="0" role="region" aria-labelledby="poems-title" hidden></div>
@@ -86,7 +86,7 @@ const WORDS = {
   en: {
     fields: { form: 'The form', acrostic: 'The acrostic', prompt: 'The title or the beginning' },
     none: 'This server has no model of poems.',
-    acrostic: (n) => `An acrostic has ${n} Chinese characters that the model knows, one per line, and the beginning agrees with it.`,
+    acrostic: (n) => `An acrostic has ${n} Chinese characters that the model knows, one per line. A given beginning must agree with the acrostic.`,
     begin: 'The beginning breaks the form. Every line needs its length, then ， after an odd line and 。 after an even line; with rhymes, given even lines must rhyme too.',
     title: 'A title needs Chinese characters, for example 秋夜 (autumn night).',
     facts: (a) => [`answered in ${a.took} ms`, `seed ${a.request.seed}`],

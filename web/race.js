@@ -31,15 +31,15 @@ const MARKUP = `
 
 const WORDS = {
   zh: {
-    none: '这台服务器没有两个可以赛跑的模型。',
+    none: '这台服务器没有可以赛跑的模型。',
     go: '开跑', on: '接着跑', pause: '停', anew: '重来',
-    heads: ['注意力', 'token 数', '每个毫秒', '一个请求的内存', '1 GiB 容得下'],
+    heads: ['注意力', '词元数', '每个词元的毫秒', '一个请求的内存', '1 GiB 容得下'],
     kinds: { linear: '线性', softmax: '带缓存的 softmax', softmax_recompute: '每次重算的 softmax' },
     facts: (slowest) => `算得最久的用了 ${slowest} 秒。时间与内存由服务器量得；最后一栏是 1 GiB 除以量得的内存。`,
-    ms: '每个 token 的毫秒，按位置（对数刻度）', bytes: '一个请求的内存，按位置（对数刻度）',
+    ms: '每个词元的毫秒，按位置（对数刻度）', bytes: '一个请求的内存，按位置（对数刻度）',
     full: (kind, size) => `${kind}停在这里：服务器没有内存再存一份 ${size} 的缓存。`,
     bar: (size) => `内存 ${size}`, painted: (kind, n) => `${kind}画的 ${n} 个像素`,
-    closing: (n, a, b, time, memory) => `画完 ${n} 个像素：${a.kind}算了 ${a.seconds} 秒，内存始终 ${a.bytes}；${b.kind}算了 ${b.seconds} 秒，内存长到 ${b.bytes}，时间是 ${time} 倍，内存是 ${memory} 倍。`,
+    closing: (n, a, b, time, memory) => `画 ${n} 个像素：${a.kind}算了 ${a.seconds} 秒，内存始终 ${a.bytes}；${b.kind}算了 ${b.seconds} 秒，内存长到 ${b.bytes}，时间是 ${time} 倍，内存是 ${memory} 倍。`,
     last: (kind, value, position) => `${kind}：位置 ${position} 处 ${value}`,
     unit: '毫秒', said: '跑完了。',
   },
@@ -52,7 +52,7 @@ const WORDS = {
     ms: 'Milliseconds per token, by position, logarithmic', bytes: 'Memory per request, by position, logarithmic',
     full: (kind, size) => `${kind} stops here: the server has no memory left to keep its cache of ${size}.`,
     bar: (size) => `memory ${size}`, painted: (kind, n) => `${n} pixels painted by ${kind}`,
-    closing: (n, a, b, time, memory) => `For ${n} pixels, ${a.kind} computed ${a.seconds} s and still has ${a.bytes}; ${b.kind} computed ${b.seconds} s and has grown to ${b.bytes}: ${time} times the time and ${memory} times the memory.`,
+    closing: (n, a, b, time, memory) => `For ${n} pixels, ${a.kind} computed for ${a.seconds} s and still has ${a.bytes}; ${b.kind} computed for ${b.seconds} s and has grown to ${b.bytes}: ${time} times the time and ${memory} times the memory.`,
     last: (kind, value, position) => `${kind}: ${value} at position ${position}`,
     unit: 'ms', said: 'The race is over.',
   },

@@ -14,10 +14,10 @@ const both = (zh, en) => `<span class="zh" lang="zh">${zh}</span> <span class="e
 const MARKUP = `
 <div class="talk">
   <nav aria-labelledby="talks-title">
-    <h3 id="talks-title">${both('从前的谈话', 'Your talks')}</h3>
+    <h3 id="talks-title">${both('你的谈话', 'Your talks')}</h3>
     <p class="actions"><button id="talk-new" type="button">${both('新的谈话', 'New talk')}</button></p>
     <ul id="talks"></ul>
-    <p class="note">${both('文字存在这个浏览器里。', 'The texts are in this browser.')}</p>
+    <p class="note">${both('文字存在这个浏览器里。', 'The texts are stored in this browser.')}</p>
   </nav>
   <div>
     <label class="models" hidden><span>${both('模型', 'Model')}</span> <select id="talk-model"></select></label>
@@ -33,7 +33,7 @@ const MARKUP = `
       <p class="actions">
         <button id="talk-send" class="primary" type="submit"></button>
         <button id="talk-stop" type="button">${both('停', 'Stop')}</button>
-        <button id="talk-cancel" type="button">${both('不改了', 'Do not change')}</button>
+        <button id="talk-cancel" type="button">${both('不改了', 'Cancel')}</button>
       </p>
       <p id="talk-error" class="error" role="alert"></p>
     </form>
@@ -51,7 +51,7 @@ const WORDS = {
     state: (bytes) => `这场谈话的记忆 ${bytes}`,
     grows: '，这个模型的记忆会变大',
     read: (n) => `读过 ${n} 个词元`,
-    stopped: '说到一半停了', again: '服务器已经忘了，全部重读了一遍',
+    stopped: '说到一半停了', again: '服务器忘了这场谈话，全部重读了一遍',
     fields: { input: '这一句' },
   },
   en: {
@@ -62,7 +62,7 @@ const WORDS = {
     note: 'Enter sends, Shift + Enter begins a new line.',
     editing: 'The talk goes another way from here; the old talk stays.',
     state: (bytes) => `memory of this talk ${bytes}`,
-    grows: ', which grows with this model',
+    grows: '; the memory of this model grows',
     read: (n) => `${n} tokens read`,
     stopped: 'stopped', again: 'the server had forgotten the talk and read all of it again',
     fields: { input: 'The message' },

@@ -33,7 +33,7 @@ const list = (numbers) => `(${numbers.join(' ')})`;
 const WORDS = {
   zh: {
     back: '上一步', next: '下一步', play: '放一遍', drawer: (i) => `抽屉 ${i}`,
-    empty: '左边什么也没有，右边三个抽屉也是空的。一字一字走进来看看。',
+    empty: '左边什么也没有，右边三个抽屉也是空的。让字一个一个走进来看看。',
     first: '「山」的键 (1 0 0) 说：放进抽屉 1。它的值 (2 0 1) 加到 s 的第一行，z 的第一格记 1。左边多了一张卡片。',
     other: '「月」的键指抽屉 2，值 (0 3 1) 加进去。左边又多一张卡片；右边还是这一个方块。',
     again: '又一个「山」，还是抽屉 1：值相加，(2 0 1) + (4 0 1) = (6 0 2)；z 记 2，即里面有两份。',
@@ -50,7 +50,7 @@ const WORDS = {
     first: 'The key of 山 (mountain), (1 0 0), says: drawer 1. Its value (2 0 1) is added to the first row of s, and z counts 1. On the left lies a first card.',
     other: 'The key of 月 (moon) names drawer 2, and its value (0 3 1) goes in. The pile has a second card. The right side still has one square.',
     again: 'Another 山, drawer 1 again: the values are added, (2 0 1) + (4 0 1) = (6 0 2). z now says that this drawer holds two.',
-    both: 'The key of 雨 (rain), (0 1 1), names two drawers. Its value is added to both.',
+    both: 'The key of 雨 (rain), (0 1 1), names two drawers. Its value is added to both drawers.',
     third: '风 (wind) goes into drawer 3. Five cards lie on the left. The right side still has 12 numbers.',
     mean: 'The question 山 takes the sum in drawer 1 and divides it by z: the mean of both values.',
     blur: 'The question 月 finds a part of 雨 in drawer 2 as well, and cannot separate them. In this way a memory of fixed size blurs.',

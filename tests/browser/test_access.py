@@ -140,7 +140,7 @@ def test_what_is_special_is_said_above_the_fold(open_page):
                 expect(claim.locator("p")).to_be_hidden()
             else:  # the size is that of the tab's model, and racers have several
                 size = "" if tab == "race" else r" \(\d+ KiB\)"
-                expect(claim).to_contain_text(re.compile(rf"Its memory keeps one size, however long it writes{size}\."))
+                expect(claim).to_contain_text(re.compile(rf"A request's memory keeps one size{size}, however long the answer\."))
             box = claim.bounding_box()
             assert box["y"] + box["height"] < viewport["height"] / 2
             targets = claim.locator("a").evaluate_all("(all) => all.map((a) => a.getAttribute('href'))")
@@ -215,7 +215,7 @@ def test_the_api_has_a_page(open_page):
         assert height <= 3 * 900, "a group has three screens at most"
     assert faults(page) == []
     page.click("text=中文")
-    expect(page.locator(".operation .zh", has_text="给每个上联对下联。")).to_be_visible()
+    expect(page.locator(".operation .zh", has_text="对下联、写诗、续写文字。")).to_be_visible()
     untold = """async () => {
         const { SUMMARIES } = await import('/docs_text.js');
         const names = Array.from(document.querySelectorAll('.operation h4'), (e) => e.textContent);

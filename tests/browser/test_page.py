@@ -254,7 +254,7 @@ def test_fewer_lines_than_were_asked_for_are_explained(open_page):
     answer_with(page, choices=[choice, {**choice, "index": 1}])
     ask(page, "海上明月，山")
     finished(page)
-    expect(page.locator(".answers .facts")).to_contain_text("1 of 2 lines differ")
+    expect(page.locator(".answers .facts")).to_contain_text("2 lines were written, 1 distinct")
 
 
 @pytest.mark.parametrize("line, read", [(" 海上\u3000明 月 ", "海上明月"), ("風輕雲淡", "風輕雲淡")])

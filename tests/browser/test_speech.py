@@ -109,11 +109,11 @@ def test_a_file_is_dropped(open_page):
 
 
 @pytest.mark.parametrize("locale, data, words", [
-    ("en-US", b"no sound at all", "This is no WAV, FLAC or Ogg file"),
+    ("en-US", b"no sound at all", "This is not a WAV, FLAC or Ogg file"),
     ("zh-CN", b"ID3\4" + bytes(400), "这里只读 WAV、FLAC 和 Ogg"),
     ("en-US", b"RIFF" + bytes(4) + b"WAVE" + bytes(400), "The browser cannot read this file"),
     ("zh-CN", b"OggS" + bytes(400), "浏览器读不了这个文件"),
-    ("en-US", sounds.wav([0.0] * 8000 * 13), "A sound has 12.0 s at most"),
+    ("en-US", sounds.wav([0.0] * 8000 * 13), "A sound may last 12.0 s at most"),
     ("zh-CN", sounds.wav([0.0] * 50), "声音"),
 ])
 def test_what_cannot_be_heard_is_explained(open_page, locale, data, words):

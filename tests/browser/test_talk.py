@@ -89,7 +89,7 @@ def test_a_talk_and_its_memory(talk):
     assert page.locator("#talk .fill").evaluate("(bar) => bar.style.width") == "100%"
     expect(page.locator("#live")).to_have_text(page.evaluate("JSON.parse(localStorage.getItem('talks'))[0].turns[1].answer"))
     expect(page.locator("#talks li")).to_have_count(1)
-    expect(page.locator(".claim")).to_contain_text("Its memory keeps one size")
+    expect(page.locator(".claim")).to_contain_text("memory keeps one size")
 
 
 def test_a_message_is_changed(talk):
