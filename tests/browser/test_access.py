@@ -194,7 +194,7 @@ def test_the_examples_of_the_api_work(open_page, origin):
     page = open_page("docs")
     examples = page.evaluate("import('/docs_text.js').then(({ EXAMPLES }) => EXAMPLES)")
     sent = {name: example["json"] for name, example in examples.items() if "json" in example and "{" not in name and "reload" not in name}
-    assert len(sent) == 10
+    assert len(sent) == 12
     for name, body in sent.items():
         reply = page.request.post(origin + name.removeprefix("POST "), data=body)
         assert reply.ok, (name, reply.text())

@@ -34,7 +34,7 @@
 #define BODY_CACHE_BYTES ((int64_t)256 * 1024)
 
 /* Larger matrices do not stay in a core's second-level cache from step to step. Their weights are
-   prefetched so many words before they are used: a processor's own prefetching ends at each page of
+   prefetched so many words before their use. A processor's own prefetching ends at each page of
    4 KiB, and one stream of weights leaves most of memory's rate unused. */
 #define BODY_FAR_BYTES ((size_t)2 << 20)
 #define BODY_FAR_WORDS 1024
@@ -106,14 +106,6 @@ V16_FN void copy_sums(v16 *to, const v16 *from, const int panels)
 /* Formats whose sums are not those of f32 and bf16. False: another format. */
 V16_FN bool run_rounded(const block *b, const v16 *bias, const int rows, const int panels)
 {
-    if (b->job->w->format == LX_CPU_Q4) {
-        run_block_q(b, bias, rows, panels, true);
-        return true;
-    }
-    if (b->job->w->format == LX_CPU_Q8) {
-        run_block_q(b, bias, rows, panels, false);
-        return true;
-    }
 #ifdef V16_MMLA
     if (rows > 1 && is_rounded(b->job->w)) {
         run_block_mmla(b, bias, rows, panels);
@@ -126,19 +118,25 @@ V16_FN bool run_rounded(const block *b, const v16 *bias, const int rows, const i
         return true;
     }
 #endif
+    (void)b, (void)bias, (void)rows, (void)panels;
     return false;
 }
 
-V16_FN void run_block(const block *b, const int rows, const int panels)
+V16_FN void load_bias(v16 *bias, const block *b, const int panels)
 {
-    v16 bias[12], sums[96],
-        done[BODY_MAX_SUMS]; /* `done` is in memory, where `sums` should not be */
     const float *from = b->job->w->bias + b->panel * 16;
 #define BODY_BIAS(v)                                                                               \
     if (v < panels)                                                                                \
         bias[v] = v16_load(from + v * 16);
     BODY_REPEAT(BODY_BIAS)
 #undef BODY_BIAS
+}
+
+V16_FN void run_block(const block *b, const int rows, const int panels)
+{
+    v16 bias[12], sums[96],
+        done[BODY_MAX_SUMS]; /* `done` is in memory, where `sums` should not be */
+    load_bias(bias, b, panels);
     if (run_rounded(b, bias, rows, panels))
         return;
 #define BODY_START(r)                                                                              \
@@ -162,41 +160,58 @@ V16_FN void run_block(const block *b, const int rows, const int panels)
     finish_block(b, done, rows, panels);
 }
 
-/* The micro-kernels. The wide ones are for few rows, where only many panels keep the units busy. */
-#define BODY_DEFINE_WIDE(rows, panels)                                                             \
-    static void run_wide_##rows(const block *b)                                                    \
+V16_FN void run_in_blocks(const block *b, const int rows, const int panels)
+{
+    v16 bias[12];
+    load_bias(bias, b, panels);
+    if (b->job->w->format == LX_CPU_Q4)
+        run_block_q(b, bias, rows, panels, true);
+    else
+        run_block_q(b, bias, rows, panels, false);
+}
+
+/* The micro-kernels. The wide ones are for few rows, where only many panels keep the units busy.
+   Weights in blocks have functions of their own: in one function a compiler would give the other
+   formats fewer registers. */
+#define BODY_DEFINE(width, rows, panels)                                                           \
+    static void run_##width##_##rows(const block *b)                                               \
     {                                                                                              \
         run_block(b, rows, panels);                                                                \
-    }
-#define BODY_DEFINE_NARROW(rows, panels)                                                           \
-    static void run_narrow_##rows(const block *b)                                                  \
+    }                                                                                              \
+    static void run_blocks_##width##_##rows(const block *b)                                        \
     {                                                                                              \
-        run_block(b, rows, panels);                                                                \
+        run_in_blocks(b, rows, panels);                                                            \
     }
+#define BODY_DEFINE_WIDE(rows, panels) BODY_DEFINE(wide, rows, panels)
+#define BODY_DEFINE_NARROW(rows, panels) BODY_DEFINE(narrow, rows, panels)
 BODY_WIDE(BODY_DEFINE_WIDE)
 BODY_NARROW(BODY_DEFINE_NARROW)
 
 typedef struct shape {
-    void (*run)(const block *b);
+    void (*run[2])(const block *b); /* with weights in blocks: the second */
     int panels;
 } shape;
 
-#define BODY_ENTRY_WIDE(rows, panels) [rows] = {run_wide_##rows, panels},
-#define BODY_ENTRY_NARROW(rows, panels) [rows] = {run_narrow_##rows, panels},
-static const shape wide_shapes[BODY_ROWS + 1] = {[0] = {NULL, 0}, BODY_WIDE(BODY_ENTRY_WIDE)};
-static const shape narrow_shapes[BODY_ROWS + 1] = {[0] = {NULL, 0}, BODY_NARROW(BODY_ENTRY_NARROW)};
+#define BODY_ENTRY(width, rows, panels)                                                            \
+    [rows] = {{run_##width##_##rows, run_blocks_##width##_##rows}, panels},
+#define BODY_ENTRY_WIDE(rows, panels) BODY_ENTRY(wide, rows, panels)
+#define BODY_ENTRY_NARROW(rows, panels) BODY_ENTRY(narrow, rows, panels)
+static const shape wide_shapes[BODY_ROWS + 1] = {[0] = {{NULL}, 0}, BODY_WIDE(BODY_ENTRY_WIDE)};
+static const shape narrow_shapes[BODY_ROWS + 1] = {[0] = {{NULL}, 0},
+                                                   BODY_NARROW(BODY_ENTRY_NARROW)};
 
 /* All panels of groups group0 .. group1 - 1 for one block of rows. */
 static void run_groups(block *b, int rows, int64_t group0, int64_t group1)
 {
     const shape *wide = &wide_shapes[rows], *narrow = &narrow_shapes[rows];
+    const int in_blocks = lx_cpu_in_blocks(b->job->w);
     int64_t end = group1 * 2, real = (b->job->w->shape.rows + 15) / 16;
     end = end < real ? end : real;
     b->panel = group0 * 2;
-    for (; wide->run != NULL && b->panel + wide->panels <= group1 * 2; b->panel += wide->panels)
-        wide->run(b);
+    for (; wide->panels > 0 && b->panel + wide->panels <= group1 * 2; b->panel += wide->panels)
+        wide->run[in_blocks](b);
     for (; b->panel < end; b->panel += narrow->panels)
-        narrow->run(b);
+        narrow->run[in_blocks](b);
 }
 
 #ifdef V16_TILES
