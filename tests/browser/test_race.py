@@ -83,7 +83,7 @@ def test_every_kind_has_its_lane_and_its_measures(small, open_page):
     seconds = ["{:g}".format(float("{:.2g}".format(lane["ms"] / 1000))) for lane in lanes[:2]]
     times = f"{softmax['bytes'] / linear['bytes']:.0f} times the memory."
     expect(page.locator(".closing")).to_have_text(re.compile(
-        rf"^For 1,820 pixels, linear computed {seconds[0]}0* s .* softmax with cache computed {seconds[1]}0* s .*{times}$"))
+        rf"^For 1,820 pixels, linear computed for {seconds[0]}0* s .* softmax with cache computed for {seconds[1]}0* s .*{times}$"))
 
 
 def assert_papers(page, lanes):
