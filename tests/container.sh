@@ -216,14 +216,22 @@ fits_its_limits() {
 }
 
 # Many long answers at once, more than there are slots; every one of them has to be whole. Each stream reserves 0.5 MB
-# of the memory for answers, of which 192 MiB leave 18 MB: more streams at once than these are refused, rightly.
+# of the memory for answers, and the server refuses a stream that finds none. So there are as many streams as three
+# quarters of that memory hold, which the weights and the limit leave.
+answer_bytes() { answer "$url/metrics" && sed -n "s/^linnet_answer_bytes$1 //p" "$work/answer"; }
+none_is_reserved() { [ "$(answer_bytes)" = 0 ]; }
 under_load() {
-    seq 32 | xargs -P 32 -I{} curl -fsSN "$url/v1/completions" -H 'Content-Type: application/json' \
+    local streams
+    streams=$(($(answer_bytes _limit) * 3 / 4 >> 19))
+    say "      $streams streams of 16 answers"
+    [ "$streams" -ge 8 ] || return
+    seq "$streams" | xargs -P "$streams" -I{} curl -fsSN "$url/v1/completions" -H 'Content-Type: application/json' \
         -d '{"model": "couplet", "prompt": "海上明月海上明月海上明月", "n": 16, "seed": {}, "stream": true}' |
         grep -c '^data: \[DONE\]' >"$work/done"
+    wait_for 10 none_is_reserved || return # a client may see its answer's end before the server has freed it
     seq 6 | xargs -P 6 -I{} curl -fsS -o /dev/null "$url/v1/images/generations" \
         -H 'Content-Type: application/json' -d '{"model": "mnist", "n": 8, "seed": {}}' &&
-        [ "$(cat "$work/done")" -eq 32 ]
+        [ "$(cat "$work/done")" -eq "$streams" ]
 }
 # As many states, of as many prompts, as it takes until it says that no more can be kept.
 fills_what_it_keeps() {

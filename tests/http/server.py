@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import client
@@ -59,12 +60,12 @@ def run_on_terminal(name, *args):
     return process.returncode, words.decode(), other.decode()
 
 
-def wait_until(condition, timeout, what):
-    """Polls until condition() is true; returns the seconds it took."""
+def wait_until(condition, timeout, what, state=lambda: ""):
+    """Polls until condition() is true; returns the seconds it took. A failure shows state()."""
     start = time.monotonic()
     while not condition():
         waited = time.monotonic() - start
-        assert waited < timeout, f"{what}: not within {timeout} s"
+        assert waited < timeout, f"{what}: not within {timeout} s{state()}"
         time.sleep(0.005)  # check-tests: between two looks
     return time.monotonic() - start
 
@@ -206,6 +207,12 @@ class Server:
 
     def open_files(self):
         return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def describe_sockets(self):
+        """How many sockets of its port are in each state, by the kernel's numbers (1 open, 8 closed by the peer)."""
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        states = Counter(int(row[3], 16) for row in rows if int(row[1][-4:], 16) == self.port)
+        return f": {self.open_files()} open files, sockets by state {dict(states)}, {self.cpu_seconds()} s of CPU"
 
     def check_unharmed(self):
         """Alive, healthy, and gives the right answer to a proper request."""

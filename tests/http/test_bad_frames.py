@@ -219,7 +219,7 @@ def test_ten_thousand_idle_connections():
             wait_until(lambda: rests(server), 60, "idle connections do not keep the server busy")
             for sock in sockets:
                 sock.close()
-            wait_until(lambda: server.open_files() < 200, 60, "connections closed")
+            wait_until(lambda: server.open_files() < 200, 60, "connections closed", server.describe_sockets)
             server.check_unharmed()
     finally:
         for sock in sockets:
