@@ -160,7 +160,7 @@ def draw(args, found):
     import matplotlib.pyplot as plt
 
     figure, both = plt.subplots(1, 2, figsize=(10, 4), dpi=100, layout="constrained")
-    for axes, key, scale, label in zip(both, ("ms", "bytes"), (1, 2**-20), ("milliseconds a pass", "MiB a pass")):
+    for axes, key, scale, label in zip(both, ("ms", "bytes"), (1, 2**-20), ("milliseconds per pass", "MiB per pass")):
         for method in METHODS:
             lengths = [n for n in args.lengths if (method, n) in found]
             values = [found[method, n][key] * scale for n in lengths]
