@@ -49,9 +49,9 @@ linnet_feature(LINNET_REDIS "A store of states in Redis"
   TESTS test_redis test_redis_bytes test_state_redis
   LIBRARIES hiredis>=0.14)
 linnet_feature(LINNET_SQLITE "A store of states in a file"
-  FILES server/states/sqlite.c server/states/state_sqlite.c server/cli/cmd_states.c
+  FILES server/states/sqlite.c server/states/state_sqlite.c server/states/prefix_store.c server/cli/cmd_states.c
   INSTEAD server/states/without_sqlite.c server/cli/without_sqlite.c
-  TESTS test_state_sqlite
+  TESTS test_prefix_store test_state_sqlite
   LIBRARIES sqlite3>=3.37)
 linnet_feature(LINNET_TLS "HTTPS, for the server and for linnet health"
   FILES server/auth/digest.c server/cli/probe_tls.c server/http/tls.c

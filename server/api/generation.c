@@ -294,7 +294,8 @@ static void note_tokens(lx_work *w)
         return;
     lx_job_times t = lx_job_get_times(w->job);
     bool has_token = t.first_token > t.submitted && t.submitted > 0;
-    lx_facts_add(w->rq.facts, lx_work_prompt_rows(w), lx_work_tokens(w),
+    lx_facts_add(w->rq.facts, lx_work_prompt_rows(w),
+                 w->params->start.rows + lx_job_cached_rows(w->job), lx_work_tokens(w),
                  has_token ? (t.first_token - t.submitted) * 1000 / LX_NS_PER_MS : 0);
 }
 

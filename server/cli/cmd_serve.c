@@ -25,6 +25,7 @@
 #include "server/http/proxies.h"
 #include "server/routes/painter.h"
 #include "server/routes/routes.h"
+#include "server/states/prefix_store.h"
 #include "server/states/redis.h"
 
 enum { LAST_LINES_MS = 500, MAX_PEM = 1 << 20, MAX_PASSWORD = 4096 };
@@ -308,6 +309,19 @@ static lx_status open_states(const lx_serve_options *o, int64_t max_bytes, lx_ap
     return st;
 }
 
+/* The file of prompt states next to the file of states. */
+static lx_status open_prefixes(const lx_serve_options *o, served *models, lx_error *err)
+{
+    if (!lx_store_is_file(o->state_store) || o->prefix_store_mb == 0 || o->prefix_cache_mb == 0)
+        return LX_OK;
+    char *path = lx_prefix_store_path(o->state_store);
+    lx_status st = path != NULL ? lx_prefix_store_open(path, o->prefix_store_mb << 20,
+                                                       &models->options.place, err)
+                                : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a name");
+    free(path);
+    return st;
+}
+
 /* --- pictures of links --- */
 
 /* Opens the font of --font, or one that is installed; without a font, links to texts show the
@@ -522,6 +536,8 @@ lx_status lx_serve(void *values, const char *const *rest, lx_error *err)
     if (st == LX_OK)
         st = open_states(o, memory.store, &api, &p, err);
     if (st == LX_OK)
+        st = open_prefixes(o, &models, err);
+    if (st == LX_OK)
         st = start_painter(o, &api, &p, err);
     if (st == LX_OK)
         st = start_http(o, &memory, &api, &p, &http, err);
@@ -538,6 +554,7 @@ lx_status lx_serve(void *values, const char *const *rest, lx_error *err)
     lx_http_stop(http);
     lx_painter_free(api.painter);
     lx_serving_free(api.serving);
+    lx_prefix_store_close(models.options.place);
     if (api.states != NULL)
         api.states->ops->close(api.states);
     free_parts(&p);

@@ -43,6 +43,10 @@ static const lx_option options[] = {
            "0 keeps no states. On a CPU the kept states of all models take at most an eighth of "
            "the memory. "
            "The growing part of these states counts in --state-mb and gives way to requests."),
+    LX_INT("prefix-store-mb", prefix_store_mb, "1024", 0, 1 << 30, "MIB",
+           "With states in the file NAME.db, kept states of long prompts also go to the file "
+           "NAME-prefixes.db, so that they outlive the process. It has at most this many MiB; 0 "
+           "writes none."),
     LX_INT("prefix-every", prefix_every, "0", 0, 1 << 20, "N",
            "The prefix cache also keeps a state every N prompt tokens; each costs a step. 0 keeps "
            "states at ends and branches, and at ends of steps in prompts of open texts."),

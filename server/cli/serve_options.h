@@ -15,7 +15,8 @@ typedef struct lx_serve_options {
     int64_t port, slots, queue, http_threads, max_connections, connection_timeout, read_timeout;
     int64_t answer_memory, body_memory;
     int64_t ping, max_body, max_upload, max_n, max_prompt, max_tokens, max_images, drain_timeout;
-    int64_t state_mb, prefix_cache_mb, prefix_every, draft, state_ttl, max_states, max_state_bytes;
+    int64_t state_mb, prefix_cache_mb, prefix_store_mb, prefix_every, draft, state_ttl, max_states,
+        max_state_bytes;
     int64_t key_concurrency, key_rate, key_tokens, key_samples, key_states, key_state_bytes;
     int64_t per_address;
     const char *api_key, *api_key_file, *public_paths, *cors_origins, *allowed_hosts, *tls_cert,

@@ -53,7 +53,8 @@ static bool take_work(lx_engine *e, int64_t *now)
     e->probe_due = false;
     for (;;) {
         lx_engine_admit(e, *now);
-        bool may_sleep = e->n_runs == 0 || (e->awaits_moves && !lx_moves_done(e));
+        bool may_sleep =
+            (e->n_runs == 0 || (e->awaits_moves && !lx_moves_done(e))) && !lx_stored_due(e);
         if (e->stopping || e->probe_due || e->n_admitted + e->n_dropped > 0 || !may_sleep)
             break;
         bool was_idle = e->n_runs == 0;
@@ -159,6 +160,7 @@ void *lx_engine_run(void *context)
     lx_engine_abandon(e);
     end_taken(e, LX_ERR_UNAVAILABLE, &err);
     lx_engine_end_queued(e, LX_ERR_UNAVAILABLE, &err);
+    lx_stored_finish(e);
     return NULL;
 }
 

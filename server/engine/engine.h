@@ -19,24 +19,26 @@
 #include "model/transformer.h"
 #include "server/engine/job.h"
 #include "server/engine/metrics.h"
+#include "server/engine/prefix_place.h"
 
 typedef struct lx_engine lx_engine;
 
 typedef struct lx_engine_options {
-    int32_t n_slots;       /* slots that a step computes rows of, >= 1 */
-    int32_t n_spare;       /* spare slots, for samples that miss steps; 0: as lx_fair_spare says */
-    int32_t max_queue;     /* jobs that wait or take turns while all slots are in use, >= 0 */
-    int32_t max_tokens;    /* rows per step, >= n_slots */
-    int32_t prompt_chunk;  /* prompt rows per slot and step, >= 1 */
-    int32_t prompt_beside; /* see lx_schedule_limits, >= 1 */
-    int64_t page_bytes;    /* of the pool that growing states share, 0: for all slots */
-    int64_t prefix_bytes;  /* of states kept for prompts that begin alike, 0: none */
-    int32_t prefix_every;  /* prompt rows from one kept state to the next; 0: see prefix.c */
-    bool share_prefixes;   /* kept states and lessons of drafts serve all clients */
-    int64_t move_bytes;    /* a state of so many bytes is copied during steps, 0: 1 MiB */
-    int64_t probe_ns;      /* idle for so long, the engine computes one row as a probe; 0: never */
-    int32_t ahead;         /* steps started before the oldest result is read, <= LX_MAX_AHEAD */
-    int32_t draft;         /* guesses per sample and step, <= LX_MAX_DRAFT */
+    int32_t n_slots;        /* slots that a step computes rows of, >= 1 */
+    int32_t n_spare;        /* spare slots, for samples that miss steps; 0: as lx_fair_spare says */
+    int32_t max_queue;      /* jobs that wait or take turns while all slots are in use, >= 0 */
+    int32_t max_tokens;     /* rows per step, >= n_slots */
+    int32_t prompt_chunk;   /* prompt rows per slot and step, >= 1 */
+    int32_t prompt_beside;  /* see lx_schedule_limits, >= 1 */
+    int64_t page_bytes;     /* of the pool that growing states share, 0: for all slots */
+    int64_t prefix_bytes;   /* of states kept for prompts that begin alike, 0: none */
+    int32_t prefix_every;   /* prompt rows from one kept state to the next; 0: see prefix.c */
+    bool share_prefixes;    /* kept states and lessons of drafts serve all clients */
+    lx_prefix_place *place; /* where kept states outlive the process; NULL: nowhere */
+    int64_t move_bytes;     /* a state of so many bytes is copied during steps, 0: 1 MiB */
+    int64_t probe_ns;       /* idle for so long, the engine computes one row as a probe; 0: never */
+    int32_t ahead;          /* steps started before the oldest result is read, <= LX_MAX_AHEAD */
+    int32_t draft;          /* guesses per sample and step, <= LX_MAX_DRAFT */
     const struct lx_guesser *guesser; /* NULL: the guesser for the model's task */
 } lx_engine_options;
 

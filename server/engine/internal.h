@@ -9,6 +9,7 @@
  *     runs.c     runs begin, fork and end
  *     drafts.c   guesses at tokens
  *     prefix.c   states of prompts that are kept
+ *     stored.c   kept states that outlive the process
  *     moves.c    states that are copied during steps
  *     run.c      questions about runs and slots
  *     queue.c    jobs come, wait and end; what clients use
@@ -78,10 +79,12 @@ typedef struct lx_frame {
     lx_sample *samples;
 } lx_frame;
 
-/* A copy of a state. One of `to` and `from` is the job's memory, the other NULL. */
+/* A copy of a state. One of `to` and `from` is the job's memory, the other NULL. Both are NULL if
+   the state is read from the place of kept states: it is that of the first rows of the prompt. */
 typedef struct lx_move {
     int32_t slot, rows;
-    int32_t state; /* lx_slot.state, set by lx_moves_ask */
+    lx_prefix_key key; /* of a state that is read */
+    int32_t state;     /* lx_slot.state, set by lx_moves_ask */
     float *to;
     const float *from;
     lx_status status;
@@ -184,6 +187,11 @@ struct lx_engine {
     int32_t *answer_ids;       /* [max_rows, n_inputs] of an answer whose state is kept */
     int32_t *kept_pages;       /* chain of each kept state, -1: none */
     int32_t most_kept_pages;
+    char maker[LX_PREFIX_MAKER]; /* see lx_prefix_name */
+    bool unstored;               /* a state was kept since the last look for one to store */
+    atomic_bool storing;         /* a state is on its way to the place; false: under the mutex */
+    double prompt_row_ns;        /* mean time of a prompt row, 0: unknown */
+    int64_t spared_rows;         /* whose time is not counted yet */
 
     int32_t *rows;       /* [total_slots] that slots compute in the next step */
     lx_fair_item *items; /* [total_slots] slots that could compute some */
@@ -275,6 +283,30 @@ lx_status lx_prefix_keep(lx_engine *e, int32_t slot, int32_t row, lx_error *err)
 bool lx_prefix_keeps_answers(const lx_engine *e, const lx_run *r);
 /* Keeps the state with which a slot's answer ended, if lx_prefix_keeps_answers says so. */
 lx_status lx_prefix_keep_answer(lx_engine *e, int32_t slot, lx_error *err);
+
+/* Counts the time that cached rows would have taken, by the mean time of prompt rows. The newest
+   step computed n_rows prompt rows, and any row took row_ns. */
+void lx_prefix_count_spared(lx_engine *e, int32_t n_rows, double row_ns);
+/* The state that the run awaits from the place was read, or not; the slot takes rows from now on.
+ */
+lx_status lx_prefix_arrived(lx_engine *e, int32_t slot, lx_status st, lx_error *err);
+
+/* --- stored.c --- */
+/* Names all on which the bits of states depend, before any is stored. */
+void lx_stored_init(lx_engine *e);
+/* Rows of the longest stored beginning of the key's rows, 0: none. */
+int32_t lx_stored_find(const lx_engine *e, lx_prefix_key key);
+/* Reads the state and loads it into the slot. LX_ERR_NOT_FOUND: it cannot be read. Any thread. */
+lx_status lx_stored_load(const lx_engine *e, lx_prefix_key key, int32_t state, lx_error *err);
+/* Whether lx_stored_save may find a state to store. */
+static inline bool lx_stored_due(const lx_engine *e)
+{
+    return e->options.place != NULL && e->unstored && !atomic_load(&e->storing);
+}
+/* Gives one kept state to the place, if one needs it and the place has the one before it. */
+lx_status lx_stored_save(lx_engine *e, lx_error *err);
+/* At the engine's end: stores the states that need it, for a limited time, and waits. */
+void lx_stored_finish(lx_engine *e);
 
 /* --- runs.c --- */
 void lx_runs_init(lx_engine *e);

@@ -50,10 +50,13 @@ typedef struct lx_metrics {
     _Atomic uint64_t requests[LX_N_OUTCOMES];
     _Atomic uint64_t prompt_tokens, cached_prompt_tokens, generated_tokens, steps, step_rows,
         probes, preemptions, queue_steps;
+    _Atomic uint64_t spared_ns; /* the time that cached prompt rows would have taken */
+    _Atomic uint64_t stored_prefixes, read_prefixes, lost_prefixes, failed_prefixes;
     _Atomic uint64_t sound_ns;                        /* that was written down */
     _Atomic uint64_t drafted_tokens, accepted_tokens; /* guessed, and of those drawn */
     /* bytes of growing states: of the pool, reserved ones, and those of kept states */
     _Atomic int64_t pool_bytes, pool_used, pool_kept;
+    _Atomic int64_t prefix_store_works;
     _Atomic int64_t slots_total, slots_used, samples_waiting, queue_length, queue_limit;
     lx_histogram time_to_first_token, inter_token, queue_time, request_time, step_time;
 } lx_metrics;

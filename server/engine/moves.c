@@ -5,7 +5,7 @@
  * thread of its own moves large states, and each turn of the engine takes the moves that are done.
  * A slot with a move under way gets no rows, and its run does not end. If the engine has nothing
  * else to do, it sleeps until a move is done or a job comes. A small state is moved at once, since
- * to wake a thread takes longer.
+ * to wake a thread takes longer. A state that is read from a file is never moved at once.
  *
  * A slot has at most one move at a time, so the ring of total_slots is never full.
  */
@@ -28,6 +28,8 @@ static int64_t bytes_of(const lx_engine *e, int64_t rows)
 
 static lx_status carry_out(lx_engine *e, const lx_move *m, lx_error *err)
 {
+    if (m->key.ids != NULL)
+        return lx_stored_load(e, m->key, m->state, err);
     if (m->to != NULL)
         return lx_transformer_state_save(e->transformer, e->states, m->state, m->rows, m->to, err);
     return lx_transformer_state_load(e->transformer, e->states, m->state, m->rows, m->from, err);
@@ -68,7 +70,7 @@ lx_status lx_moves_init(lx_engine *e, lx_error *err)
 {
     lx_moves *v = &e->moves;
     v->large = e->options.move_bytes > 0 ? e->options.move_bytes : LARGE;
-    if (bytes_of(e, e->model->max_rows) < v->large)
+    if (bytes_of(e, e->model->max_rows) < v->large && e->options.place == NULL)
         return LX_OK;
     v->runs = pthread_cond_init(&v->wanted, NULL) == 0;
     if (v->runs && lx_engine_thread(&v->thread, run_mover, e))
@@ -97,7 +99,7 @@ lx_status lx_moves_ask(lx_engine *e, const lx_move *m, lx_error *err)
     lx_moves *v = &e->moves;
     lx_move move = *m;
     move.state = e->slots[m->slot].state;
-    if (bytes_of(e, m->rows) < v->large)
+    if (bytes_of(e, m->rows) < v->large && m->key.ids == NULL)
         return carry_out(e, &move, err);
     lx_slot_count(e, m->slot, 0, 1);
     LX_HOLD(&e->mutex);

@@ -19,6 +19,10 @@
  * Full pages of a growing state are shared with runs; the page after them is a copy. Kept states
  * reserve no pages: one gives way when a run takes pages that it has reserved.
  *
+ * Kept states may also be stored in a place that outlives the process (stored.c). A run whose
+ * prompt has a longer stored beginning than any kept one waits until that state is read. Then the
+ * state is kept.
+ *
  * Only states that this engine computed from nothing are kept. An imported state is the client's
  * word and must not become another client's answer.
  */
@@ -28,6 +32,7 @@
 
 /* A prompt that parts from another does not pause for fewer rows than these. */
 enum { MIN_BRANCH = 3 };
+enum { MEAN_STEPS = 64 }; /* about so many steps count in the mean time of a prompt row */
 
 static bool shares(const lx_engine *e, const lx_run *r)
 {
@@ -40,6 +45,31 @@ static lx_prefix_key key_of(const lx_engine *e, const lx_run *r, const int32_t *
     return (lx_prefix_key){.owner = lx_run_owner(e, r), .ids = ids, .n_rows = rows};
 }
 
+static void note_cached(lx_engine *e, int32_t rows)
+{
+    lx_counter_add(&e->metrics->cached_prompt_tokens, rows);
+    e->spared_rows += rows;
+}
+
+void lx_prefix_count_spared(lx_engine *e, int32_t n_rows, double row_ns)
+{
+    double *mean = &e->prompt_row_ns;
+    if (n_rows > 0)
+        *mean += *mean > 0 ? (row_ns - *mean) / MEAN_STEPS : row_ns;
+    if (*mean > 0 && e->spared_rows > 0) {
+        lx_counter_add(&e->metrics->spared_ns, (int64_t)((double)e->spared_rows * *mean));
+        e->spared_rows = 0;
+    }
+}
+
+/* Rows of the longest stored beginning of the prompt. At least one row of the prompt is left for
+   the run's first slot, which waits for the state in the phase PROMPT. */
+static int32_t stored_rows(const lx_engine *e, const lx_run *r)
+{
+    int32_t end = lx_run_prompt_end(r), n = r->plan->n_prompt;
+    return lx_stored_find(e, key_of(e, r, r->plan->prompt_ids, (end < n ? end : n) - 1));
+}
+
 int32_t lx_prefix_begin(lx_engine *e, lx_run *r)
 {
     if (!shares(e, r) || r->plan->n_prompt < 2)
@@ -47,10 +77,14 @@ int32_t lx_prefix_begin(lx_engine *e, lx_run *r)
     /* The last row is computed: its output is the first token. */
     lx_prefix_key key = key_of(e, r, r->plan->prompt_ids, r->plan->n_prompt - 1);
     lx_prefix found = lx_prefix_cache_find(e->prefixes, key);
-    r->first_row = found.rows;
-    r->branch = found.shared - found.rows >= MIN_BRANCH ? found.shared : 0;
-    lx_job_mark_cached(r->job, found.rows);
-    lx_counter_add(&e->metrics->cached_prompt_tokens, found.rows);
+    int32_t stored = stored_rows(e, r);
+    r->awaits_state = stored >= found.rows + LX_PREFIX_WORTH;
+    r->first_row = r->awaits_state ? stored : found.rows;
+    r->branch = found.shared - r->first_row >= MIN_BRANCH ? found.shared : 0;
+    lx_job_mark_cached(r->job, r->first_row);
+    if (r->awaits_state)
+        return -1;
+    note_cached(e, found.rows);
     return found.slot >= 0 ? e->total_slots + found.slot : -1;
 }
 
@@ -137,13 +171,15 @@ static lx_status take_pages(lx_engine *e, int32_t kept, int32_t slot, int32_t ro
 
 /* --- keeping --- */
 
-/* Keeps the state of a slot that has absorbed ids [rows, n_inputs] and nothing else. */
-static lx_status keep(lx_engine *e, int32_t slot, const int32_t *ids, int32_t rows, lx_error *err)
+/* Keeps the state of a slot that has absorbed the key's rows and nothing else. */
+static lx_status keep(lx_engine *e, int32_t slot, lx_prefix_key key, lx_error *err)
 {
+    int32_t rows = key.n_rows;
     if (!has_room(e, rows))
         return LX_OK;
     const lx_run *r = &e->runs[e->slots[slot].run];
-    int32_t kept = lx_prefix_cache_add(e->prefixes, key_of(e, r, ids, rows));
+    int32_t kept = lx_prefix_cache_add(e->prefixes, key);
+    e->unstored = true;
     if (kept < 0)
         return LX_OK;
     if (rows <= r->plan->n_prompt)
@@ -159,8 +195,31 @@ lx_status lx_prefix_keep(lx_engine *e, int32_t slot, int32_t row, lx_error *err)
 {
     const lx_slot *s = &e->slots[slot];
     const lx_run *r = &e->runs[s->run];
-    bool pauses = s->prompt_row == lx_prefix_pause(e, r, row);
-    return pauses ? keep(e, slot, r->plan->prompt_ids, s->prompt_row, err) : LX_OK;
+    int32_t at = s->prompt_row;
+    lx_prefix_key key = key_of(e, r, r->plan->prompt_ids, at);
+    key.passing = at != r->branch && at < r->plan->n_prompt - 1;
+    return at == lx_prefix_pause(e, r, row) ? keep(e, slot, key, err) : LX_OK;
+}
+
+lx_status lx_prefix_arrived(lx_engine *e, int32_t slot, lx_status st, lx_error *err)
+{
+    lx_slot *s = &e->slots[slot];
+    lx_run *r = &e->runs[s->run];
+    r->awaits_state = false;
+    if (st == LX_ERR_NOT_FOUND) { /* the prompt is computed */
+        lx_counter_add(&e->metrics->lost_prefixes, 1);
+        r->first_row = s->prompt_row = 0;
+        lx_job_mark_cached(r->job, 0);
+        return lx_transformer_state_zero(e->transformer, e->states, s->state, err);
+    }
+    if (st != LX_OK)
+        return st;
+    lx_counter_add(&e->metrics->read_prefixes, 1);
+    note_cached(e, r->first_row);
+    lx_prefix_key key = key_of(e, r, r->plan->prompt_ids, r->first_row);
+    st = keep(e, slot, key, err);
+    lx_prefix_cache_mark_stored(e->prefixes, key);
+    return st;
 }
 
 bool lx_prefix_keeps_answers(const lx_engine *e, const lx_run *r)
@@ -183,5 +242,5 @@ lx_status lx_prefix_keep_answer(lx_engine *e, int32_t slot, lx_error *err)
     memcpy(e->answer_ids, r->plan->prompt_ids, (size_t)n_prompt * width * sizeof *e->answer_ids);
     for (int32_t i = 0; i + 1 < n; i++)
         e->model->task->input(r->plan, i, tokens, e->answer_ids + (size_t)(n_prompt + i) * width);
-    return keep(e, slot, e->answer_ids, rows, err);
+    return keep(e, slot, key_of(e, r, e->answer_ids, rows), err);
 }

@@ -7,7 +7,6 @@
  */
 #include "server/engine/prefix_cache.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +16,8 @@ typedef struct entry {
     int32_t n, slot;
     int32_t shared; /* rows in common with the entry before it, 0 for the first */
     uint64_t used;  /* the cache's time at its last use */
+    bool stored;    /* see lx_prefix_cache_mark_stored */
+    bool passing;   /* see lx_prefix_key */
 } entry;
 
 struct lx_prefix_cache {
@@ -196,6 +197,7 @@ int32_t lx_prefix_cache_add(lx_prefix_cache *c, lx_prefix_key key)
     int32_t n = key.n_rows, index = find_index(c, key, n);
     if (is_at(c, index, key, n)) {
         c->entries[index].used = ++c->time;
+        c->entries[index].passing &= key.passing;
         return -1;
     }
     int32_t *ids = malloc((size_t)n * row_bytes(c));
@@ -209,11 +211,59 @@ int32_t lx_prefix_cache_add(lx_prefix_cache *c, lx_prefix_key key)
     memmove(c->entries + index + 1, c->entries + index,
             (size_t)(c->n - index) * sizeof *c->entries);
     c->n++;
-    c->entries[index] =
-        (entry){.owner = key.owner, .ids = ids, .n = n, .slot = slot, .used = ++c->time};
+    c->entries[index] = (entry){.owner = key.owner,
+                                .ids = ids,
+                                .n = n,
+                                .slot = slot,
+                                .used = ++c->time,
+                                .passing = key.passing};
     if (index > 0)
         c->entries[index].shared = common(c, &c->entries[index - 1], key, n);
     if (index + 1 < c->n)
         c->entries[index + 1].shared = common(c, &c->entries[index + 1], key, n);
     return slot;
+}
+
+/* --- which prefixes are stored --- */
+
+void lx_prefix_cache_mark_stored(lx_prefix_cache *c, lx_prefix_key key)
+{
+    int32_t index = find_index(c, key, key.n_rows);
+    if (is_at(c, index, key, key.n_rows))
+        c->entries[index].stored = true;
+}
+
+/* Whether kept prefixes continue the entry with different rows. */
+static bool parts(const lx_prefix_cache *c, int32_t index)
+{
+    int32_t n = c->entries[index].n, next = index + 1;
+    if (next >= c->n || c->entries[next].shared < n)
+        return false;
+    for (next++; next < c->n && c->entries[next].shared > n;)
+        next++;
+    return next < c->n && c->entries[next].shared == n;
+}
+
+bool lx_prefix_cache_choose(lx_prefix_cache *c, int32_t least, lx_prefix_key *key, int32_t *slot)
+{
+    int32_t best = -1, most = least - 1, depth = 0; /* the stack: rows of stored prefixes */
+    for (int32_t i = 0; i < c->n; i++) {
+        const entry *e = &c->entries[i];
+        while (depth > 0 && c->stack[depth - 1] > e->shared)
+            depth--;
+        int32_t spared = e->n - (depth > 0 ? c->stack[depth - 1] : 0);
+        if (e->stored)
+            c->stack[depth++] = e->n;
+        else if (spared > most && (!e->passing || parts(c, i))) {
+            best = i;
+            most = spared;
+        }
+    }
+    if (best < 0)
+        return false;
+    entry *e = &c->entries[best];
+    e->stored = true;
+    *key = (lx_prefix_key){.owner = e->owner, .ids = e->ids, .n_rows = e->n};
+    *slot = e->slot;
+    return true;
 }

@@ -12,6 +12,7 @@
 #ifndef LINNET_SERVER_ENGINE_PREFIX_CACHE_H
 #define LINNET_SERVER_ENGINE_PREFIX_CACHE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/status.h"
@@ -34,6 +35,8 @@ typedef struct lx_prefix_key {
     const void *owner;
     const int32_t *ids;
     int32_t n_rows;
+    bool passing; /* of an addition: the end of a step in a prompt, which only branches make worth
+                     storing */
 } lx_prefix_key;
 
 /* The owner's longest kept prefix of these rows, which counts as used. */
@@ -44,5 +47,12 @@ int32_t lx_prefix_cache_add(lx_prefix_cache *c, lx_prefix_key key);
 /* Forgets the prefix whose loss costs least and returns its slot; -1: there is none. */
 int32_t lx_prefix_cache_forget(lx_prefix_cache *c);
 int32_t lx_prefix_cache_count(const lx_prefix_cache *c);
+
+/* Marks a kept prefix as stored in a place that outlives the process. */
+void lx_prefix_cache_mark_stored(lx_prefix_cache *c, lx_prefix_key key);
+/* The kept prefix that most needs to be stored, which is then marked; false: none does. A prefix
+   needs it if it is at least `least` rows longer than its longest stored prefix. A passing one also
+   needs to be continued by kept prefixes with different rows. *key points into the cache. */
+bool lx_prefix_cache_choose(lx_prefix_cache *c, int32_t least, lx_prefix_key *key, int32_t *slot);
 
 #endif

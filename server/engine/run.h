@@ -41,6 +41,7 @@ typedef struct lx_run {
     int32_t request;   /* index of the request's lx_usage */
     int32_t under_way; /* steps and moves of all its slots */
     int32_t first_row; /* of the prompt that is computed; a state had the rows before it */
+    bool awaits_state; /* its first slot waits for the stored state of first_row rows */
     int32_t branch;    /* rows after which the prompt parts from a known one, 0: none */
     uint64_t order;    /* older runs have smaller ones */
 } lx_run;

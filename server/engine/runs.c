@@ -105,6 +105,11 @@ static lx_status first_state(lx_engine *e, const lx_run *r, int32_t kept, int32_
     if (start->rows > 0)
         return lx_moves_ask(e, &(lx_move){.slot = slot, .rows = start->rows, .from = start->state},
                             err);
+    if (r->awaits_state) {
+        lx_prefix_key key = {
+            .owner = lx_run_owner(e, r), .ids = r->plan->prompt_ids, .n_rows = r->first_row};
+        return lx_moves_ask(e, &(lx_move){.slot = slot, .rows = r->first_row, .key = key}, err);
+    }
     if (kept >= 0)
         return lx_transformer_state_copy(e->transformer, e->states, slot, kept, r->first_row, err);
     return lx_transformer_state_zero(e->transformer, e->states, slot, err);

@@ -302,6 +302,7 @@ lx_status lx_engine_start(lx_transformer *t, const lx_engine_options *options, l
     int32_t n_spare = options->n_spare > 0 ? options->n_spare : lx_fair_spare(options->n_slots);
     e->total_slots = options->n_slots + n_spare;
     count_pages(e);
+    lx_stored_init(e);
     atomic_init(&e->healthy, true);
     atomic_init(&e->last_step_ns, lx_now_ns());
     e->paced_ns = lx_now_ns();

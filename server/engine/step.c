@@ -64,7 +64,9 @@ static lx_status take_moves(lx_engine *e, lx_error *err)
 {
     lx_status st = LX_OK;
     for (int32_t slot = 0; st == LX_OK && (slot = lx_moves_take(e, false, &st, err)) >= 0;) {
-        if (e->slots[slot].phase == LX_SLOT_LEAVING)
+        if (e->runs[e->slots[slot].run].awaits_state)
+            st = lx_prefix_arrived(e, slot, st, err);
+        else if (e->slots[slot].phase == LX_SLOT_LEAVING)
             free_finished(e, slot);
     }
     return st;
@@ -199,6 +201,7 @@ static void count(lx_engine *e, const lx_frame *f)
     lx_counter_add(&m->step_rows, f->step.batch.n_tokens);
     lx_counter_add(&m->prompt_tokens, f->n_prompt_rows);
     lx_histogram_observe(&m->step_time, ns);
+    lx_prefix_count_spared(e, f->n_prompt_rows, (double)ns / f->step.batch.n_tokens);
     if (f->n_prompt_rows == 0)
         lx_step_cost_observe(&e->drafts.cost, f->step.batch.n_tokens, ns);
     measure_pace(e, now);
@@ -298,5 +301,5 @@ lx_status lx_engine_step(lx_engine *e, lx_error *err)
         st = finish_prompted(e, err);
     if (st == LX_OK)
         tell_jobs(e);
-    return st;
+    return st == LX_OK ? lx_stored_save(e, err) : st;
 }

@@ -11,7 +11,7 @@
 #include "common/log.h"
 #include "server/http/internal.h"
 
-enum { SHOWN_BYTES = 4096, MOST_FACTS = 4 };
+enum { SHOWN_BYTES = 4096, MOST_FACTS = 5 };
 
 void lx_http_keep_body(lx_exchange *ex)
 {
@@ -29,13 +29,14 @@ void lx_facts_set_model(lx_request_facts *f, const char *model)
     atomic_store(&f->has_model, true);
 }
 
-void lx_facts_add(lx_request_facts *f, int64_t prompt_tokens, int64_t tokens,
+void lx_facts_add(lx_request_facts *f, int64_t prompt_tokens, int64_t cached_tokens, int64_t tokens,
                   int64_t first_token_us)
 {
     if (f == NULL)
         return;
     int64_t first = atomic_load(&f->first_token_us);
     atomic_fetch_add(&f->prompt_tokens, prompt_tokens);
+    atomic_fetch_add(&f->cached_tokens, cached_tokens);
     atomic_fetch_add(&f->tokens, tokens);
     if (first_token_us > 0 && (first == 0 || first_token_us < first))
         atomic_store(&f->first_token_us, first_token_us);
@@ -53,6 +54,8 @@ static int list_facts(const lx_exchange *ex, lx_log_field *fields)
         return n;
     fields[n++] =
         (lx_log_field){.name = "prompt_tokens", .number = (double)atomic_load(&f->prompt_tokens)};
+    fields[n++] =
+        (lx_log_field){.name = "cached_tokens", .number = (double)atomic_load(&f->cached_tokens)};
     fields[n++] =
         (lx_log_field){.name = "completion_tokens", .number = (double)atomic_load(&f->tokens)};
     if (atomic_load(&f->first_token_us) > 0)

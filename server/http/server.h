@@ -29,15 +29,15 @@ enum { LX_MAX_RESPONSE_HEADERS = 8, LX_MAX_REQUEST_ID = 64 };
 typedef struct lx_request_facts {
     _Atomic bool has_model; /* `model` is written, and stays so */
     char model[64];
-    _Atomic bool has_tokens; /* the two numbers are whole */
-    _Atomic int64_t prompt_tokens, tokens;
+    _Atomic bool has_tokens;                              /* the three numbers are whole */
+    _Atomic int64_t prompt_tokens, cached_tokens, tokens; /* cached: of the prompt, not computed */
     _Atomic int64_t first_token_us; /* from the job's submission; 0: no token came */
 } lx_request_facts;
 
 /* By one thread of a request, once; later calls change nothing. NULL is allowed. */
 void lx_facts_set_model(lx_request_facts *f, const char *model);
 /* Adds the tokens of a job of the request. first_token_us 0: it made none. NULL is allowed. */
-void lx_facts_add(lx_request_facts *f, int64_t prompt_tokens, int64_t tokens,
+void lx_facts_add(lx_request_facts *f, int64_t prompt_tokens, int64_t cached_tokens, int64_t tokens,
                   int64_t first_token_us);
 
 /* Borrowed by the handler during its call. But wake and wake_context stay valid until `release` of

@@ -58,8 +58,9 @@ typedef struct lx_serving_options {
     int64_t prefix_most;                /* of kept states of all models, in the process's memory */
     int32_t prefix_every;               /* this and the next two: see lx_engine_options */
     bool share_prefixes;
-    int64_t draft;    /* -1: the best number */
-    int64_t probe_ns; /* the interval of an idle engine's probes; 0: never */
+    lx_prefix_place *place; /* borrowed; NULL: none */
+    int64_t draft;          /* -1: the best number */
+    int64_t probe_ns;       /* the interval of an idle engine's probes; 0: never */
     /* Whether a reload may load weights of so many bytes now, next to the weights in use. */
     lx_status (*has_room)(void *memory, int64_t weights, lx_error *err);
     /* Whether these may be all models' bytes from now on. Called at the end of loading, and of a

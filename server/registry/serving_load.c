@@ -348,6 +348,7 @@ static lx_status start_engine(lx_serving *s, lx_served_model *m, int32_t n_model
                                 .prefix_bytes = prefixes,
                                 .prefix_every = o->prefix_every,
                                 .share_prefixes = o->share_prefixes,
+                                .place = o->place,
                                 .draft = lx_engine_draft_of(o->draft, m->be),
                                 .probe_ns = o->probe_ns,
                                 .ahead = lx_engine_best_ahead(m->be)};

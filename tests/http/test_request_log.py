@@ -100,6 +100,7 @@ def test_model_tokens_and_first_token(json_lines):
                 usage = reply.json()["usage"]
                 assert int(line["completion_tokens"]) == usage["completion_tokens"]
                 assert int(line["prompt_tokens"]) == usage["prompt_tokens"]
+                assert int(line["cached_tokens"]) == usage["prompt_tokens_details"]["cached_tokens"]
             else:
                 assert int(line["completion_tokens"]) == len(PROMPT)
         client.call(server.port, "POST", "/v1/completions", {"model": "nothing", "prompt": PROMPT}, {"X-Request-Id": "mine-5"})

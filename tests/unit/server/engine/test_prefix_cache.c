@@ -149,6 +149,43 @@ static void what_is_missed_least_is_forgotten(void **state)
     lx_prefix_cache_free(c);
 }
 
+static int32_t chosen(lx_prefix_cache *c, int32_t least)
+{
+    lx_prefix_key k = {0};
+    int32_t slot = -1;
+    return lx_prefix_cache_choose(c, least, &k, &slot) ? k.n_rows : 0;
+}
+
+static void ends_and_branches_are_stored(void **state)
+{
+    (void)state;
+    static const int32_t ids[] = {1, 2, 3, 4, 5, 6, 7, 8}, other[] = {1, 2, 3, 4, 9, 9};
+    lx_prefix_cache *c = NULL;
+    assert_int_equal(lx_prefix_cache_new(8, 1, &c, NULL), LX_OK);
+    assert_int_equal(chosen(c, 1), 0);
+    for (int32_t n = 2; n <= 8; n += 2) { /* a prompt that goes on after every second row */
+        lx_prefix_key k = key(ids, n);
+        k.passing = n < 8;
+        assert_true(lx_prefix_cache_add(c, k) >= 0);
+        assert_int_equal(chosen(c, 3), n < 8 ? 0 : 8);
+    }
+    assert_int_equal(chosen(c, 1), 0);
+    assert_true(lx_prefix_cache_add(c, key(other, 6)) >= 0);
+    assert_int_equal(chosen(c, 5), 6); /* 8 rows are stored, but they are no beginning of these */
+    assert_int_equal(chosen(c, 5), 0);
+    assert_int_equal(chosen(c, 4), 4); /* where the two part */
+    assert_int_equal(chosen(c, 1), 0);
+    assert_int_equal(lx_prefix_cache_add(c, key(ids, 6)), -1); /* it ends a prompt too, */
+    assert_int_equal(chosen(c, 1), 6);                         /* as its answer may be dropped */
+    lx_prefix_key own = key(ids, 5);
+    assert_true(lx_prefix_cache_add(c, key(other, 5)) >= 0);
+    lx_prefix_cache_mark_stored(c, own); /* not kept: nothing changes */
+    assert_int_equal(chosen(c, 2), 0);
+    lx_prefix_cache_mark_stored(c, key(other, 5));
+    assert_int_equal(chosen(c, 1), 0);
+    lx_prefix_cache_free(c);
+}
+
 /* --- in the engine --- */
 
 /* Rows of a line: its start, its characters, the separator. */
@@ -297,6 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_what_a_slow_search_finds),
         cmocka_unit_test(what_is_missed_least_is_forgotten),
+        cmocka_unit_test(ends_and_branches_are_stored),
         cmocka_unit_test(a_prompt_starts_from_what_it_shares),
         cmocka_unit_test(a_client_finds_its_own_prompts_only),
         cmocka_unit_test(every_row_may_be_kept),

@@ -1,0 +1,117 @@
+/*
+ * Kept states in a place that outlives the process (prefix_place.h).
+ *
+ * After each turn the engine gives the place the kept state whose loss would cost most rows, and
+ * waits with the next one until that state is written. So states are written as fast as the place
+ * takes them, next to the steps. Only the copy into the place's memory takes the engine's time. A
+ * state is tried once: if it cannot be written, its prompt is computed after a restart.
+ *
+ * Reads go through the thread that moves states (moves.c).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "common/version.h"
+#include "server/engine/internal.h"
+
+/* At the end of the engine. */
+#define MOST_FINISH_NS (2 * LX_NS_PER_S)
+
+static void publish(lx_engine *e)
+{
+    lx_prefix_place *p = e->options.place;
+    atomic_store(&e->metrics->prefix_store_works, p != NULL && p->works(p));
+}
+
+void lx_stored_init(lx_engine *e)
+{
+    const lx_model *m = e->model;
+    const char *isa = e->be->isa;
+    (void)snprintf(e->maker, sizeof e->maker, "%s %.64s %016llx %016llx %s %s %s", LX_VERSION,
+                   m->name, (unsigned long long)m->hash, (unsigned long long)m->state_hash,
+                   e->be->ops->name, isa != NULL ? isa : "-", lx_precision_name(e->be->precision));
+    publish(e);
+}
+
+static lx_prefix_name name_of(const lx_engine *e, lx_prefix_key key)
+{
+    return (lx_prefix_name){.maker = e->maker, .key = key, .width = e->model->config.n_inputs};
+}
+
+int32_t lx_stored_find(const lx_engine *e, lx_prefix_key key)
+{
+    lx_prefix_place *p = e->options.place;
+    lx_prefix_name name = name_of(e, key);
+    return p != NULL && key.n_rows >= LX_PREFIX_WORTH ? p->find(p, &name) : 0;
+}
+
+lx_status lx_stored_load(const lx_engine *e, lx_prefix_key key, int32_t state, lx_error *err)
+{
+    lx_prefix_place *p = e->options.place;
+    lx_prefix_name name = name_of(e, key);
+    size_t n = (size_t)lx_model_state_floats(e->model, key.n_rows);
+    float *floats = malloc(n * sizeof *floats);
+    if (floats == NULL || p->read(p, &name, floats, n, err) != LX_OK) {
+        free(floats);
+        return LX_ERR_NOT_FOUND;
+    }
+    lx_status st =
+        lx_transformer_state_load(e->transformer, e->states, state, key.n_rows, floats, err);
+    free(floats);
+    return st;
+}
+
+/* Called by a thread of the place. */
+static void stored(void *engine, bool ok)
+{
+    lx_engine *e = engine;
+    LX_HOLD(&e->mutex);
+    publish(e);
+    lx_counter_add(ok ? &e->metrics->stored_prefixes : &e->metrics->failed_prefixes, 1);
+    atomic_store(&e->storing, false);
+    (void)pthread_cond_broadcast(&e->changed);
+}
+
+lx_status lx_stored_save(lx_engine *e, lx_error *err)
+{
+    lx_prefix_place *p = e->options.place;
+    lx_prefix_key key;
+    int32_t slot = -1;
+    if (!lx_stored_due(e))
+        return LX_OK;
+    e->unstored = lx_prefix_cache_choose(e->prefixes, LX_PREFIX_WORTH, &key, &slot);
+    if (!e->unstored)
+        return LX_OK;
+    size_t n = (size_t)lx_model_state_floats(e->model, key.n_rows);
+    float *floats = malloc(n * sizeof *floats);
+    if (floats == NULL)
+        return LX_OK; /* a state that is not stored costs time only */
+    lx_status st = lx_transformer_state_save(e->transformer, e->states, e->total_slots + slot,
+                                             key.n_rows, floats, err);
+    if (st == LX_OK) {
+        lx_prefix_name name = name_of(e, key);
+        atomic_store(&e->storing, true);
+        p->write(p, &name, floats, n, stored, e);
+    }
+    free(floats);
+    return st;
+}
+
+static void wait_for_place(lx_engine *e)
+{
+    LX_HOLD(&e->mutex);
+    while (atomic_load(&e->storing))
+        (void)pthread_cond_wait(&e->changed, &e->mutex);
+}
+
+void lx_stored_finish(lx_engine *e)
+{
+    int64_t end = lx_now_ns() + MOST_FINISH_NS;
+    wait_for_place(e);
+    while (lx_stored_due(e) && atomic_load(&e->healthy) && lx_now_ns() < end) {
+        if (lx_stored_save(e, NULL) != LX_OK)
+            return;
+        wait_for_place(e);
+    }
+}

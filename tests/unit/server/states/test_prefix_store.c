@@ -1,0 +1,172 @@
+/*
+ * The file of prompt states: which beginning of a prompt is found, by whom, and after a restart.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "server/auth/keys.h"
+#include "server/states/prefix_store.h"
+#include "tests/support/patience.h"
+
+enum { N = 200, FLOATS = 1000 };
+
+static char folder[] = "/tmp/linnet-prefixes-XXXXXX";
+static char path[64];
+static int32_t ids[N * 2];
+static float state[FLOATS];
+
+static int set_up(void **unused)
+{
+    (void)unused;
+    for (int32_t i = 0; i < N * 2; i++)
+        ids[i] = i * 7 % 31;
+    for (int32_t i = 0; i < FLOATS; i++)
+        state[i] = (float)i;
+    if (mkdtemp(folder) == NULL)
+        return 1;
+    (void)snprintf(path, sizeof path, "%s/a-prefixes.db", folder);
+    return 0;
+}
+
+static int tear_down(void **unused)
+{
+    (void)unused;
+    (void)unlink(path);
+    return rmdir(folder);
+}
+
+static lx_prefix_place *open_place(void)
+{
+    lx_prefix_place *p = NULL;
+    assert_int_equal(lx_prefix_store_open(path, 1 << 20, &p, NULL), LX_OK);
+    return p;
+}
+
+static lx_prefix_name name_of(const void *owner, const char *maker, int32_t rows)
+{
+    return (lx_prefix_name){
+        .maker = maker, .width = 2, .key = {.owner = owner, .ids = ids, .n_rows = rows}};
+}
+
+static void count(void *context, bool ok)
+{
+    atomic_fetch_add((_Atomic int *)context, ok ? 1 : 100);
+}
+
+static int written(lx_prefix_place *p, const lx_prefix_name *name, size_t n)
+{
+    _Atomic int answers = 0;
+    p->write(p, name, state, n, count, &answers);
+    wait_until(atomic_load(&answers) > 0);
+    return atomic_load(&answers);
+}
+
+static void the_longest_beginning_is_found(void **unused)
+{
+    (void)unused;
+    static float back[FLOATS];
+    lx_keys *keys = NULL;
+    const lx_key_limits none = {0};
+    assert_int_equal(lx_keys_new(&none, &keys, NULL), LX_OK);
+    assert_int_equal(lx_keys_add(keys, "alice", "ka", NULL), LX_OK);
+    assert_int_equal(lx_keys_add(keys, "bob", "kb", NULL), LX_OK);
+    const void *alice = lx_keys_find_plain(keys, "ka"), *bob = lx_keys_find_plain(keys, "kb");
+    lx_prefix_place *p = open_place();
+    const lx_prefix_name whole = name_of(alice, "m", N), half = name_of(alice, "m", N / 2);
+    const lx_prefix_name others[] = {name_of(bob, "m", N), name_of(NULL, "m", N),
+                                     name_of(alice, "n", N)};
+    assert_int_equal(p->find(p, &whole), 0);
+    for (int32_t rows = 50; rows <= N; rows += 75) {
+        lx_prefix_name some = name_of(alice, "m", rows);
+        assert_int_equal(written(p, &some, FLOATS), 1);
+    }
+    for (int again = 0; again < 2; again++) {
+        assert_true(p->works(p));
+        assert_int_equal(p->find(p, &whole), N);
+        assert_int_equal(p->find(p, &half), 50);
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+            assert_int_equal(p->find(p, &others[i]), 0);
+            assert_int_equal(p->read(p, &others[i], back, FLOATS, NULL), LX_ERR_NOT_FOUND);
+        }
+        ids[150 * 2]++; /* another row after the first 150 */
+        assert_int_equal(p->find(p, &whole), 125);
+        ids[150 * 2]--;
+        assert_int_equal(p->read(p, &whole, back, FLOATS, NULL), LX_OK);
+        assert_memory_equal(back, state, sizeof back);
+        if (again == 0) { /* after a restart */
+            lx_prefix_store_close(p);
+            p = open_place();
+        }
+    }
+    /* A state of another size is none, and is not found any more. */
+    assert_int_equal(p->read(p, &whole, back, FLOATS - 1, NULL), LX_ERR_NOT_FOUND);
+    assert_int_equal(p->find(p, &whole), 125);
+    lx_prefix_store_close(p);
+    lx_keys_free(keys);
+}
+
+static void the_limit_drops_old_states(void **unused)
+{
+    (void)unused;
+    lx_prefix_place *p = NULL;
+    float back[1];
+    assert_int_equal(lx_prefix_store_open(path, 3 * FLOATS * (int64_t)sizeof(float), &p, NULL),
+                     LX_OK);
+    for (int32_t rows = 101; rows <= 110; rows++) {
+        lx_prefix_name some = name_of(NULL, "m", rows);
+        assert_int_equal(written(p, &some, FLOATS / 2), 1);
+    }
+    const lx_prefix_name first = name_of(NULL, "m", 101), last = name_of(NULL, "m", 110);
+    assert_int_equal(p->find(p, &last), 110);
+    assert_int_equal(p->read(p, &first, back, FLOATS / 2, NULL), LX_ERR_NOT_FOUND);
+    assert_int_equal(p->find(p, &first), 0);
+    assert_int_equal(written(p, &first, FLOATS), 1);
+    const lx_prefix_name large = name_of(NULL, "n", N);
+    float *much = calloc(4, sizeof state);
+    _Atomic int answers = 0;
+    p->write(p, &large, much, (size_t)4 * FLOATS, count, &answers);
+    wait_until(atomic_load(&answers) > 0);
+    assert_int_equal(atomic_load(&answers), 100);
+    free(much);
+    lx_prefix_store_close(p);
+}
+
+static void a_file_that_is_none_is_left_alone(void **unused)
+{
+    (void)unused;
+    (void)unlink(path);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs("no database, but long enough for the head of one: 0123456789", f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    lx_prefix_place *p = open_place();
+    const lx_prefix_name name = name_of(NULL, "m", N);
+    float back[1];
+    assert_false(p->works(p));
+    assert_int_equal(p->find(p, &name), 0);
+    assert_int_equal(written(p, &name, FLOATS), 100);
+    assert_int_equal(p->read(p, &name, back, 1, NULL), LX_ERR_UNAVAILABLE);
+    lx_prefix_store_close(p);
+    char *beside = lx_prefix_store_path("/var/a.db");
+    assert_string_equal(beside, "/var/a-prefixes.db");
+    free(beside);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_longest_beginning_is_found),
+        cmocka_unit_test(the_limit_drops_old_states),
+        cmocka_unit_test(a_file_that_is_none_is_left_alone),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
