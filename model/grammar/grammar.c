@@ -85,7 +85,8 @@ static lx_status try_first_mask(lx_grammar *g, const lx_words *w, lx_error *err)
     const char *field = g->shape.field;
     free(bits);
     if (n < 0)
-        return lx_fail(err, LX_ERR_INVALID, field, "%s: the grammar is too ambiguous", field);
+        return lx_fail(err, LX_ERR_INVALID, field,
+                       "%s: the grammar has too many ways to go on at one place", field);
     if (n == 0)
         return lx_fail(err, LX_ERR_INVALID, field,
                        "%s: the model has no token with which such an answer begins", field);
@@ -407,7 +408,7 @@ int32_t lx_follower_mask(lx_follower *f, int32_t step, const int32_t *tokens, ui
                          int32_t *only)
 {
     static const char stuck[] = "no token of the model continues the answer",
-                      much[] = "the grammar is too ambiguous to be followed";
+                      much[] = "the grammar has too many ways to go on at one place";
     int32_t n = LX_PLACES_FULL, last = -1,
             now = -2; /* how far the answer was when memory was full */
     while (n == LX_PLACES_FULL && last != now) {

@@ -13,6 +13,7 @@
 #include "model/grammar/json_parts.h"
 #include "model/grammar/readers.h"
 #include "model/grammar/schema.h"
+#include "model/grammar/texts.h"
 #include "model/utf8.h"
 
 static const lx_ast_kind CAT = LX_AST_CAT, ALT = LX_AST_ALT;
@@ -163,14 +164,15 @@ static const char *const formats[][2] = {
 
 static int32_t read_format(reader *r, const json_t *format)
 {
+    if (!json_is_string(format))
+        return lx_ast_fail(r->a, "format must be a string");
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         if (is_text(format, formats[i][0]))
             return lx_json_quoted(r->a,
                                   lx_grammar_read_regex(r->a, formats[i][1], strlen(formats[i][1]),
                                                         lx_json_spell, false));
     }
-    return lx_ast_fail(r->a, "the format %.60s is not supported",
-                       json_is_string(format) ? json_string_value(format) : "");
+    return lx_ast_fail(r->a, "the format %.60s is not supported", json_string_value(format));
 }
 
 static int32_t read_string(reader *r, const json_t *schema)
@@ -274,8 +276,8 @@ static void spell_python(char *text, size_t n)
     }
 }
 
-/* The only way to write a value: numbers are as short as they are exact. */
-static int32_t spell_value(reader *r, const json_t *value)
+/* Adds the only way to write a value: numbers are as short as they are exact. */
+static void spell_value(reader *r, const json_t *value, lx_grammar_texts *list)
 {
     enum { SHORT = 15, EXACT = 17 };
     json_error_t e;
@@ -291,9 +293,18 @@ static int32_t spell_value(reader *r, const json_t *value)
         r->a->status = lx_fail(r->a->err, LX_ERR_NO_MEMORY, NULL, "no memory for a grammar");
     if (text != NULL && r->rules.python)
         spell_python(text, n);
-    int32_t tree = text != NULL ? lx_ast_text(r->a, text, n) : 0;
+    if (text != NULL)
+        lx_grammar_texts_add(r->a, list, text, n);
     free(text);
-    return tree;
+}
+
+static int32_t spell_name(reader *r, const char *name)
+{
+    lx_grammar_texts one = {0};
+    json_t *text = json_string(name);
+    spell_value(r, text, &one);
+    json_decref(text);
+    return lx_grammar_texts_take(r->a, &one);
 }
 
 static int32_t member(reader *r, int32_t name, const json_t *schema)
@@ -370,16 +381,24 @@ static int32_t read_others(reader *r, const json_t *properties, const json_t *sc
     return member(r, key, schema);
 }
 
-static void check_required(reader *r, const json_t *properties, const json_t *required)
+/* The names of `required` as an object, which finds each at once. The caller frees it. */
+static json_t *required_names(reader *r, const json_t *properties, const json_t *required)
 {
+    json_t *names = json_object();
+    if (names == NULL)
+        r->a->status = lx_fail(r->a->err, LX_ERR_NO_MEMORY, NULL, "no memory for a grammar");
     if (required != NULL && !json_is_array(required))
-        (void)lx_ast_fail(r->a, "required must be a list");
-    for (size_t i = 0; i < json_array_size(required); i++) {
-        const json_t *name = json_array_get(required, i);
-        if (!json_is_string(name) || get(properties, json_string_value(name)) == NULL)
-            (void)lx_ast_fail(r->a, "required has %.60s, which properties does not have",
-                              json_is_string(name) ? json_string_value(name) : "no string");
+        (void)lx_ast_fail(r->a, "required must be a list of strings");
+    for (size_t i = 0; i < json_array_size(required) && r->a->status == LX_OK; i++) {
+        const char *name = json_string_value(json_array_get(required, i));
+        if (name == NULL)
+            (void)lx_ast_fail(r->a, "required must be a list of strings");
+        else if (get(properties, name) == NULL)
+            (void)lx_ast_fail(r->a, "required has %.60s, which properties does not have", name);
+        else if (json_object_set_new(names, name, json_true()) != 0)
+            r->a->status = lx_fail(r->a->err, LX_ERR_NO_MEMORY, NULL, "no memory for a grammar");
     }
+    return names;
 }
 
 /* A rule of its own, since the rest of an object stands after each member that may be left out. */
@@ -410,10 +429,8 @@ static int32_t read_members(reader *r, const json_t *properties, const json_t *r
     {
         if (a->status != LX_OK)
             break;
-        json_t *text = json_string(name);
-        members[k] = as_rule(r, member(r, spell_value(r, text), schema));
+        members[k] = as_rule(r, member(r, spell_name(r, name), schema));
         names[k++] = name;
-        json_decref(text);
     }
     if (others != NULL && a->status == LX_OK) {
         int32_t other = as_rule(r, read_others(r, properties, others));
@@ -422,7 +439,7 @@ static int32_t read_members(reader *r, const json_t *properties, const json_t *r
     }
     for (size_t i = n; i-- > 0 && a->status == LX_OK;) {
         int32_t from = cat(r, members[i], after), next = lx_json_next(a, &r->rules, members[i]);
-        bool needed = is_named(required, names[i]);
+        bool needed = get(required, names[i]) != NULL;
         first = needed ? from : lx_ast_pair(a, ALT, from, first);
         after = as_rule(r, cat(r, needed ? next : lx_ast_optional(a, next), after));
     }
@@ -440,9 +457,10 @@ static int32_t read_object(reader *r, const json_t *schema)
         return lx_json_any_object(a, &r->rules);
     if (properties != NULL && !json_is_object(properties))
         return lx_ast_fail(a, "properties must be an object");
-    check_required(r, properties, required);
+    json_t *needed = required_names(r, properties, required);
     bool none = others == NULL || json_is_false(others);
-    int32_t members = read_members(r, properties, required, none ? NULL : others);
+    int32_t members = read_members(r, properties, needed, none ? NULL : others);
+    json_decref(needed);
     int32_t space = lx_json_space(a, &r->rules);
     return cat(r, cat(r, lx_ast_word(a, "{"), space),
                cat(r, members, cat(r, space, lx_ast_word(a, "}"))));
@@ -503,7 +521,7 @@ static int32_t read_enum(reader *r, const json_t *schema)
 {
     static const char *const known[] = {"enum", "const", "type", NULL};
     const json_t *list = get(schema, "enum"), *only = get(schema, "const");
-    lx_ast_trees ways = {0};
+    lx_grammar_texts ways = {0};
     check_members(r, schema, known, only != NULL ? "const" : "enum");
     if (list != NULL && !json_is_array(list))
         return lx_ast_fail(r->a, "enum must be a list");
@@ -512,11 +530,11 @@ static int32_t read_enum(reader *r, const json_t *schema)
         bool fits =
             value_has_type(get(schema, "type"), value) && (only == NULL || json_equal(value, only));
         if (fits && r->a->status == LX_OK)
-            lx_ast_collect(r->a, &ways, spell_value(r, value));
+            spell_value(r, value, &ways);
     }
     if (ways.n == 0)
         (void)lx_ast_fail(r->a, "no value of enum or const is allowed");
-    return lx_ast_take(r->a, ALT, &ways);
+    return lx_grammar_texts_take(r->a, &ways);
 }
 
 static int32_t read_type(reader *r, const json_t *schema, const char *type)
@@ -615,6 +633,13 @@ static bool next_name(const char **at, char *name, size_t room)
     return true;
 }
 
+/* The item with that number, of a list. */
+static const json_t *item_at(const json_t *list, const char *number)
+{
+    bool is_number = *number != '\0' && strspn(number, "0123456789") == strlen(number);
+    return is_number ? json_array_get(list, strtoul(number, NULL, 10)) : NULL;
+}
+
 static const json_t *find(const reader *r, const char *pointer)
 {
     const json_t *at = r->root;
@@ -622,7 +647,7 @@ static const json_t *find(const reader *r, const char *pointer)
     while (*pointer == '/' && at != NULL) {
         if (!next_name(&pointer, name, sizeof name))
             return NULL;
-        at = json_is_array(at) ? json_array_get(at, strtoul(name, NULL, 10)) : get(at, name);
+        at = json_is_array(at) ? item_at(at, name) : get(at, name);
     }
     return *pointer == '\0' ? at : NULL;
 }
@@ -631,7 +656,9 @@ static int32_t read_reference(reader *r, const json_t *schema)
 {
     static const char *const known[] = {"$ref", NULL};
     const json_t *ref = get(schema, "$ref");
-    const char *text = json_is_string(ref) ? json_string_value(ref) : "";
+    if (!json_is_string(ref))
+        return lx_ast_fail(r->a, "$ref must be a string");
+    const char *text = json_string_value(ref);
     const json_t *target = text[0] == '#' ? find(r, text + 1) : NULL;
     check_members(r, schema, known, "$ref");
     if (target == NULL)
@@ -716,15 +743,15 @@ int32_t lx_grammar_schema_tree(lx_ast *a, const char *text, size_t bytes)
 void lx_grammar_read_choice(lx_ast *a, const char *text, size_t bytes)
 {
     json_t *list = load(a, text, bytes);
-    lx_ast_trees ways = {0};
+    lx_grammar_texts ways = {0};
     if (a->status == LX_OK && (!json_is_array(list) || json_array_size(list) == 0))
         (void)lx_ast_fail(a, "it must be a list of texts");
     for (size_t i = 0; i < json_array_size(list) && a->status == LX_OK; i++) {
         const json_t *one = json_array_get(list, i);
         if (json_string_length(one) == 0)
             (void)lx_ast_fail(a, "every choice must be a text that is not empty");
-        lx_ast_collect(a, &ways, lx_ast_text(a, json_string_value(one), json_string_length(one)));
+        lx_grammar_texts_add(a, &ways, json_string_value(one), json_string_length(one));
     }
-    lx_ast_define(a, 0, lx_ast_take(a, ALT, &ways));
+    lx_ast_define(a, 0, lx_grammar_texts_take(a, &ways));
     json_decref(list);
 }

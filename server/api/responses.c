@@ -454,7 +454,7 @@ static void fini_params(void *params)
 static void find_previous(lx_api *api, lx_completion_params *p, const lx_request *rq,
                           lx_response *rs)
 {
-    if (!lx_state_id_ok(p->state, strlen(p->state))) { /* it could be a state in base64 */
+    if (!lx_state_id_has(LX_RESPONSE_PREFIX, p->state)) { /* a state or a conversation */
         lx_respond_missing(rs, LX_MISSING_PREVIOUS, p->state);
         return;
     }

@@ -158,6 +158,13 @@ static void show(const stored_request *r, const lx_stored *s, lx_response *rs)
         lx_respond_missing(rs, LX_MISSING_ITEM, r->item);
         return;
     }
+    if (r->task == SHOW_ITEMS && r->after[0] != '\0' && find_item(s, r->after, &at) < 0) {
+        lx_error err = {0};
+        lx_respond_status(
+            rs, lx_fail(&err, LX_ERR_INVALID, "after", "after: the list has no item %s", r->after),
+            &err);
+        return;
+    }
     init_answer(s, &body);
     if (r->task == SHOW_ITEMS)
         write_items(r, s, &body);

@@ -19,6 +19,10 @@ static lx_status keep(const lx_json_reading *r, lx_shape_kind kind, char *text, 
     if (p->shape.kind != LX_SHAPE_NONE || bytes > LX_SHAPE_MOST_BYTES) {
         bool large = bytes > LX_SHAPE_MOST_BYTES;
         free(text);
+        if (!large && strcmp(p->shape.field, r->name) == 0)
+            return lx_fail(err, LX_ERR_INVALID, r->name,
+                           "%s has two members that give the answer a shape: leave one of them out",
+                           r->name);
         return large ? lx_fail(err, LX_ERR_INVALID, r->name, "%s has more than %d bytes", r->name,
                                LX_SHAPE_MOST_BYTES)
                      : lx_fail(err, LX_ERR_INVALID, r->name,
@@ -73,6 +77,22 @@ static lx_status keep_schema(const json_t *schema, const char *name, const lx_js
     return keep_value(schema, LX_SHAPE_SCHEMA, r, err);
 }
 
+/* The members next to the schema. Every schema is kept strictly, so `strict` changes nothing. */
+static lx_status check_schema_members(const json_t *object, const char *name,
+                                      const lx_json_reading *r, lx_error *err)
+{
+    static const char *const texts[] = {"name", "description"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const json_t *text = lx_json_field(object, texts[i]);
+        if (text != NULL && !json_is_string(text))
+            return lx_fail(err, LX_ERR_INVALID, r->name, "%s.%s must be a string", name, texts[i]);
+    }
+    const json_t *strict = lx_json_field(object, "strict");
+    if (strict != NULL && !json_is_boolean(strict))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "%s.strict must be true or false", name);
+    return LX_OK;
+}
+
 /* {"type": "json_schema"} with the schema inside `json_schema`, or next to its type. */
 static lx_status keep_named_schema(const json_t *format, const char *name, const lx_json_reading *r,
                                    lx_error *err)
@@ -85,6 +105,9 @@ static lx_status keep_named_schema(const json_t *format, const char *name, const
     (void)snprintf(full, sizeof full, "%s%s", name, inner != NULL ? ".json_schema" : "");
     if (schema == NULL)
         return lx_fail(err, LX_ERR_INVALID, r->name, "%s.schema is missing", full);
+    lx_status st = check_schema_members(inner != NULL ? inner : format, full, r, err);
+    if (st != LX_OK)
+        return st;
     if (inner != NULL) {
         lx_json_note_members(inner, full, known, r->notes);
         lx_json_note_members(format, name, outer, r->notes);
@@ -173,7 +196,9 @@ LX_READER(structured_outputs)
         const json_t *member = lx_json_field(value, known[i]);
         st = member != NULL ? readers[i](member, r, err) : LX_OK;
     }
-    if (st == LX_OK && json_is_true(lx_json_field(value, "json_object")))
-        st = keep_any_object(r, err);
-    return st;
+    const json_t *any = lx_json_field(value, "json_object");
+    if (st == LX_OK && any != NULL && !json_is_boolean(any))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "%s.json_object must be true or false",
+                       r->name);
+    return st == LX_OK && json_is_true(any) ? keep_any_object(r, err) : st;
 }

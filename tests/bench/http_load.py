@@ -174,7 +174,7 @@ def best_of_llama(args, model, body, clients):
     results = []
     for threads, poll in dict.fromkeys([(args.threads, 50), (args.threads, 0), (1, 50)]):
         command = llama.command_of(args.llama, model, threads, min(clients, LLAMA_SLOTS), 1024, poll)
-        with llama.serve(command) as url:
+        with llama.serve(command) as (url, _):
             r = load(args, int(url.rpartition(":")[2]), "/v1/completions", body, clients, args.seconds)
         results.append((r, f"{threads}, {poll}"))
         print(f"  llama, {clients} clients, {threads} threads, poll {poll}: {r['tokens_per_second']:,.0f}", file=sys.stderr)

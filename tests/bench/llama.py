@@ -44,7 +44,7 @@ def is_ready(url):
 
 @contextlib.contextmanager
 def serve(command):
-    """The address of the server that the command starts, which ends with the block."""
+    """The address and the process id of the server that the command starts, which ends with the block."""
     port = free_port()
     url, end = f"http://127.0.0.1:{port}", time.monotonic() + START_S
     with subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
@@ -53,7 +53,7 @@ def serve(command):
                 if process.poll() is not None or time.monotonic() > end:
                     sys.exit(f"llama.cpp did not start: {' '.join(command)}")
                 time.sleep(0.05)
-            yield url
+            yield url, process.pid
         finally:
             process.terminate()
             try:

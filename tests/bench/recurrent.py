@@ -97,8 +97,8 @@ def spread(rng, shape, mean=0.0, scale=0.05):
 
 
 def rwkv7(size, rng):
-    d, hidden, ranks = size["width"], size["hidden"], {"w": 64, "a": 64, "v": 32, "g": 128}
-    out = {"emb.weight": spread(rng, (256, d), scale=0.5), "head.weight": spread(rng, (256, d))}
+    d, hidden, ranks, tokens = size["width"], size["hidden"], {"w": 64, "a": 64, "v": 32, "g": 128}, size.get("tokens", 256)
+    out = {"emb.weight": spread(rng, (tokens, d), scale=0.5), "head.weight": spread(rng, (tokens, d))}
     for i in range(size["layers"]):
         p = f"blocks.{i}."
         for norm in (["ln0"] if i == 0 else []) + ["ln1", "ln2", "att.ln_x"]:
@@ -144,6 +144,12 @@ def gdn_config(size):
                            "intermediate_size": 2 * size["width"], "max_position_embeddings": CONTEXT}
 
 
+def pure_gdn_config(size):
+    """Gated DeltaNet in all layers, which llama.cpp does not serve."""
+    return folders.GATED | {"hidden_size": size["width"], "num_hidden_layers": size["layers"], "head_dim": 128, "expand_v": 1.0,
+                            "num_heads": size["width"] // 128, "intermediate_size": 2 * size["width"], "max_position_embeddings": CONTEXT}
+
+
 def softmax_config(size):
     layers, heads = size["layers"], size["width"] // 64
     attention = folders.ATTN | {"layers": list(range(layers)), "num_heads": heads, "num_kv_heads": heads}
@@ -168,6 +174,7 @@ def make(kind, size, trained):
         return config, {pair[0]: pair[1] for pair in pairs if pair is not None}, own
     config_of, tensors_of = {"mamba": (mamba_config, folders.mamba1_tensors),
                              "mamba2": (mamba2_config, folders.mamba2_tensors), "gated_deltanet": (gdn_config, folders.qwen_tensors),
+                             "pure_gdn": (pure_gdn_config, folders.delta_tensors),
                              "softmax": (softmax_config, folders.delta_tensors)}[kind]
     config = config_of(size)
     tensors = filled(tensors_of(config), rng)
@@ -218,7 +225,7 @@ class Llama:
         self.name = f"llama.cpp {THEIR[precision]}"
         room = max(args.prompt, MOST_TOKENS) + 64
         self.server = llama.serve(pinned(llama.command_of(args.llama, file, threads, max(args.streams), room), threads))
-        self.url = self.server.__enter__() + "/completion"
+        self.url = self.server.__enter__()[0] + "/completion"
 
     def body(self, prompt, tokens):
         ids = [ord(TEXT[i % len(TEXT)]) for i in prompt]

@@ -1,6 +1,7 @@
 """The peers' files and loops of recurrent.py, in their own environment (gguf, rwkv, torch, numpy; scripts/peers makes it):
 
-    recurrent_peers.py gguf KIND TENSORS.npz OUT.gguf F32|BF16|Q8_0|Q4_0    writes llama.cpp's file
+    recurrent_peers.py gguf KIND TENSORS.npz OUT.gguf F32|BF16|Q8_0|Q4_0 [TOKENS.json]
+                                                               writes llama.cpp's file, with 256 tokens or with these
     recurrent_peers.py pth TENSORS.npz OUT                             writes OUT.pth for `rwkv`
     recurrent_peers.py rwkv OUT THREADS STEPS PROMPT                   {"step": tokens per second, "prompt": tokens per second}
 """
@@ -9,6 +10,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
 import numpy
 
@@ -20,16 +22,26 @@ IDS, EPS, HEAD = 256, 1e-5, 64
 
 def start_file(path, arch, config, gguf, layers, width, hidden, heads=0):
     writer = gguf.GGUFWriter(path, arch)
-    writer.add_tokenizer_model("rwkv")
-    letters = [chr(97 + i // 16) + chr(97 + i % 16) for i in range(IDS)]
-    writer.add_token_list([text.encode() for text in letters])
-    writer.add_token_types([gguf.TokenType.NORMAL] * IDS)
     writer.add_context_length(1 << 20)
     writer.add_embedding_length(width)
     writer.add_block_count(layers)
     writer.add_feed_forward_length(hidden)
     writer.add_head_count(heads)
     return writer
+
+
+def add_tokens(writer, gguf, file):
+    """Pairs of letters, or the file's tokens, spelt as llama.cpp does, after a token 0 that ends a text."""
+    writer.add_tokenizer_model("rwkv")
+    if file is None:
+        texts = [chr(97 + i // 16) + chr(97 + i % 16) for i in range(IDS)]
+        types = [gguf.TokenType.NORMAL] * IDS
+    else:
+        texts = ["<s>", *json.loads(Path(file).read_text())]
+        types = [gguf.TokenType.CONTROL] + [gguf.TokenType.NORMAL] * (len(texts) - 1)
+        writer.add_eos_token_id(0)
+    writer.add_token_list([text.encode() for text in texts])
+    writer.add_token_types(types)
 
 
 def rwkv7_file(path, t, gguf):
@@ -177,10 +189,11 @@ FILES = {"rwkv7": rwkv7_file, "mamba": mamba_file, "mamba2": mamba2_file, "gated
 EXACT = ("ssm_conv1d", "ssm_norm", "ssm_a", "ssm_d", "time_mix_lerp_fused")  # f32 in every file of theirs
 
 
-def write_gguf(kind, tensors, path, precision):
+def write_gguf(kind, tensors, path, precision, tokens=None):
     import gguf
 
     writer, out = FILES[kind](path, dict(numpy.load(tensors)), gguf)
+    add_tokens(writer, gguf, tokens)
     writer.add_file_type(gguf.LlamaFileType["ALL_F32" if precision == "F32" else f"MOSTLY_{precision}"])
     for name, array in out.items():
         wanted = gguf.GGMLQuantizationType[precision]

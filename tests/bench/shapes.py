@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
-"""The cost of an answer's shape: tokens per second with a JSON Schema, with a regular expression, with tools and without, and the time
-of a first answer, which compiles the grammar. A model with random weights and a vocabulary of 151,936 tokens is made on the spot.
+"""The cost of an answer's shape: tokens per second with a JSON Schema, with a regular expression, with tools, and without a shape. The
+time of a first answer shows how long the grammar is compiled. A model with random weights and a vocabulary of 151,936 tokens is made on the spot.
 
     python3 tests/bench/shapes.py [--build build] [--streams 1,64] [--rounds 3]
+    python3 tests/bench/shapes.py --peer [--streams 1,8] [--tokens 32]
 
 All cases take turns, and a ratio compares with the free answers of the same round.
+
+With --peer Linnet and llama.cpp's server (scripts/peers) serve one file with a random RWKV-7 of that vocabulary, and answer with
+the equal schema. Both draw among the 40 likeliest tokens. llama.cpp first draws without the schema and looks at all tokens only
+if the schema forbids the drawn token. Random weights draw such tokens nearly always, so a trained model costs llama.cpp less.
 """
 
 import argparse
@@ -22,8 +27,10 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import llama
 import machine
 import numpy
+import recurrent
 from machine import ROOT, number
 
 sys.path.insert(0, str(ROOT / "tests" / "http"))
@@ -44,6 +51,10 @@ CASES = {
     "any text": {"regex": ".{4000}"},
     "free with tools": {"tools": TOOLS, "min_tokens": 4000},
 }
+PEER_CASES = ("free", "JSON Schema")
+TOP_K = 40
+HEAD = ["streams", "answers", "tokens/s", "of the first", "of the first, by processor time"]
+COMPILED_HEAD = ["schema", "first, ms", "again, ms", "difference"]
 COMPILED = {"person": PERSON, "list of persons": {"type": "array", "items": PERSON, "maxItems": 20}, "object": {"type": "object"},
             "enum of 200": {"enum": [f"value {i}" for i in range(200)]},
             "60 optional members": {"type": "object", "properties": {f"p{i}": {"type": "number"} for i in range(60)}}}
@@ -60,7 +71,15 @@ def arguments():
     p.add_argument("--layers", type=int, default=8)
     p.add_argument("--cases", type=lambda text: text.split(","), default=list(CASES))
     p.add_argument("--keep", type=Path, help="the folder of the model, which is made where it is missing")
-    return p.parse_args()
+    p.add_argument("--peer", action="store_true", help="compare with llama.cpp")
+    llama.add_argument(p)
+    p.add_argument("--python", type=Path, default=llama.PLACE / "bin" / "python", help="with gguf and numpy, for llama.cpp's file")
+    args = p.parse_args()
+    if args.peer:
+        args.cases = [name for name in args.cases if name in PEER_CASES]
+    if not args.cases:
+        p.error(f"--cases: known are {', '.join(PEER_CASES if args.peer else CASES)}")
+    return args
 
 
 def vocabulary():
@@ -106,38 +125,22 @@ def make_model(folder, width, layers):
             f.write(data.tobytes())
 
 
-class Linnet:
-    def __init__(self, args, folder):
-        command = [args.build / "linnet", "serve", "--model", folder, "--port", "0", "--threads", args.threads, "--slots", max(args.streams),
-                   "--device", "cpu", "--max-tokens", "4096", "--answer-memory", "4096"]
-        self.model = folder.name
-        self.process = subprocess.Popen(machine.pinned(command, args.threads), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        lines = []
-        for line in self.process.stdout:
-            lines.append(line)
-            ready = re.search(r"ready: (http://\S+)", line)
-            if ready:
-                self.url = ready[1]
-                return
-        sys.exit("".join(lines))
+def make_file(args, place):
+    """A GGUF file of a random RWKV-7 in bf16."""
+    size = {"width": args.width, "layers": args.layers, "hidden": 4 * args.width, "tokens": TOKENS}
+    tensors, tokens, file = place / "tensors.npz", place / "tokens.json", place / "shapes.gguf"
+    numpy.savez(tensors, **recurrent.make("rwkv7", size, None)[2])
+    tokens.write_text(json.dumps([repr(text)[2:-1] for text in vocabulary().values()]))
+    subprocess.run([args.python, recurrent.PEERS, "gguf", "rwkv7", tensors, file, "BF16", tokens], check=True)
+    tensors.unlink()
+    return file
 
-    def ask(self, fields, tokens, seed):
-        """The number of tokens drawn."""
-        chat = "tools" in fields
-        said = {"messages": [{"role": "user", "content": "Write: "}]} if chat else {"prompt": "Write: "}
-        body = {"model": self.model, **said, "max_tokens": tokens, "temperature": 1, "seed": seed, **fields}
-        if "min_tokens" in fields:
-            body["min_tokens"] = tokens
-        route = "/v1/chat/completions" if chat else "/v1/completions"
-        request = urllib.request.Request(self.url + route, json.dumps(body).encode(), {"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(request, timeout=600) as answer:
-                return json.load(answer)["usage"]["completion_tokens"]
-        except urllib.error.HTTPError as error:
-            sys.exit(error.read().decode())
+
+class Server:
+    """Subclasses have a name, url, pid and `ask`, which gives the number of tokens drawn."""
 
     def processor_seconds(self):
-        used = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        used = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
         return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
 
     def rate(self, fields, tokens, streams):
@@ -147,9 +150,62 @@ class Linnet:
             drawn = sum(pool.map(lambda i: self.ask(fields, tokens, i), range(streams)))
             return drawn / (time.perf_counter() - start), drawn / max(0.01, self.processor_seconds() - used)
 
+    def post(self, path, body):
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=600) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            sys.exit(f"{self.name}: {error.read().decode()}")
+
+
+class Linnet(Server):
+    name = "Linnet"
+
+    def __init__(self, args, model):
+        command = [args.build / "linnet", "serve", "--model", model, "--port", "0", "--threads", args.threads, "--slots", max(args.streams),
+                   "--device", "cpu", "--max-tokens", "4096", "--answer-memory", "4096"]
+        self.model, self.peer = model.stem, args.peer
+        self.process = subprocess.Popen(machine.pinned(command, args.threads), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        lines = []
+        for line in self.process.stdout:
+            lines.append(line)
+            ready = re.search(r"ready: (http://\S+)", line)
+            if ready:
+                self.url, self.pid = ready[1], self.process.pid
+                return
+        sys.exit("".join(lines))
+
+    def ask(self, fields, tokens, seed):
+        chat = "tools" in fields
+        said = {"messages": [{"role": "user", "content": "Write: "}]} if chat else {"prompt": "Write: "}
+        body = {"model": self.model, **said, "max_tokens": tokens, "temperature": 1, "seed": seed, **fields}
+        if "min_tokens" in fields:
+            body["min_tokens"] = tokens
+        if self.peer:
+            body["top_k"] = TOP_K
+        return self.post("/v1/chat/completions" if chat else "/v1/completions", body)["usage"]["completion_tokens"]
+
     def close(self):
         self.process.terminate()
         self.process.communicate()
+
+
+class Llama(Server):
+    name = "llama.cpp"
+
+    def __init__(self, args, file):
+        streams = max(args.streams)
+        self.server = llama.serve(machine.pinned(llama.command_of(args.llama, file, args.threads, streams, 256 + args.tokens), args.threads))
+        self.url, self.pid = self.server.__enter__()
+
+    def ask(self, fields, tokens, seed):
+        schema = {"json_schema": fields["json_schema"]} if "json_schema" in fields else {"ignore_eos": True}
+        body = {"prompt": "Write: ", "n_predict": tokens, "temperature": 1, "top_k": TOP_K, "seed": seed, "cache_prompt": False, **schema}
+        return self.post("/completion", body)["tokens_predicted"]
+
+    def close(self):
+        self.server.__exit__(None, None, None)
 
 
 def first_times(server):
@@ -173,30 +229,40 @@ def shares(rates, free):
     return [f"{statistics.median(x[i] / y[i] for x, y in zip(rates, free)):.0%}" for i in range(2)]
 
 
+def measure(args, server):
+    """Rows of the table of speeds."""
+    for streams in args.streams:
+        rates = {name: [] for name in args.cases}
+        for name in args.cases:
+            server.rate(CASES[name], 16, streams)  # compiles, and touches all memory
+        for _ in range(args.rounds):
+            for name in args.cases:
+                rates[name].append(server.rate(CASES[name], args.tokens, streams))
+        free = rates[args.cases[0]]
+        for name, r in rates.items():
+            yield [str(streams), name, number(statistics.median(x[0] for x in r)), *shares(r, free)]
+
+
 def main():
     args = arguments()
     print(machine.describe(busy=args.threads), flush=True)
+    if args.peer:
+        print(llama.describe(args.llama), flush=True)
     with tempfile.TemporaryDirectory() as place:
-        folder = args.keep or Path(place) / "shapes"
-        if not folder.exists():
-            make_model(folder, args.width, args.layers)
-        server = Linnet(args, folder)
-        try:
-            rows = []
-            for streams in args.streams:
-                rates = {name: [] for name in args.cases}
-                for name in args.cases:
-                    server.rate(CASES[name], 16, streams)  # compiles, and touches all memory
-                for _ in range(args.rounds):
-                    for name in args.cases:
-                        rates[name].append(server.rate(CASES[name], args.tokens, streams))
-                free = rates[args.cases[0]]
-                rows += [[str(streams), name, number(statistics.median(x[0] for x in r)), *shares(r, free)] for name, r in rates.items()]
-            head = ["streams", "answers", "tokens/s", "of the first", "of the first, by processor time"]
-            print(f"\nTokens per second:\n\n{machine.table(head, rows)}", flush=True)
-            print(f"\nCompiling:\n\n{machine.table(['schema', 'first, ms', 'again, ms', 'difference'], first_times(server))}")
-        finally:
-            server.close()
+        if args.peer:
+            model = make_file(args, Path(place))
+        else:
+            model = args.keep or Path(place) / "shapes"
+            if not model.exists():
+                make_model(model, args.width, args.layers)
+        for start in [Linnet, Llama] if args.peer else [Linnet]:
+            server = start(args, model)
+            try:
+                rows = list(measure(args, server))
+                print(f"\nTokens per second, {server.name}:\n\n{machine.table(HEAD, rows)}", flush=True)
+                print(f"\nCompiling, {server.name}:\n\n{machine.table(COMPILED_HEAD, first_times(server))}", flush=True)
+            finally:
+                server.close()
 
 
 if __name__ == "__main__":

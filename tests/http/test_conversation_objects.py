@@ -77,6 +77,9 @@ def test_items_are_added_listed_and_deleted(api):
     assert caught.value.param == "item_id"
     with pytest.raises(openai.NotFoundError):
         api.conversations.items.delete(two.id, conversation_id=talk.id)
+    with pytest.raises(openai.BadRequestError) as caught:
+        api.conversations.items.list(talk.id, after=two.id)
+    assert caught.value.param == "after"
 
 
 @pytest.mark.parametrize("model", ["rwkv", "rows", "chatml", "own"])

@@ -138,6 +138,21 @@ def test_input_items_have_pages(api):
     page = api.responses.input_items.list(answer.id, limit=1)
     assert page.data[0].content[0].text == "three" and page.has_more
     assert [item.content[0].text for item in page] == ["three", "two", "one"]
+    with pytest.raises(openai.BadRequestError) as caught:
+        api.responses.input_items.list(answer.id, after="msg_0")
+    assert caught.value.param == "after"
+
+
+@pytest.mark.parametrize("kind", ["a state", "a conversation"])
+def test_only_responses_are_followed(api, port, kind):
+    """The unread items of a conversation, and the template's end of a state, would be lost."""
+    if kind == "a state":
+        other = complete_ok(port, model="rwkv", prompt="hello", max_tokens=2, return_state=True)["states"][0]["id"]
+    else:
+        other = api.conversations.create(items=[{"role": "user", "content": "hello"}]).id
+        ask(api, "rwkv", "hello", conversation=other)
+    reply = call(port, "POST", "/v1/responses", {"model": "rwkv", "input": "more", "previous_response_id": other})
+    assert reply.status == 404 and reply.error["param"] == "previous_response_id", reply.text
 
 
 def test_nothing_is_stored_where_store_is_false(api, port):

@@ -138,7 +138,10 @@ def test_wrong_grammars_are_refused(port, grammar, said):
     ({"$ref": "#/$defs/a"}, "#/$defs/a"), ({"$ref": "#"}, "no text"), ({"anyOf": [{}], "type": "string"}, "type"), ({"enum": []}, "enum"), (False, "no text"),
     ({"type": "string", "format": "iri"}, "iri"), ({"type": "number", "minimum": 0.5}, "minimum"), ({"allOf": [{}, {}]}, "allOf"),
     ({"type": "object", "required": ["a"]}, "required"), ({"type": "string", "minLength": 3, "maxLength": 2}, "maxLength"),
-    ({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}, "no text"), ({"type": "string", "pattern": "(?=a)"}, "look around")])
+    ({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}, "no text"), ({"type": "string", "pattern": "(?=a)"}, "look around"),
+    ({"prefixItems": [{"type": "null"}], "items": {"$ref": "#/prefixItems/x"}}, "#/prefixItems/x"), ({"$ref": 7}, "$ref must be a string"),
+    ({"type": "string", "format": 7}, "format must be a string"), ({"properties": {"a": {}}, "required": [7]}, "required must be a list of strings"),
+    ({"properties": {f"p{i}": {} for i in range(2000)}}, "too many ways")])
 def test_other_schemas_are_refused_by_name(port, schema, said):
     assert said in refused(port, "json_schema", json_schema=json.dumps(schema))
 
@@ -148,6 +151,14 @@ def test_choices(port):
     for field, value in (("guided_choice", words), ("structured_outputs", {"choice": words})):
         assert set(whole(port, n=64, **{field: value})) == set(words)
     refused(port, "guided_choice", guided_choice=["a", ""])
+
+
+@pytest.mark.parametrize("field", ["guided_choice", "json_schema"])
+def test_long_lists(port, field):
+    """Values that begin alike share their beginning, so that their number has no bound of its own."""
+    words = [f"value {i}" for i in range(8000)]
+    for text in whole(port, n=16, **{field: words if field == "guided_choice" else {"enum": words}}):
+        assert (text if field == "guided_choice" else json.loads(text)) in words
 
 
 @pytest.mark.parametrize("field, value", [
@@ -162,8 +173,18 @@ def test_every_name_of_an_object_gives_one(port, field, value):
 
 def test_two_shapes_are_refused(port):
     refused(port, "regex", regex="a", grammar='root ::= "b"')
+    assert "two members" in refused(port, "structured_outputs", structured_outputs={"json": {}, "regex": "a"})
     refused(port, "ignore_eos", regex="a", ignore_eos=True)
     assert "end" in refused(port, "regex", regex="a", model="endless")
+
+
+@pytest.mark.parametrize("field, value, said", [
+    ("structured_outputs", {"json_object": "yes"}, "json_object"), ("response_format", {"strict": "yes"}, "response_format.json_schema.strict"),
+    ("response_format", {"name": 7}, "response_format.json_schema.name"), ("response_format", {"description": []}, "json_schema.description")])
+def test_members_of_another_type_are_refused_by_name(port, field, value, said):
+    if field == "response_format":
+        value = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "null"}, **value}}
+    assert said in refused(port, field, **{field: value})
 
 
 def test_models_of_other_tasks_refuse_shapes(port):

@@ -65,6 +65,8 @@ static lx_status try_machine(machine *m, lx_shape_kind kind, const char *text, l
         lx_ast_define(&a, 0, lx_grammar_schema_tree(&a, text, strlen(text)));
     else if (kind == LX_SHAPE_CALLS)
         lx_grammar_read_calls(&a, text, strlen(text));
+    else if (kind == LX_SHAPE_CHOICE)
+        lx_grammar_read_choice(&a, text, strlen(text));
     else
         lx_ast_define(&a, 0, lx_grammar_read_regex(&a, text, strlen(text), lx_spell_plain, false));
     st = lx_automaton_make(&m->automaton, &a, m->words.deepest);
@@ -141,6 +143,8 @@ static void texts_are_those_of_the_language(void **state)
     check_language(LX_SHAPE_GBNF, "root ::= (\"a\" | \"ab\") (\"c\" | \"bc\")", 4, " ac abc abbc ");
     check_language(LX_SHAPE_GBNF, "root ::= \"a\"? root2\nroot2 ::= \"b\" root2 | \"\"", 3,
                    "  a b ab bb abb bbb ");
+    check_language(LX_SHAPE_CHOICE, "[\"ab\", \"b\", \"abc\", \"a\", \"bca\", \"b\", \"abbc\"]", 4,
+                   " a ab abc abbc b bca ");
 }
 
 /* --- masks --- */
@@ -158,6 +162,7 @@ static const struct {
                       "\"aa\": {\"enum\": [true, 12, \"é\"]}}, \"required\": [\"a\"]}"},
     {LX_SHAPE_SCHEMA, "{\"type\": \"array\", \"items\": {\"$ref\": \"#\"}}"},
     {LX_SHAPE_SCHEMA, ""},
+    {LX_SHAPE_CHOICE, "[\"é\", \"ê\", \"ab\", \"abc\", \"a,b12\", \"aaaaa\"]"},
 };
 
 /* An id may follow where its bytes lead to a place, or where it ends a text that may end. */
