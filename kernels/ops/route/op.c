@@ -1,0 +1,23 @@
+#include "kernels/op.h"
+
+static const char *wrong(const void *args)
+{
+    const lx_route_args *a = args;
+    if (a->n_experts < 1 || a->n_experts > LX_MOST_EXPERTS)
+        return "there must be 1 to 4096 experts";
+    if (a->n_active < 1 || a->n_active > a->n_experts)
+        return "the active experts must be 1 to all experts";
+    if (!isfinite(a->scale))
+        return "the scale is not finite";
+    return a->x == a->y ? "x and y are the same array" : NULL;
+}
+
+static void uses(const void *args, lx_uses *u)
+{
+    const lx_route_args *a = args;
+    lx_uses_array(u, LX_USE_OUT, "y", a->y, 2 * (int64_t)a->n_active);
+    lx_uses_array(u, LX_USE_IN, "x", a->x, a->n_experts);
+    lx_uses_optional(u, "bias", a->bias, a->n_experts);
+}
+
+LX_DEFINE_OP(route, .lasting = true, .wrong = wrong, .uses = uses);

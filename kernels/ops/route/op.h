@@ -1,0 +1,17 @@
+/*
+ * The router of a mixture of experts. For every token row with the router's numbers x [E]:
+ *     p = softmax(x), or sigmoid(x)
+ *     the K experts with the greatest p + bias, greatest first; of equal ones the lower number
+ * first weight = scale p, or with `normalise` scale p / (sum of p over these K) y has the K numbers
+ * of the experts as floats, then their K weights.
+ */
+#define LX_MOST_EXPERTS 4096
+
+typedef struct lx_route_args {
+    lx_array *y;          /* [T, 2 K], not x */
+    const lx_array *x;    /* [T, E] */
+    const lx_array *bias; /* [E], for the choice only; NULL: zeros */
+    int32_t n_experts, n_active;
+    bool sigmoid, normalise;
+    float scale;
+} lx_route_args;
