@@ -17,6 +17,8 @@ static const lx_format formats[] = {
     [LX_Q8_0] = {"Q8_0", LX_BLOCK, 2 + LX_BLOCK},
     [LX_Q4_0] = {"Q4_0", LX_BLOCK, 2 + LX_BLOCK / 2},
     [LX_F32_OF_BLOCKS] = {"F32", 1, 4},
+    [LX_Q4_K] = {"Q4_K", LX_K_BLOCK, 16 + LX_K_BLOCK / 2},
+    [LX_Q6_K] = {"Q6_K", LX_K_BLOCK, 2 + LX_K_BLOCK / 16 + LX_K_BLOCK / 4 * 3},
 };
 
 const lx_format *lx_format_of(lx_dtype dtype)
@@ -85,6 +87,57 @@ static uint16_t f16_of(double x)
     return (uint16_t)(sign | half);
 }
 
+static float f16_at(const unsigned char *bytes)
+{
+    return lx_f16_to_f32((uint16_t)(bytes[0] | bytes[1] << 8));
+}
+
+void lx_q4_k_scale(const unsigned char *block, int part, int *scale, int *min)
+{
+    const unsigned char *s = block + 4;
+    if (part < 4) {
+        *scale = s[part] & 63;
+        *min = s[part + 4] & 63;
+    } else {
+        *scale = (s[part + 4] & 15) | s[part - 4] >> 6 << 4;
+        *min = s[part + 4] >> 4 | s[part] >> 6 << 4;
+    }
+}
+
+/* The bytes of a Q4_K: d, e, twelve bytes of scales, and for each 64 values 32 bytes, of which the
+   low halves are the first 32 values. */
+static void expand_q4_k(const unsigned char *block, int first, int n, float *to)
+{
+    for (int i = first; i < first + n; i++) {
+        int scale, min, q = block[16 + i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15;
+        lx_q4_k_scale(block, i / 32, &scale, &min);
+        float factor = f16_at(block) * (float)scale, minus = f16_at(block + 2) * (float)min;
+        *to++ = factor * (float)q - minus;
+    }
+}
+
+/* The bytes of a Q6_K: low halves of q + 32, their two high bits, a scale for each 16 values, d.
+   Each half has four parts of 32 values, of which two share a byte of low halves and four a byte of
+   high bits. */
+static void expand_q6_k(const unsigned char *block, int first, int n, float *to)
+{
+    for (int i = first; i < first + n; i++) {
+        int half = i / 128, part = i % 128 / 32, k = i % 32;
+        int q = block[half * 64 + part % 2 * 32 + k] >> (part / 2 * 4) & 15;
+        q |= (block[128 + half * 32 + k] >> (2 * part) & 3) << 4;
+        *to++ = f16_at(block + 208) * (float)(int8_t)block[192 + i / 16] * (float)(q - 32);
+    }
+}
+
+/* Values first .. first + n - 1 of a block of Q4_K or Q6_K. */
+static void expand_k(lx_dtype dtype, const unsigned char *block, int first, int n, float *to)
+{
+    if (dtype == LX_Q4_K)
+        expand_q4_k(block, first, n, to);
+    else
+        expand_q6_k(block, first, n, to);
+}
+
 static void take_block(lx_dtype dtype, const unsigned char *from, lx_block *out)
 {
     out->scale = (uint16_t)(from[0] | from[1] << 8);
@@ -128,9 +181,26 @@ float lx_host_tensor_at(const lx_host_tensor *t, int64_t i)
         memcpy(&half, bytes + i * 2, sizeof half);
         return t->dtype == LX_BF16 ? lx_bf16_to_f32(half) : lx_f16_to_f32(half);
     }
+    if (formats[t->dtype].block == LX_K_BLOCK) {
+        int at = (int)(i % LX_K_BLOCK);
+        expand_k(t->dtype, block_at(t, i - at), at, 1, &f);
+        return f;
+    }
     lx_block block;
     take_block(t->dtype, block_at(t, i), &block);
     return (float)block.q[i % LX_BLOCK] * lx_f16_to_f32(block.scale);
+}
+
+static void expand_k_blocks(const lx_host_tensor *t, int64_t first, int64_t n, float *to)
+{
+    unsigned char block[LX_K_BLOCK]; /* `to` may be where the block lies */
+    for (int64_t i = 0; i < n;) {
+        int at = (int)((first + i) % LX_K_BLOCK), most = LX_K_BLOCK - at;
+        int some = n - i < most ? (int)(n - i) : most;
+        memcpy(block, block_at(t, first + i - at), (size_t)formats[t->dtype].n_bytes);
+        expand_k(t->dtype, block, at, some, to + i);
+        i += some;
+    }
 }
 
 void lx_host_tensor_expand(const lx_host_tensor *t, int64_t first, int64_t n, float *to)
@@ -138,6 +208,10 @@ void lx_host_tensor_expand(const lx_host_tensor *t, int64_t first, int64_t n, fl
     if (formats[t->dtype].block == 1) {
         for (int64_t i = 0; i < n; i++)
             to[i] = lx_host_tensor_at(t, first + i);
+        return;
+    }
+    if (formats[t->dtype].block == LX_K_BLOCK) {
+        expand_k_blocks(t, first, n, to);
         return;
     }
     for (int64_t i = 0; i < n;) {

@@ -21,16 +21,30 @@ typedef struct lx_mask lx_mask;       /* a fixed set of token ids that may not b
  * them: an f16 scale d, then whole numbers q. A value is d q. Q8_0 has 32 signed bytes q. Q4_0 has
  * 16 bytes: q + 8 of value j is the low half of byte j, of value j + 16 its high half.
  *
+ * Q4_K and Q6_K are ggml's blocks of 256, with whole numbers for the scales of their parts. Q4_K
+ * has eight parts of 32: a value is (d s) q - (e m), with q of 4 bits, s and m of 6 bits a part.
+ * Q6_K has sixteen parts of 16: a value is (d s) q, with q of 6 bits and a signed byte s a part.
+ *
  * F32_OF_BLOCKS is f32 numbers that a reader expanded from blocks of another kind. A matrix of them
  * may be held in less: lx_precision.
  */
-typedef enum lx_dtype { LX_F32, LX_BF16, LX_F16, LX_Q8_0, LX_Q4_0, LX_F32_OF_BLOCKS } lx_dtype;
+typedef enum lx_dtype {
+    LX_F32,
+    LX_BF16,
+    LX_F16,
+    LX_Q8_0,
+    LX_Q4_0,
+    LX_F32_OF_BLOCKS,
+    LX_Q4_K,
+    LX_Q6_K
+} lx_dtype;
 
-#define LX_BLOCK 32 /* values of a block */
+#define LX_BLOCK 32    /* values of a block of Q8_0 and Q4_0 */
+#define LX_K_BLOCK 256 /* of Q4_K and Q6_K */
 
 typedef struct lx_format {
-    const char *name; /* "F32" .. "Q4_0" */
-    int32_t block;    /* values that are stored together: LX_BLOCK or 1 */
+    const char *name; /* "F32" .. "Q6_K" */
+    int32_t block;    /* values that are stored together: 1, LX_BLOCK or LX_K_BLOCK */
     int32_t n_bytes;  /* of them */
 } lx_format;
 

@@ -156,6 +156,22 @@ V16_FN v16u v16_high_nibbles(v16u w)
 {
     return v16_low_nibbles((v16u){_mm256_srli_epi32(w.lo, 4), _mm256_srli_epi32(w.hi, 4)});
 }
+V16_FN __m256i v16_join_bits_half(__m256i low, __m256i high, const int j)
+{
+    __m256i moved = (__m256i)((__v8su)high >> (unsigned)(2 * j));
+    __m256i bits = _mm256_and_si256(moved, _mm256_set1_epi8(3));
+    return _mm256_or_si256(low, _mm256_slli_epi32(bits, 4));
+}
+V16_FN v16u v16_join_bits(v16u low, v16u high, const int j)
+{
+    return (v16u){v16_join_bits_half(low.lo, high.lo, j), v16_join_bits_half(low.hi, high.hi, j)};
+}
+V16_FN __m256 v16_load_8_s8(const int8_t *p)
+{
+    __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)p);
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+}
+V16_DEFINE(v16_load_s8(const int8_t *p), v16_load_8_s8(p), v16_load_8_s8(p + 8))
 /* Without F16C, which AVX2 does not imply: an f16's bits as those of an f32 of 2^-112 times the
    value, also of denormal ones. */
 V16_FN __m256 v16_load_8_f16(const uint16_t *p)

@@ -153,6 +153,18 @@ V16_DEFINE(v16u v16_low_nibbles(v16u w), _mm512_and_si512(w, _mm512_set1_epi8(15
 V16_DEFINE(v16u v16_high_nibbles(v16u w), v16_low_nibbles(_mm512_srli_epi32(w, 4)))
 /* Codes as signed bytes, less `zero`. */
 V16_DEFINE(v16u v16_codes_less(v16u w, int zero), _mm512_sub_epi8(w, _mm512_set1_epi8((char)zero)))
+/* Codes with the two bits of `high` from bit 2 j of a byte on as their fifth and sixth. The
+   operator takes a count that is known only after inlining. */
+V16_FN v16u v16_join_bits(v16u low, v16u high, const int j)
+{
+    __m512i moved = (__m512i)((__v16su)high >> (unsigned)(2 * j));
+    __m512i bits = _mm512_and_si512(moved, _mm512_set1_epi8(3));
+    return _mm512_or_si512(low, _mm512_slli_epi32(bits, 4));
+}
+/* Sixteen signed bytes to f32. */
+V16_DEFINE(
+    v16 v16_load_s8(const int8_t *p),
+    _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p))))
 /* Sixteen finite f16. */
 V16_DEFINE(v16 v16_load_f16(const uint16_t *p),
            _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p)))

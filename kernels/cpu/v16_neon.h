@@ -190,6 +190,22 @@ V16_FN v16u v16_high_nibbles(v16u w)
 {
     V16_EACH_WORD(vandq_u32(vshrq_n_u32(w.q[i], 4), vdupq_n_u32(0x0f0f0f0fu)));
 }
+V16_FN v16u v16_join_bits(v16u low, v16u high, const int j)
+{
+    int32x4_t right = vdupq_n_s32(-2 * j);
+    V16_EACH_WORD(vorrq_u32(
+        low.q[i],
+        vshlq_n_u32(vandq_u32(vshlq_u32(high.q[i], right), vdupq_n_u32(0x03030303u)), 4)));
+}
+V16_FN v16 v16_load_s8(const int8_t *p)
+{
+    int8x16_t bytes = vld1q_s8(p);
+    int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_s8(vget_high_s8(bytes));
+    return (v16){{vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))),
+                  vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
+                  vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))),
+                  vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
+}
 V16_DEFINE(v16_load_f16(const uint16_t *p), vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + 4 * i))))
 V16_DEFINE(v16_of_words(v16u w), vcvtq_f32_s32(vreinterpretq_s32_u32(w.q[i])))
 V16_FN void v16_store_low_bytes(uint8_t *p, v16 v)

@@ -223,6 +223,11 @@ V16_LANES v16u v16_codes_less(v16u w, int zero)
     }
     return r;
 }
+V16_LANES v16u v16_join_bits(v16u low, v16u high, const int j)
+{
+    V16_EACH_WORD(low.u[i] | (high.u[i] >> (2 * j) & 0x03030303u) << 4);
+}
+V16_DEFINE(v16_load_s8(const int8_t *p), (float)p[i])
 V16_DEFINE(v16_load_f16(const uint16_t *p), lx_f16_to_f32(p[i]))
 V16_DEFINE_LANES(v16_of_words(v16u w), (float)(int32_t)w.u[i])
 V16_FN void v16_store_low_bytes(uint8_t *p, v16 v)

@@ -1,5 +1,5 @@
 /*
- * `linear` with weights in blocks (LX_Q8_0, LX_Q4_0) compared with its definition in kernels.h:
+ * `linear` with weights in blocks (block_types) compared with its definition in kernels.h:
  * random, peaky and odd values, odd sizes, outputs that begin as NaN. A back end that multiplies
  * whole numbers is compared with these numbers in double, another one with the oracle. Precision
  * int4 rounds other weights to blocks first.
@@ -26,17 +26,24 @@ typedef struct block_data {
     float *bias, *x, *residual; /* NULL for none, but for x */
 } block_data;
 
+static const lx_dtype block_types[] = {LX_Q8_0, LX_Q4_0, LX_Q4_K, LX_Q6_K};
+
 /* Any codes, and scales of both signs; with PEAKY of any size, denormal ones too. */
 static lx_host_tensor random_blocks(rng *r, int64_t rows, int64_t cols, lx_dtype dtype, pattern p)
 {
     size_t n_bytes = lx_format_bytes(dtype, rows * cols);
     size_t size = (size_t)lx_format_of(dtype)->n_bytes;
+    size_t first = dtype == LX_Q6_K ? size - 2 : 0, n = dtype == LX_Q4_K ? 2 : 1;
     unsigned char *bytes = take(n_bytes);
     for (size_t i = 0; i < n_bytes; i++)
         bytes[i] = (unsigned char)random_below(r, 256);
     for (size_t at = 0; at < n_bytes; at += size) {
-        uint32_t exponent = p == PEAKY ? random_below(r, 22) : 6 + random_below(r, 3);
-        bytes[at + 1] = (unsigned char)((bytes[at + 1] & 0x83u) | exponent << 2);
+        for (unsigned char *scale = bytes + at + first; scale < bytes + at + first + 2 * n;
+             scale += 2) {
+            uint32_t most = size > 2 + LX_BLOCK ? 18 : 22; /* int4 holds 4e5 */
+            uint32_t exponent = p == PEAKY ? random_below(r, most) : 6 + random_below(r, 3);
+            scale[1] = (unsigned char)((scale[1] & 0x83u) | exponent << 2);
+        }
     }
     return (lx_host_tensor){dtype, rows, cols, bytes};
 }
@@ -107,6 +114,27 @@ static double block_sum(const block_case *c, const block_data *d, lx_dtype dtype
     return sum;
 }
 
+/* The sum of w n t over a block of a row's inputs, where w are the weights. Their products are not
+   whole, so *scale holds the sum of the absolute terms. */
+static double k_block_sum(const block_case *c, const block_data *d, int64_t row, int64_t output,
+                          int64_t k, double *scale)
+{
+    const float *x = d->x + row * c->cols + k;
+    float most = 0, w[LX_BLOCK];
+    double sum = 0, factor;
+    *scale = 0;
+    lx_host_tensor_expand(&d->w, output * c->cols + k, LX_BLOCK, w);
+    for (int64_t i = 0; i < LX_BLOCK; i++)
+        most = fmaxf(most, fabsf(x[i]));
+    factor = (double)(most / 127.0f);
+    for (int64_t i = 0; i < LX_BLOCK && most > 0; i++) {
+        double term = (double)w[i] * factor * nearbyint((double)x[i] * (double)(127.0f / most));
+        sum += term;
+        *scale += fabs(term);
+    }
+    return sum;
+}
+
 /* `scale` holds the sums of the absolute terms. */
 static void block_products(const block_case *c, const block_data *d, lx_dtype dtype, float *want,
                            double *scale)
@@ -117,9 +145,16 @@ static void block_products(const block_case *c, const block_data *d, lx_dtype dt
         double residual = d->residual != NULL ? (double)d->residual[i] : 0;
         scale[i] = fabs(sum) + fabs(residual);
         for (int64_t k = 0; k < c->cols; k += LX_BLOCK) {
-            double factor, whole = block_sum(c, d, dtype, row, output, k, &factor);
-            sum += factor * whole;
-            scale[i] += fabs(factor * whole);
+            double factor, term;
+            if (lx_format_of(dtype)->block == LX_K_BLOCK) {
+                term = k_block_sum(c, d, row, output, k, &factor);
+                scale[i] += factor;
+            } else {
+                double whole = block_sum(c, d, dtype, row, output, k, &factor);
+                term = factor * whole;
+                scale[i] += fabs(term);
+            }
+            sum += term;
         }
         want[i] = (float)(activated(sum, c->activation) + residual);
     }
@@ -176,22 +211,24 @@ static const int32_t row_counts[] = {1, 2, 3, 4, 5, 6, 7, 12, 13, 17, 40, 65, 13
 static bool blocks_match_their_definition(device *dut, device *oracle)
 {
     rng r = {1};
-    size_t step = dut->blocks || dut->int4 ? 1 : 5;
+    size_t step = dut->blocks || dut->int4 ? 1 : 5, types = COUNT(block_types);
     if (dut->int8)
         return true;
-    for (size_t i = 0; i < 2 * COUNT(output_sizes) * COUNT(row_counts); i += step) {
-        int64_t blocks = 1 + random_below(&r, 19); /* more than two chunks of 256 */
+    for (size_t i = 0; i < types * COUNT(output_sizes) * COUNT(row_counts); i += step) {
+        lx_dtype dtype = block_types[i % types];
+        bool is_k = lx_format_of(dtype)->block == LX_K_BLOCK;
+        int64_t blocks = 1 + random_below(&r, is_k ? 3 : 19); /* more than two chunks of 256 */
         block_case c = {
-            .cols = blocks * LX_BLOCK,
-            .outputs = output_sizes[i / 2 % COUNT(output_sizes)],
-            .rows = row_counts[i / 2 / COUNT(output_sizes)],
-            .dtype = i % 2 == 0 ? LX_Q8_0 : LX_Q4_0,
+            .cols = blocks * lx_format_of(dtype)->block,
+            .outputs = output_sizes[i / types % COUNT(output_sizes)],
+            .rows = row_counts[i / types / COUNT(output_sizes)],
+            .dtype = dtype,
             .activation = (lx_activation)random_below(&r, 3),
             .has_bias = random_below(&r, 4) != 0,
             .has_residual = random_below(&r, 2) != 0,
             .pattern = (pattern)random_below(&r, PATTERNS),
         };
-        if (dut->int4 && i % 2 == 0) {
+        if (dut->int4 && i % types == 0) {
             c.dtype = (lx_dtype)random_below(&r, 3);
             c.cols -= random_below(&r, LX_BLOCK);
         }
@@ -207,11 +244,12 @@ static bool blocks_match_their_definition(device *dut, device *oracle)
 static bool blocks_of_large_matrices(device *dut, device *oracle)
 {
     rng r = {7};
-    for (int i = 0; i < 2 && (dut->blocks || dut->int4); i++) {
-        block_case c = {.cols = 3104,
+    for (size_t i = 0; i < COUNT(block_types) && (dut->blocks || dut->int4); i++) {
+        bool is_k = lx_format_of(block_types[i])->block == LX_K_BLOCK;
+        block_case c = {.cols = is_k ? 3072 : 3104,
                         .outputs = 2307,
                         .rows = 2,
-                        .dtype = i == 0 ? LX_Q8_0 : LX_Q4_0,
+                        .dtype = block_types[i],
                         .has_bias = true,
                         .pattern = UNIFORM};
         if (!check_case(dut, oracle, &c, &r))
@@ -226,11 +264,11 @@ static bool block_rows_are_independent(device *dut, device *oracle)
 {
     (void)oracle;
     rng r = {2};
-    for (int i = 0; i < 2; i++) {
-        block_case c = {.cols = 544,
+    for (size_t i = 0; i < COUNT(block_types); i++) {
+        block_case c = {.cols = lx_format_of(block_types[i])->block == LX_K_BLOCK ? 512 : 544,
                         .outputs = 101,
                         .rows = 91,
-                        .dtype = i == 0 ? LX_Q8_0 : LX_Q4_0,
+                        .dtype = block_types[i],
                         .activation = LX_ACT_GELU,
                         .has_bias = true,
                         .has_residual = true};
@@ -262,17 +300,20 @@ static bool block_rows_are_independent(device *dut, device *oracle)
 static bool blocks_have_equal_bytes_on_every_cpu(device *dut, device *oracle)
 {
     (void)oracle;
-    static agreement seen[2];
+    static agreement seen[COUNT(block_types)];
     device as_blocks = {.label = dut->label, .is_cpu = dut->is_cpu, .kind = BLOCKS};
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < COUNT(block_types); i++) {
+        lx_dtype dtype = block_types[i];
+        bool is_k = lx_format_of(dtype)->block == LX_K_BLOCK;
         rng r = {9};
         uint64_t hash = NO_BYTES;
-        bool has_blocks = dut->blocks || (dut->int4 && i == 1);
+        bool has_blocks = dut->blocks || (dut->int4 && dtype == LX_Q4_0);
         for (size_t k = 0; has_blocks && k < COUNT(row_counts) * COUNT(output_sizes); k++) {
-            block_case c = {.cols = LX_BLOCK * (1 + (int64_t)k % 17),
+            block_case c = {.cols = is_k ? LX_K_BLOCK * (1 + (int64_t)k % 3)
+                                         : LX_BLOCK * (1 + (int64_t)k % 17),
                             .outputs = output_sizes[k % COUNT(output_sizes)],
                             .rows = row_counts[k / COUNT(output_sizes)],
-                            .dtype = i == 0 ? LX_Q8_0 : LX_Q4_0,
+                            .dtype = dtype,
                             .activation = (lx_activation)(k % 3),
                             .has_bias = k % 2 == 0,
                             .pattern = (pattern)(k % PATTERNS)};
@@ -295,13 +336,14 @@ static bool blocks_have_equal_bytes_on_every_cpu(device *dut, device *oracle)
 static bool odd_values_of_blocks(device *dut, device *oracle)
 {
     (void)oracle;
-    enum { COLS = 320, ROWS = 4, OUTPUTS = 3 };
-    block_case c = {.cols = COLS, .outputs = OUTPUTS, .rows = ROWS, .dtype = LX_Q4_0};
-    rng r = {4};
-    block_data data = make_data(&c, &r);
+    enum { COLS = 512, ROWS = 4, OUTPUTS = 3 };
     float *y = floats(ROWS * OUTPUTS);
     lx_matrix *none = NULL;
-    if (dut->blocks || dut->int4) {
+    unsigned char bytes[2 * LX_BLOCK] = {0};
+    for (size_t type = 0; type < COUNT(block_types) && (dut->blocks || dut->int4); type++) {
+        block_case c = {.cols = COLS, .outputs = OUTPUTS, .rows = ROWS, .dtype = block_types[type]};
+        rng r = {4};
+        block_data data = make_data(&c, &r);
         data.x = floats(ROWS * COLS); /* row 0: zeros */
         data.x[COLS + 5] = 1e-38f;
         data.x[2 * COLS + 290] = INFINITY;
@@ -319,13 +361,13 @@ static bool odd_values_of_blocks(device *dut, device *oracle)
         CHECK(dut->k->matrix_new(dut->be, &t, NULL, &none, NULL) == LX_ERR_UNSUPPORTED,
               "a weight of %g", (double)bad[i]);
     }
-    lx_host_tensor ragged = {LX_Q4_0, 1, LX_BLOCK + 1, data.w.data};
+    lx_host_tensor ragged = {LX_Q4_0, 1, LX_BLOCK + 1, bytes};
     CHECK(dut->k->matrix_new(dut->be, &ragged, NULL, &none, NULL) == LX_ERR_INVALID,
           "a row of 33 values in blocks");
     return true;
 }
 
-enum { IDS = 41, WIDTH = 96, TABLE_ROWS = 5 };
+enum { IDS = 41, WIDTH = 512, TABLE_ROWS = 5 };
 
 /* Rows of a table have the bits of the numbers of a tensor. */
 static bool table_has_numbers(device *dut, const lx_table *table, const lx_host_tensor *t)
@@ -384,9 +426,8 @@ static bool tables_of_blocks(device *dut, device *oracle)
 {
     (void)oracle;
     rng r = {6};
-    for (int i = 0; i < 2; i++) {
-        lx_host_tensor t =
-            random_blocks(&r, IDS, WIDTH, i == 0 ? LX_Q8_0 : LX_Q4_0, (pattern)(i % PATTERNS));
+    for (size_t i = 0; i < COUNT(block_types); i++) {
+        lx_host_tensor t = random_blocks(&r, IDS, WIDTH, block_types[i], (pattern)(i % PATTERNS));
         if (dut->k->is_device) {
             lx_table *none = NULL;
             CHECK(dut->k->table_new(dut->be, &t, &none, NULL) == LX_ERR_UNSUPPORTED, "a table");

@@ -12,7 +12,7 @@ ALIGNMENT = 32
 # Numbers of the file: kinds of metadata, types of values with the numbers and bytes of a block.
 U32, I32, F32, BOOL, TEXT, ARRAY, U64 = 4, 5, 6, 7, 8, 9, 10
 TYPES = {"F32": (0, 1, 4), "F16": (1, 1, 2), "BF16": (30, 1, 2), "Q4_0": (2, 32, 18), "Q8_0": (8, 32, 34),
-         "Q6_K": (14, 256, 210)}
+         "Q4_K": (12, 256, 144), "Q6_K": (14, 256, 210)}
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
 
 
@@ -73,6 +73,23 @@ def blocks_of(values, kind):
     return scale.astype(numpy.float16), numpy.clip(numpy.round(quotient), least, most).astype(numpy.int8)
 
 
+def encode_q4_k(values):
+    """Eight parts of a block have scales and minima of six bits, which share twelve bytes."""
+    parts = values.reshape(-1, 8, 32)
+    low = numpy.minimum(parts.min(2), 0)
+    span = parts.max(2) - low
+    step = numpy.stack([span.max(1) / 15 / 63, -low.min(1) / 63], 1).astype(numpy.float16)
+    d, e = (numpy.maximum(step.astype(numpy.float32)[:, i, None], 1e-7) for i in range(2))
+    s, m = (numpy.clip(numpy.round(x), 0, 63).astype(numpy.uint8) for x in (span / 15 / d, -low / e))
+    d, e = (step.astype(numpy.float32)[:, i, None] for i in range(2))
+    factor, minus = (d * s)[:, :, None], (e * m)[:, :, None]
+    q = numpy.clip(numpy.round((parts + minus) / numpy.maximum(factor, 1e-7)), 0, 15).astype(numpy.uint8)
+    shared = (x[:, :4] | x[:, 4:] >> 4 << 6 for x in (s, m))
+    pairs = q.reshape(-1, 4, 2, 32)
+    body = [step.view(numpy.uint8).reshape(-1, 4), *shared, s[:, 4:] & 15 | (m[:, 4:] & 15) << 4, (pairs[:, :, 0] | pairs[:, :, 1] << 4).reshape(-1, 128)]
+    return numpy.concatenate(body, 1).tobytes(), (factor * q - minus).reshape(values.shape).astype(numpy.float32)
+
+
 def encode_q6_k(values):
     """Parts of one scale each; of six bits four lie in the low half, four numbers share a byte of the upper two."""
     rows = values.reshape(-1, 256)
@@ -98,8 +115,8 @@ def encode(values, kind):
         bits = values.view(numpy.uint32)
         high = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
         return high.astype(numpy.uint16).tobytes(), (high << 16).astype(numpy.uint32).view(numpy.float32)
-    if kind == "Q6_K":
-        return encode_q6_k(values)
+    if kind in ("Q4_K", "Q6_K"):
+        return (encode_q4_k if kind == "Q4_K" else encode_q6_k)(values)
     scale, numbers = blocks_of(values, kind)
     if kind == "Q8_0":
         bodies = numbers

@@ -22,6 +22,7 @@
  *   cpu_f32.h                 f32 weights
  *   cpu_bf16.h, cpu_int8.h    rounded weights
  *   cpu_blocks.h              weights in blocks of 32 inputs
+ *   cpu_k_blocks.h            weights in blocks of 256 inputs
  *   cpu_pairs.h               bf16 with V16_DOT (isa_avx512bf16.c)
  *   cpu_tiles.h               rounded weights with V16_TILES (isa_amx*.c)
  *   cpu_block_tiles.h         weights in blocks with V16_TILES
@@ -89,6 +90,7 @@ V16_FN void copy_sums(v16 *to, const v16 *from, const int panels)
 
 #include "kernels/ops/linear/cpu_blocks.h"
 #include "kernels/ops/linear/cpu_f32.h"
+#include "kernels/ops/linear/cpu_k_blocks.h"
 
 #if defined(V16_DOT)
 #include "kernels/ops/linear/cpu_pairs.h"
@@ -170,6 +172,16 @@ V16_FN void run_in_blocks(const block *b, const int rows, const int panels)
         run_block_q(b, bias, rows, panels, false);
 }
 
+V16_FN void run_in_k_blocks(const block *b, const int rows, const int panels)
+{
+    v16 bias[12];
+    load_bias(bias, b, panels);
+    if (b->job->w->format == LX_CPU_Q6_K)
+        run_block_k(b, bias, rows, panels, true);
+    else
+        run_block_k(b, bias, rows, panels, false);
+}
+
 /* The micro-kernels. The wide ones are for few rows, where only many panels keep the units busy.
    Weights in blocks have functions of their own: in one function a compiler would give the other
    formats fewer registers. */
@@ -181,6 +193,10 @@ V16_FN void run_in_blocks(const block *b, const int rows, const int panels)
     static void run_blocks_##width##_##rows(const block *b)                                        \
     {                                                                                              \
         run_in_blocks(b, rows, panels);                                                            \
+    }                                                                                              \
+    static void run_k_blocks_##width##_##rows(const block *b)                                      \
+    {                                                                                              \
+        run_in_k_blocks(b, rows, panels);                                                          \
     }
 #define BODY_DEFINE_WIDE(rows, panels) BODY_DEFINE(wide, rows, panels)
 #define BODY_DEFINE_NARROW(rows, panels) BODY_DEFINE(narrow, rows, panels)
@@ -188,12 +204,14 @@ BODY_WIDE(BODY_DEFINE_WIDE)
 BODY_NARROW(BODY_DEFINE_NARROW)
 
 typedef struct shape {
-    void (*run[2])(const block *b); /* with weights in blocks: the second */
+    void (*run[3])(
+        const block *b); /* with weights in blocks of 32: the second, of 256: the third */
     int panels;
 } shape;
 
 #define BODY_ENTRY(width, rows, panels)                                                            \
-    [rows] = {{run_##width##_##rows, run_blocks_##width##_##rows}, panels},
+    [rows] = {{run_##width##_##rows, run_blocks_##width##_##rows, run_k_blocks_##width##_##rows},  \
+              panels},
 #define BODY_ENTRY_WIDE(rows, panels) BODY_ENTRY(wide, rows, panels)
 #define BODY_ENTRY_NARROW(rows, panels) BODY_ENTRY(narrow, rows, panels)
 static const shape wide_shapes[BODY_ROWS + 1] = {[0] = {{NULL}, 0}, BODY_WIDE(BODY_ENTRY_WIDE)};
@@ -204,7 +222,7 @@ static const shape narrow_shapes[BODY_ROWS + 1] = {[0] = {{NULL}, 0},
 static void run_groups(block *b, int rows, int64_t group0, int64_t group1)
 {
     const shape *wide = &wide_shapes[rows], *narrow = &narrow_shapes[rows];
-    const int in_blocks = lx_cpu_in_blocks(b->job->w);
+    const int in_blocks = lx_cpu_in_blocks(b->job->w) + lx_cpu_in_k_blocks(b->job->w);
     int64_t end = group1 * 2, real = (b->job->w->shape.rows + 15) / 16;
     end = end < real ? end : real;
     b->panel = group0 * 2;
@@ -278,6 +296,15 @@ static int64_t cached_groups(const lx_matrix *w)
     return n < 4 ? 4 : n / 4 * 4;
 }
 
+/* The starts of blocks of rows for lanes (pack_chunk). */
+static int32_t starts_of(lx_cpu_format format)
+{
+    return format == LX_CPU_Q4_K   ? BODY_START_MIN
+           : format == LX_CPU_Q6_K ? BODY_START_HALVES
+           : format == LX_CPU_Q4   ? BODY_Q4_ZERO
+                                   : BODY_Q8_ZERO;
+}
+
 /* Rows row .. row + rows - 1, at most LX_CPU_BLOCK_ROWS, by weights in blocks. The rows are rounded
    once for all groups. */
 static void run_rows_by_blocks(const lx_cpu_linear *job, int64_t row, int rows)
@@ -290,7 +317,7 @@ static void run_rows_by_blocks(const lx_cpu_linear *job, int64_t row, int rows)
 #endif
     int64_t step = cached_groups(job->w);
     int blocks = (rows + BODY_ROWS - 1) / BODY_ROWS;
-    pack_blocks(job, row, rows, job->w->format == LX_CPU_Q4 ? BODY_Q4_ZERO : BODY_Q8_ZERO);
+    pack_blocks(job, row, rows, starts_of(job->w->format));
     for (int64_t g = job->group0; g < job->group1; g += step) {
         int64_t end = job->group1 - g < step ? job->group1 : g + step;
         for (int i = 0; i < blocks; i++) {

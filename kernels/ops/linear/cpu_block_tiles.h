@@ -1,8 +1,9 @@
 /*
  * `linear` with weights in blocks on tiles (AMX; cpu_tiles.h), for many rows. Tiles want
- * signed bytes, so the codes of a group are unpacked first, once for all rows. A block of 32 inputs
- * is half as wide as a tile of inputs. Its products are added in a tile of sums, stored, and folded
- * into the f32 sums as on lanes, with equal bits. While a block is folded, tiles multiply the next.
+ * signed bytes, so the codes of a group are unpacked first, once for all rows. A part, the inputs
+ * that share a scale, is 32 inputs, of q6_k 16: at most half as wide as a tile of inputs. Its
+ * products are added in a tile of sums, stored, and folded into the f32 sums as on lanes, with
+ * equal bits. While a part is folded, tiles multiply the next.
  */
 
 /* Fewer rows are faster on lanes: unpacked codes should serve more than one block of rows. */
@@ -16,14 +17,26 @@ typedef struct code_block {
     const uint32_t *next;  /* the next group's weights, to be prefetched; NULL: none */
 } code_block;
 
+/* Inputs of a part, and its words in a group: signed bytes, [32] scales and, of q4_k, [32] minima.
+ */
+V16_FN int64_t part_inputs(const lx_cpu_format format)
+{
+    return format == LX_CPU_Q6_K ? LX_BLOCK / 2 : LX_BLOCK;
+}
+
+V16_FN int64_t part_words(const lx_cpu_format format)
+{
+    return (part_inputs(format) / 4 + (format == LX_CPU_Q4_K ? 2 : 1)) * LX_CPU_GROUP;
+}
+
 /* Sums are tiles 0 .. 3, inputs 4 and 5, codes 6 and 7. */
-static tile_shapes shapes_of_blocks(int rows)
+static tile_shapes shapes_of_blocks(int rows, int64_t inputs_of_part)
 {
     tile_shapes s = {.palette = 1};
     for (int i = 0; i < TILES; i++) {
         bool inputs = i == TILE_X || i == TILE_X + 1;
-        s.row_bytes[i] = inputs ? LX_BLOCK : TILE_LANES * 4;
-        s.rows[i] = (uint8_t)(i >= TILE_W ? LX_BLOCK / 4 : rows);
+        s.row_bytes[i] = (uint16_t)(inputs ? inputs_of_part : TILE_LANES * 4);
+        s.rows[i] = (uint8_t)(i >= TILE_W ? inputs_of_part / 4 : rows);
     }
     return s;
 }
@@ -34,7 +47,7 @@ V16_FN void put_codes(uint32_t *to, v16u codes, const int zero)
     memcpy(to, &codes, sizeof codes);
 }
 
-/* The block of a group at w: [8][32] words of signed bytes, then 32 scales as f32. */
+/* The block of q8 or q4 of a group at w: [8][32] words of signed bytes, then 32 scales as f32. */
 V16_FN void unpack_block(uint32_t *to, const uint32_t *w, const lx_cpu_format format)
 {
     const int code_words = LX_CPU_CODE_WORDS(format);
@@ -54,10 +67,74 @@ V16_FN void unpack_block(uint32_t *to, const uint32_t *w, const lx_cpu_format fo
     v16_store(to_scales + 16, v16_load_f16((const uint16_t *)scales + 16));
 }
 
+/* Sixteen lanes of a block of q4_k at w, with the f16 scales of its block of 256. */
+V16_FN void unpack_q4_k(uint32_t *to, const uint32_t *w, const uint16_t *head, const int8_t *scales)
+{
+    const k_block k = {w, head, scales, 0};
+    float *floats = (float *)(void *)(to + LX_BLOCK / 4 * LX_CPU_GROUP);
+    for (int i = 0; i < LX_BLOCK / 8; i++) {
+        v16u codes = v16_load_pairs(w + i * LX_CPU_GROUP);
+        put_codes(to + 2 * i * LX_CPU_GROUP, v16_low_nibbles(codes), 0);
+        put_codes(to + (2 * i + 1) * LX_CPU_GROUP, v16_high_nibbles(codes), 0);
+    }
+    v16_store(floats, k_scale(&k, 0, 0, 0));
+    v16_store(floats + LX_CPU_GROUP, k_scale(&k, 1, 1, 0));
+}
+
+/* As unpack_q4_k, of q6_k: two parts. */
+V16_FN void unpack_q6_k(uint32_t *to, const uint32_t *w, const uint16_t *head, const int8_t *scales)
+{
+    const k_block k = {w, head, scales, 0};
+    for (int i = 0; i < LX_BLOCK / 8; i++) {
+        v16u codes = v16_load_pairs(w + i * LX_CPU_GROUP);
+        v16u high = v16_load_pairs(w + (4 + i / 2) * LX_CPU_GROUP);
+        uint32_t *both = to + i / 2 * part_words(LX_CPU_Q6_K) + i % 2 * 2 * LX_CPU_GROUP;
+        if (i % 2 == 0) {
+            put_codes(both, v16_join_bits(v16_low_nibbles(codes), high, 0), 32);
+            put_codes(both + LX_CPU_GROUP, v16_join_bits(v16_high_nibbles(codes), high, 1), 32);
+        } else {
+            put_codes(both, v16_join_bits(v16_low_nibbles(codes), high, 2), 32);
+            put_codes(both + LX_CPU_GROUP, v16_join_bits(v16_high_nibbles(codes), high, 3), 32);
+        }
+    }
+    float *floats = (float *)(void *)(to + LX_BLOCK / 8 * LX_CPU_GROUP);
+    v16_store(floats, k_scale(&k, 0, 0, 0));
+    v16_store(floats + part_words(LX_CPU_Q6_K), k_scale(&k, 1, 0, 0));
+}
+
+V16_FN void unpack_k_codes(const lx_matrix *m, int64_t group, uint32_t *to,
+                           const lx_cpu_format format)
+{
+    const uint32_t *w = (const uint32_t *)m->data + group * m->group_words;
+    const int64_t words = LX_BLOCK / part_inputs(format) * part_words(format);
+    for (int64_t k0 = 0; k0 < m->shape.cols; k0 += LX_K_BLOCK) {
+        const uint16_t *head = (const uint16_t *)(const void *)w;
+        w += LX_CPU_K_HEAD_WORDS(format);
+        for (int j = 0; j < LX_K_BLOCK / LX_BLOCK; j++, to += words) {
+            const int8_t *scales = (const int8_t *)(w + LX_CPU_CODE_WORDS(format));
+            for (int lane = 0; lane < LX_CPU_GROUP; lane += TILE_LANES) {
+                if (format == LX_CPU_Q6_K)
+                    unpack_q6_k(to + lane, w + lane, head + lane, scales + lane);
+                else
+                    unpack_q4_k(to + lane, w + lane, head + lane, scales + lane);
+            }
+            w += LX_CPU_BLOCK_WORDS(format);
+        }
+    }
+}
+
 static void unpack_codes(const lx_matrix *m, int64_t group, uint32_t *to)
 {
     const uint32_t *w = (const uint32_t *)m->data + group * m->group_words;
-    for (int64_t k = 0; k < m->shape.cols; k += LX_BLOCK, to += LX_CPU_TILE_BLOCK_WORDS) {
+    if (m->format == LX_CPU_Q4_K) {
+        unpack_k_codes(m, group, to, LX_CPU_Q4_K);
+        return;
+    }
+    if (m->format == LX_CPU_Q6_K) {
+        unpack_k_codes(m, group, to, LX_CPU_Q6_K);
+        return;
+    }
+    for (int64_t k = 0; k < m->shape.cols; k += LX_BLOCK, to += part_words(LX_CPU_Q8)) {
         if (m->format == LX_CPU_Q4)
             unpack_block(to, w, LX_CPU_Q4);
         else
@@ -81,48 +158,70 @@ static void unpack_codes(const lx_matrix *m, int64_t group, uint32_t *to)
         TILE_STORE(b->file, sums0, to, sums_bytes);                                                \
     } while (0)
 
-/* The sums of products over block k: to [rows][panels]. Blocks of odd and of even numbers have
-   tiles of their own, so that they do not wait for one another. */
+/* Part k of the inputs. */
+V16_FN const uint32_t *inputs_at(const code_block *b, int64_t k, const lx_cpu_format format)
+{
+    const int64_t parts = LX_CPU_CHUNK / part_inputs(format);
+    return (const uint32_t *)b->rows.x + k / parts * b->rows.chunk_stride +
+           k % parts * (part_inputs(format) / 4);
+}
+
+/* Its block's scale, or with BODY_STARTS_AT its start. */
+V16_FN const uint32_t *scales_at(const code_block *b, int64_t k, const lx_cpu_format format,
+                                 const int at)
+{
+    const int64_t parts = LX_CPU_CHUNK / part_inputs(format);
+    return (const uint32_t *)b->rows.x + k / parts * b->rows.chunk_stride + at +
+           k % parts * part_inputs(format) / LX_BLOCK;
+}
+
+/* The sums of products over part k: to [rows][panels]. Parts of odd and of even numbers have tiles
+   of their own, so that they do not wait for one another. */
 V16_FN void multiply_block(const code_block *b, int64_t k, v16u *to, const int panels,
-                           const bool odd)
+                           const lx_cpu_format format, const bool odd)
 {
     const int64_t x_bytes = BODY_BYTES_STRIDE * 4, w_bytes = (int64_t)LX_CPU_GROUP * 4;
     const int64_t sums_bytes = (int64_t)panels * TILE_LANES * 4;
-    const uint32_t *x = (const uint32_t *)b->rows.x + k / BODY_CHUNK_BLOCKS * b->rows.chunk_stride +
-                        k % BODY_CHUNK_BLOCKS * (LX_BLOCK / 4);
-    const uint32_t *w = b->codes + k * LX_CPU_TILE_BLOCK_WORDS + b->rows.panel % 2 * TILE_LANES;
+    const uint32_t *x = inputs_at(b, k, format);
+    const uint32_t *w = b->codes + k * part_words(format) + b->rows.panel % 2 * TILE_LANES;
     if (odd)
         TILE_BLOCK(2, 3, 5);
     else
         TILE_BLOCK(0, 1, 4);
 }
 
-/* Adds the sums over block k, times both scales, to the f32 sums. */
+/* Adds the sums over part k, times both scales, to the f32 sums, and its minima. */
 V16_FN void fold_block(const code_block *b, int64_t k, v16 *sums, const v16u *whole, const int rows,
-                       const int panels)
+                       const int panels, const lx_cpu_format format)
 {
-    const uint32_t *x_scale = (const uint32_t *)b->rows.x +
-                              k / BODY_CHUNK_BLOCKS * b->rows.chunk_stride + BODY_SCALES_AT +
-                              k % BODY_CHUNK_BLOCKS;
-    const void *scales = b->codes + k * LX_CPU_TILE_BLOCK_WORDS + LX_CPU_CODE_WORDS(LX_CPU_Q8) +
-                         b->rows.panel % 2 * TILE_LANES;
+    const uint32_t *x_scale = scales_at(b, k, format, BODY_SCALES_AT);
+    const void *words = b->codes + k * part_words(format) + part_inputs(format) / 4 * LX_CPU_GROUP +
+                        b->rows.panel % 2 * TILE_LANES;
+    const float *scales = words, *mins = scales + LX_CPU_GROUP;
     fold_whole(sums, NULL, whole, x_scale, v16_load(scales), 0, rows, panels);
     if (panels > 1)
-        fold_whole(sums, NULL, whole, x_scale, v16_load((const float *)scales + TILE_LANES), 1,
-                   rows, panels);
+        fold_whole(sums, NULL, whole, x_scale, v16_load(scales + TILE_LANES), 1, rows, panels);
+    if (format == LX_CPU_Q4_K) {
+        const uint32_t *starts = scales_at(b, k, format, BODY_STARTS_AT);
+        fold_mins(sums, starts, v16_load(mins), 0, rows, panels);
+        if (panels > 1)
+            fold_mins(sums, starts, v16_load(mins + TILE_LANES), 1, rows, panels);
+    }
 }
 
-V16_FN void prefetch_block(const code_block *b, int64_t k)
+/* The words of the next group that are as many as those of part k. */
+V16_FN void prefetch_block(const code_block *b, int64_t k, int64_t words)
 {
-    const int64_t words = LX_CPU_BLOCK_WORDS(b->rows.job->w->format);
     for (int64_t i = 0; i < words && b->next != NULL; i += 16)
         __builtin_prefetch(b->next + k * words + i, 0, 2);
 }
 
-V16_FN void run_codes(const code_block *b, const int rows, const int panels)
+V16_FN void run_codes(const code_block *b, const int rows, const int panels,
+                      const lx_cpu_format format)
 {
     const lx_matrix *w = b->rows.job->w;
-    const int64_t n = (w->shape.cols + LX_BLOCK - 1) / LX_BLOCK;
+    const int64_t n = (w->shape.cols + part_inputs(format) - 1) / part_inputs(format);
+    const int64_t words = w->group_words / n;
     v16 bias[2], sums[BODY_MAX_SUMS], done[BODY_MAX_SUMS];
     v16u even[BODY_MAX_SUMS], odd[BODY_MAX_SUMS];
     bias[0] = v16_load(w->bias + b->rows.panel * TILE_LANES);
@@ -132,18 +231,18 @@ V16_FN void run_codes(const code_block *b, const int rows, const int panels)
         copy_sums(sums + r * panels, bias, panels);
     BODY_REPEAT(BODY_START)
 #undef BODY_START
-    multiply_block(b, 0, even, panels, false);
+    multiply_block(b, 0, even, panels, format, false);
     for (int64_t k = 0; k < n; k += 2) {
         if (k + 1 < n)
-            multiply_block(b, k + 1, odd, panels, true);
-        prefetch_block(b, k);
-        fold_block(b, k, sums, even, rows, panels);
+            multiply_block(b, k + 1, odd, panels, format, true);
+        prefetch_block(b, k, words);
+        fold_block(b, k, sums, even, rows, panels, format);
         if (k + 1 == n)
             break;
         if (k + 2 < n)
-            multiply_block(b, k + 2, even, panels, false);
-        prefetch_block(b, k + 1);
-        fold_block(b, k + 1, sums, odd, rows, panels);
+            multiply_block(b, k + 2, even, panels, format, false);
+        prefetch_block(b, k + 1, words);
+        fold_block(b, k + 1, sums, odd, rows, panels, format);
     }
 #define BODY_END(r)                                                                                \
     if (r < rows)                                                                                  \
@@ -156,15 +255,28 @@ V16_FN void run_codes(const code_block *b, const int rows, const int panels)
 #define BODY_DEFINE_CODES(rows, panels)                                                            \
     static void run_codes_##rows(const code_block *b)                                              \
     {                                                                                              \
-        run_codes(b, rows, panels);                                                                \
+        run_codes(b, rows, panels, LX_CPU_Q8);                                                     \
+    }                                                                                              \
+    static void run_q4_k_codes_##rows(const code_block *b)                                         \
+    {                                                                                              \
+        run_codes(b, rows, panels, LX_CPU_Q4_K);                                                   \
+    }                                                                                              \
+    static void run_q6_k_codes_##rows(const code_block *b)                                         \
+    {                                                                                              \
+        run_codes(b, rows, panels, LX_CPU_Q6_K);                                                   \
     }
 BODY_NARROW(BODY_DEFINE_CODES)
 
-#define BODY_ENTRY_CODES(rows, panels) [rows] = {run_codes_##rows, panels},
+#define BODY_ENTRY_CODES(rows, panels)                                                             \
+    [rows] = {{[LX_CPU_Q8] = run_codes_##rows,                                                     \
+               [LX_CPU_Q4] = run_codes_##rows,                                                     \
+               [LX_CPU_Q4_K] = run_q4_k_codes_##rows,                                              \
+               [LX_CPU_Q6_K] = run_q6_k_codes_##rows},                                             \
+              panels},
 static const struct {
-    void (*run)(const code_block *b);
+    void (*run[LX_CPU_FORMATS])(const code_block *b);
     int panels;
-} code_shapes[BODY_ROWS + 1] = {[0] = {NULL, 0}, BODY_NARROW(BODY_ENTRY_CODES)};
+} code_shapes[BODY_ROWS + 1] = {[0] = {{NULL}, 0}, BODY_NARROW(BODY_ENTRY_CODES)};
 
 /* Rows of a block, of which all have about as many. The last has the most: where another has fewer,
    its tiles take a row of the block after it too. */
@@ -176,8 +288,9 @@ static void run_blocks_on_tiles(const lx_cpu_linear *job, int64_t row, int rows)
     const int64_t stride = (int64_t)rows * BODY_BYTES_STRIDE;
     uint32_t *codes = (uint32_t *)(void *)job->scratch + lx_cpu_chunks(w->shape.cols) * stride;
     tile_file file;
-    tile_shapes shapes = shapes_of_blocks(rows - rows * (blocks - 1) / blocks);
-    pack_blocks(job, row, rows, 0);
+    tile_shapes shapes =
+        shapes_of_blocks(rows - rows * (blocks - 1) / blocks, part_inputs(w->format));
+    pack_blocks(job, row, rows, w->format == LX_CPU_Q4_K ? BODY_START_MIN : 0);
     TILE_CONFIGURE(&file, &shapes);
     for (int64_t g = job->group0; g < job->group1; g++) {
         const uint32_t *next = (const uint32_t *)w->data + (g + 1) * w->group_words;
@@ -191,7 +304,7 @@ static void run_blocks_on_tiles(const lx_cpu_linear *job, int64_t row, int rows)
                             i == 0 && g + 1 < job->group1 ? next : NULL};
             for (; b.rows.panel < 2 * g + 2 && b.rows.panel < real;
                  b.rows.panel += code_shapes[n].panels)
-                code_shapes[n].run(&b);
+                code_shapes[n].run[w->format](&b);
         }
     }
     TILE_RELEASE(&file);

@@ -1,5 +1,6 @@
 /*
  * `linear` with weights in blocks of 32 inputs on sixteen lanes (formats q8 and q4 of cpu_job.h).
+ * cpu_k_blocks.h has q4_k and q6_k.
  * pack_blocks copies rows as whole numbers, a scale for each block. A block's products are added
  * exactly in 32 bits, and their sum to the f32 sum by one fma. Every instruction set computes the
  * same whole numbers, so the bits of all sets are equal.
@@ -105,6 +106,13 @@ V16_FN void run_one_block(const block *b, v16 *done, const uint32_t *x, int64_t 
 #undef BODY_FOLD_PANEL
 }
 
+/* Prefetches the words that come `ahead` after these. One pair of panels reads one stream. */
+V16_FN void prefetch_ahead(const block *b, const uint32_t *words, int64_t n, const int panels)
+{
+    for (int64_t i = 0; i < n && panels == 2 && b->ahead > 0; i += 16)
+        __builtin_prefetch(words + b->ahead + i, 0, 2);
+}
+
 V16_FN void run_block_q(const block *b, const v16 *bias, const int rows, const int panels,
                         const bool four)
 {
@@ -123,8 +131,7 @@ V16_FN void run_block_q(const block *b, const v16 *bias, const int rows, const i
         const void *scales = group + LX_CPU_CODE_WORDS(format);
         run_one_block(b, done, x, j, w, (const uint16_t *)scales + b->panel % 2 * 16, rows, panels,
                       four);
-        for (int64_t i = 0; i < LX_CPU_BLOCK_WORDS(format) && panels == 2 && b->ahead > 0; i += 16)
-            __builtin_prefetch(group + b->ahead + i, 0, 2);
+        prefetch_ahead(b, group, LX_CPU_BLOCK_WORDS(format), panels);
         /* few sums have registers of their own */
         if (3 * rows * panels > BODY_MAX_SUMS)
             keep_in_memory(done);

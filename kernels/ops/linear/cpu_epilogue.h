@@ -8,7 +8,7 @@ typedef struct block {
     const float *x;       /* chunks of rows, as cpu_rows.h lays them out */
     int64_t chunk_stride; /* between chunks, in floats or words */
     int64_t row, panel;
-    int64_t ahead; /* words from the weights in use to those that are prefetched; 0: none */
+    int64_t ahead; /* words from the weights in use to prefetched weights; 0: no prefetching */
 } block;
 
 V16_FN v16 activate(v16 x, lx_activation activation)

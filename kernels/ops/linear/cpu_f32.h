@@ -50,7 +50,7 @@ V16_FN void run_f32(const block *b, v16 *sums, const int rows, const int panels)
     for (int64_t k0 = 0; k0 < w->shape.cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
         int64_t n = chunk_inputs(w->shape.cols, k0);
         for (int64_t k = 0; k < n; k++, words += LX_CPU_GROUP) {
-            if (panels == 2) { /* one stream of weights */
+            if (panels == 2 && b->ahead > 0) { /* one stream of weights */
                 __builtin_prefetch(words + b->ahead, 0, 2);
                 __builtin_prefetch(words + b->ahead + 16, 0, 2);
             }

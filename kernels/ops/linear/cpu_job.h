@@ -9,6 +9,11 @@
  *         then [32] f16 scales
  *   q4    [groups][(cols + 31) / 32] blocks: [4][32] words of eight inputs, of which the first four
  *         are the low halves q + 8 of the bytes, then [32] f16 scales
+ *   q4_k  [groups][cols / 256] of [32] f16 d, [32] f16 e, and 8 blocks: words as those of q4, but
+ *         with halves q, then [32] bytes s, [32] bytes m
+ *   q6_k  [groups][cols / 256] of [32] f16 d, and 8 blocks: [4][32] words of low halves of q + 32
+ *         as those of q4, [2][32] words of the high bits of 16 inputs, then [2][32] signed bytes s.
+ *         The high bits of input i are bits 8 (i % 4) + 2 (i / 4) and the next of its word.
  * Words of bf16 and int8 are padded with zeros to a multiple of LX_CPU_TILE inputs, since tiles
  * have sixteen words.
  */
@@ -21,12 +26,19 @@ typedef enum lx_cpu_format {
     LX_CPU_INT8,
     LX_CPU_Q8,
     LX_CPU_Q4,
+    LX_CPU_Q4_K,
+    LX_CPU_Q6_K,
     LX_CPU_FORMATS
 } lx_cpu_format;
 
 /* Words of codes of a group's block, and with the scales. */
-#define LX_CPU_CODE_WORDS(format) (LX_BLOCK / ((format) == LX_CPU_Q4 ? 8 : 4) * LX_CPU_GROUP)
+#define LX_CPU_CODE_WORDS(format)                                                                  \
+    (((format) == LX_CPU_Q8 ? 8 : (format) == LX_CPU_Q6_K ? 6 : 4) * LX_CPU_GROUP)
 #define LX_CPU_BLOCK_WORDS(format) (LX_CPU_CODE_WORDS(format) + LX_CPU_GROUP / 2)
+/* Words of the f16 scales before eight blocks of a group, and of all nine parts. */
+#define LX_CPU_K_HEAD_WORDS(format) (LX_CPU_GROUP / ((format) == LX_CPU_Q4_K ? 1 : 2))
+#define LX_CPU_K_WORDS(format)                                                                     \
+    (LX_CPU_K_HEAD_WORDS(format) + LX_K_BLOCK / LX_BLOCK * LX_CPU_BLOCK_WORDS(format))
 
 struct lx_matrix {
     lx_matrix_shape shape;
@@ -65,15 +77,20 @@ static inline int64_t lx_cpu_chunks(int64_t cols)
     return (cols + LX_CPU_CHUNK - 1) / LX_CPU_CHUNK;
 }
 
-static inline bool lx_cpu_in_blocks(const lx_matrix *w)
+static inline bool lx_cpu_in_k_blocks(const lx_matrix *w)
 {
-    return w->format == LX_CPU_Q8 || w->format == LX_CPU_Q4;
+    return w->format == LX_CPU_Q4_K || w->format == LX_CPU_Q6_K;
 }
 
-/* The most rows that meet weights in blocks after one rounding, and the words that tiles want of
-   each block of a group: signed bytes and f32 scales (ops/linear/cpu_block_tiles.h). */
+static inline bool lx_cpu_in_blocks(const lx_matrix *w)
+{
+    return w->format == LX_CPU_Q8 || w->format == LX_CPU_Q4 || lx_cpu_in_k_blocks(w);
+}
+
+/* At most so many rows meet weights in blocks after one rounding. Tiles want at most so many words
+   for each block of a group: signed bytes and two rows of f32 (ops/linear/cpu_block_tiles.h). */
 #define LX_CPU_BLOCK_ROWS 64
-#define LX_CPU_TILE_BLOCK_WORDS (LX_CPU_GROUP * (LX_BLOCK / 4 + 1))
+#define LX_CPU_TILE_BLOCK_WORDS (LX_CPU_GROUP * (LX_BLOCK / 4 + 2))
 
 static inline int64_t lx_cpu_linear_scratch(const lx_matrix *w)
 {

@@ -113,8 +113,119 @@ static uint16_t put_stored(const unsigned char *from, lx_cpu_format format, uint
     return (uint16_t)(from[0] | from[1] << 8);
 }
 
+/* The block of 32 inputs from `col` on of a group's words. */
+static uint32_t *k_block_at(uint32_t *words, lx_cpu_format format, int64_t col)
+{
+    return words + col / LX_K_BLOCK * LX_CPU_K_WORDS(format) + LX_CPU_K_HEAD_WORDS(format) +
+           col % LX_K_BLOCK / LX_BLOCK * LX_CPU_BLOCK_WORDS(format);
+}
+
+/* Puts the low halves of 32 bytes, or their high halves, as the words of q4. */
+static void put_halves(const unsigned char *from, bool high, uint32_t *to)
+{
+    uint32_t words[LX_BLOCK / 4];
+    memcpy(words, from, sizeof words);
+    for (int i = 0; i < LX_BLOCK / 8; i++) {
+        uint32_t first = words[2 * i] >> (high ? 4 : 0), second = words[2 * i + 1];
+        second = high ? second & ~0x0f0f0f0fu : (second & 0x0f0f0f0fu) << 4;
+        to[i * LX_CPU_GROUP] = (first & 0x0f0f0f0fu) | second;
+    }
+}
+
+static void put_f16(const unsigned char *from, uint32_t *words, int64_t lane)
+{
+    uint16_t scale = (uint16_t)(from[0] | from[1] << 8);
+    memcpy((uint16_t *)(void *)words + lane, &scale, sizeof scale);
+}
+
+static void put_q4_k(const unsigned char *from, uint32_t *to, int64_t lane)
+{
+    put_f16(from, to, lane);
+    put_f16(from + 2, to + LX_CPU_GROUP / 2, lane);
+    for (int i = 0; i < LX_K_BLOCK / LX_BLOCK; i++) {
+        uint32_t *words = k_block_at(to, LX_CPU_Q4_K, i * LX_BLOCK);
+        uint8_t *scales = (uint8_t *)(words + LX_CPU_CODE_WORDS(LX_CPU_Q4_K)) + lane;
+        int scale, min;
+        lx_q4_k_scale(from, i, &scale, &min);
+        scales[0] = (uint8_t)scale;
+        scales[LX_CPU_GROUP] = (uint8_t)min;
+        put_halves(from + 16 + i / 2 * LX_BLOCK, i % 2 != 0, words + lane);
+    }
+}
+
+/* See expand_q6_k in kernels/formats.c. */
+static void put_q6_k(const unsigned char *from, uint32_t *to, int64_t lane)
+{
+    const unsigned char *high = from + LX_K_BLOCK / 2, *scales = high + LX_K_BLOCK / 4;
+    put_f16(scales + LX_K_BLOCK / 16, to, lane);
+    for (int i = 0; i < LX_K_BLOCK / LX_BLOCK; i++) {
+        uint32_t *words = k_block_at(to, LX_CPU_Q6_K, i * LX_BLOCK), bits[LX_BLOCK / 4];
+        uint8_t *to_scales = (uint8_t *)(words + LX_CPU_CODE_WORDS(LX_CPU_Q6_K)) + lane;
+        int half = i / 4, part = i % 4;
+        put_halves(from + half * 64 + part % 2 * LX_BLOCK, part / 2 != 0, words + lane);
+        memcpy(bits, high + half * LX_BLOCK, sizeof bits);
+        for (int k = 0; k < LX_BLOCK / 4; k++)
+            words[(4 + k / 4) * LX_CPU_GROUP + lane] |= (bits[k] >> (2 * part) & 0x03030303u)
+                                                        << (k % 4 * 2);
+        to_scales[0] = scales[2 * i];
+        to_scales[LX_CPU_GROUP] = scales[2 * i + 1];
+    }
+}
+
+static void pack_k_blocks(const lx_host_tensor *t, lx_matrix *w, int64_t group)
+{
+    uint32_t *to = (uint32_t *)w->data + group * w->group_words;
+    for (int64_t k = 0; k < t->cols; k += LX_K_BLOCK, to += LX_CPU_K_WORDS(w->format)) {
+        for (int64_t lane = 0; lane < lanes_of(t, group); lane++) {
+            size_t at = lx_format_bytes(t->dtype, (group * LX_CPU_GROUP + lane) * t->cols + k);
+            const unsigned char *from = (const unsigned char *)t->data + at;
+            if (w->format == LX_CPU_Q4_K)
+                put_q4_k(from, to, lane);
+            else
+                put_q6_k(from, to, lane);
+        }
+    }
+}
+
+/* The number of input i of a block of q4, q4_k or q6_k, as it is stored. */
+static int code_at(const uint32_t *words, lx_cpu_format format, int i)
+{
+    int code = (int)(words[i / 8 * LX_CPU_GROUP] >> (i % 4 * 8 + i / 4 % 2 * 4) & 15u);
+    if (format == LX_CPU_Q6_K)
+        code |= (int)(words[(4 + i / 16) * LX_CPU_GROUP] >> (i % 4 * 8 + i % 16 / 4 * 2) & 3u) << 4;
+    return code;
+}
+
+static float f16_of_lane(const uint32_t *words, int64_t lane)
+{
+    return lx_f16_to_f32(((const uint16_t *)(const void *)words)[lane]);
+}
+
+/* As lx_cpu_block_values, in the order of lx_host_tensor_at. */
+static void k_block_values(const lx_matrix *w, int64_t row, int64_t col, float *to)
+{
+    uint32_t *group = (uint32_t *)w->data + row / LX_CPU_GROUP * w->group_words;
+    const uint32_t *head = group + col / LX_K_BLOCK * LX_CPU_K_WORDS(w->format);
+    const uint32_t *words = k_block_at(group, w->format, col);
+    int64_t lane = row % LX_CPU_GROUP;
+    const int8_t *scales = (const int8_t *)(words + LX_CPU_CODE_WORDS(w->format)) + lane;
+    float d = f16_of_lane(head, lane);
+    for (int i = 0; i < LX_BLOCK; i++) {
+        int code = code_at(words + lane, w->format, i);
+        if (w->format == LX_CPU_Q4_K)
+            to[i] = d * (float)scales[0] * (float)code -
+                    f16_of_lane(head + LX_CPU_GROUP / 2, lane) * (float)scales[LX_CPU_GROUP];
+        else
+            to[i] = d * (float)scales[i / 16 * LX_CPU_GROUP] * (float)(code - 32);
+    }
+}
+
 void lx_cpu_block_values(const lx_matrix *w, int64_t row, int64_t col, float *to)
 {
+    if (lx_cpu_in_k_blocks(w)) {
+        k_block_values(w, row, col, to);
+        return;
+    }
     bool four = w->format == LX_CPU_Q4;
     const uint32_t *words = (const uint32_t *)w->data + row / LX_CPU_GROUP * w->group_words +
                             col / LX_BLOCK * LX_CPU_BLOCK_WORDS(w->format);
@@ -160,13 +271,16 @@ static const struct {
     [LX_CPU_INT8] = {LX_CPU_TILE * 4, LX_CPU_TILE *LX_CPU_GROUP, pack_int8},
     [LX_CPU_Q8] = {LX_BLOCK, LX_CPU_BLOCK_WORDS(LX_CPU_Q8), pack_blocks},
     [LX_CPU_Q4] = {LX_BLOCK, LX_CPU_BLOCK_WORDS(LX_CPU_Q4), pack_blocks},
+    [LX_CPU_Q4_K] = {LX_K_BLOCK, LX_CPU_K_WORDS(LX_CPU_Q4_K), pack_k_blocks},
+    [LX_CPU_Q6_K] = {LX_K_BLOCK, LX_CPU_K_WORDS(LX_CPU_Q6_K), pack_k_blocks},
 };
 
 static lx_cpu_format format_of(lx_precision precision, lx_dtype dtype)
 {
     static const lx_cpu_format stored[] = {
-        [LX_F32] = LX_CPU_F32, [LX_BF16] = LX_CPU_BF16, [LX_F16] = LX_CPU_F32,
-        [LX_Q8_0] = LX_CPU_Q8, [LX_Q4_0] = LX_CPU_Q4,   [LX_F32_OF_BLOCKS] = LX_CPU_Q8};
+        [LX_F32] = LX_CPU_F32,   [LX_BF16] = LX_CPU_BF16, [LX_F16] = LX_CPU_F32,
+        [LX_Q8_0] = LX_CPU_Q8,   [LX_Q4_0] = LX_CPU_Q4,   [LX_F32_OF_BLOCKS] = LX_CPU_Q8,
+        [LX_Q4_K] = LX_CPU_Q4_K, [LX_Q6_K] = LX_CPU_Q6_K};
     if (precision == LX_PRECISION_F32)
         return dtype == LX_BF16 ? LX_CPU_BF16 : LX_CPU_F32;
     return precision == LX_PRECISION_INT8   ? LX_CPU_INT8
@@ -303,17 +417,19 @@ lx_status lx_cpu_table_of(lx_backend *be, const lx_matrix *w, lx_dtype dtype, lx
                           lx_error *err)
 {
     (void)be;
-    bool same = (w->format == LX_CPU_Q8 && (dtype == LX_Q8_0 || dtype == LX_F32_OF_BLOCKS)) ||
-                (w->format == LX_CPU_Q4 && dtype == LX_Q4_0);
-    if (!same)
+    /* the type whose values the matrix holds */
+    static const lx_dtype held[LX_CPU_FORMATS] = {[LX_CPU_Q8] = LX_Q8_0,
+                                                  [LX_CPU_Q4] = LX_Q4_0,
+                                                  [LX_CPU_Q4_K] = LX_Q4_K,
+                                                  [LX_CPU_Q6_K] = LX_Q6_K};
+    bool same = dtype == held[w->format] || (w->format == LX_CPU_Q8 && dtype == LX_F32_OF_BLOCKS);
+    if (!lx_cpu_in_blocks(w) || !same)
         return LX_OK;
     lx_table *t = calloc(1, sizeof *t);
     if (t == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for an embedding table");
-    *t = (lx_table){.dtype = w->format == LX_CPU_Q8 ? LX_Q8_0 : LX_Q4_0,
-                    .rows = w->shape.rows,
-                    .cols = w->shape.cols,
-                    .of = w};
+    *t =
+        (lx_table){.dtype = held[w->format], .rows = w->shape.rows, .cols = w->shape.cols, .of = w};
     *out = t;
     return LX_OK;
 }

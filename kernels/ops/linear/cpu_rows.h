@@ -145,8 +145,35 @@ static inline void scale_blocks(const float *from, int64_t n, float *scales, flo
     }
 }
 
-/* A chunk of n inputs in blocks. A code of a weight is its number plus `zero`, so sums of products
-   start from -zero times the sum of the inputs. */
+/* The start of a block, made of its scale and of the sums of its first and its second 16 inputs. A
+   code of a weight is its number plus `zero`, so sums of products start from -zero times the sum of
+   the inputs. */
+enum {
+    BODY_START_MIN = -1,   /* zero: the start is an f32, -(scale) times the sum of the inputs */
+    BODY_START_HALVES = -2 /* zero: the start has both sums, 16 bits each */
+};
+
+static inline uint32_t start_of(int32_t zero, float scale, int32_t first, int32_t second)
+{
+    float minus = -scale * (float)(first + second);
+    uint32_t bits;
+    if (zero == BODY_START_HALVES)
+        return (uint32_t)(uint16_t)first | (uint32_t)(uint16_t)second << 16;
+    if (zero != BODY_START_MIN)
+        return (uint32_t)(-zero * (first + second));
+    memcpy(&bits, &minus, sizeof bits);
+    return bits;
+}
+
+static inline int32_t sum_half(const int8_t *bytes)
+{
+    int32_t sum = 0;
+    for (int i = 0; i < LX_BLOCK / 2; i++)
+        sum += bytes[i];
+    return sum;
+}
+
+/* A chunk of n inputs in blocks, with their starts. */
 static inline void pack_chunk(uint32_t *to, const float *from, int64_t n, int32_t zero)
 {
     float scales[16], inverses[16];
@@ -162,10 +189,9 @@ static inline void pack_chunk(uint32_t *to, const float *from, int64_t n, int32_
     memcpy(to + BODY_SCALES_AT, scales, BODY_CHUNK_BLOCKS * sizeof *scales);
     memset(to + BODY_STARTS_AT, 0, BODY_CHUNK_BLOCKS * sizeof *to);
     for (int64_t i = 0; i < n && zero != 0; i += LX_BLOCK) {
-        int32_t sum = 0;
-        for (int k = 0; k < LX_BLOCK; k++)
-            sum += (int32_t)((const int8_t *)bytes)[i + k];
-        to[BODY_STARTS_AT + i / LX_BLOCK] = (uint32_t)(-zero * sum);
+        const int8_t *codes = (const int8_t *)bytes + i;
+        to[BODY_STARTS_AT + i / LX_BLOCK] =
+            start_of(zero, scales[i / LX_BLOCK], sum_half(codes), sum_half(codes + LX_BLOCK / 2));
     }
 }
 

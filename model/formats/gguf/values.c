@@ -76,54 +76,19 @@ static void unpack_q3_k(const unsigned char *block, float *to)
     }
 }
 
-/* The six-bit scale and minimum of part i of eight (get_scale_min_k4). */
-static void q4_k_scale(const unsigned char *scales, int i, int *scale, int *min)
+/* As Q4_K, with fifth bits (kernels/formats.c). */
+static void unpack_q5_k(const unsigned char *block, float *to)
 {
-    if (i < 4) {
-        *scale = scales[i] & 63;
-        *min = scales[i + 4] & 63;
-    } else {
-        *scale = (scales[i + 4] & 15) | scales[i - 4] >> 6 << 4;
-        *min = scales[i + 4] >> 4 | scales[i] >> 6 << 4;
-    }
-}
-
-/* Q4_K, and with fifth bits Q5_K. */
-static void unpack_k4(const unsigned char *block, const unsigned char *high,
-                      const unsigned char *low, float *to)
-{
+    const unsigned char *high = block + 16, *low = block + 48;
     float d = half(block), min = half(block + 2);
     for (int i = 0; i < 8; i++) {
         int scale, least;
-        q4_k_scale(block + 4, i, &scale, &least);
+        lx_q4_k_scale(block, i, &scale, &least);
         float factor = d * (float)scale, minus = min * (float)least;
         for (int j = 0; j < 32; j++) {
-            int x = low[i / 2 * 32 + j] >> (i % 2 * 4) & 15;
-            x |= high != NULL ? (high[j] >> i & 1) << 4 : 0;
+            int x = (low[i / 2 * 32 + j] >> (i % 2 * 4) & 15) | (high[j] >> i & 1) << 4;
             to[32 * i + j] = factor * (float)x - minus;
         }
-    }
-}
-
-static void unpack_q4_k(const unsigned char *block, float *to)
-{
-    unpack_k4(block, NULL, block + 16, to);
-}
-
-static void unpack_q5_k(const unsigned char *block, float *to)
-{
-    unpack_k4(block, block + 16, block + 48, to);
-}
-
-static void unpack_q6_k(const unsigned char *block, float *to)
-{
-    const unsigned char *low = block, *high = block + 128, *scales = block + 192;
-    float d = half(block + 208);
-    for (int j = 0; j < 256; j++) {
-        int part = j % 128 / 32, k = j % 32; /* four parts of each half */
-        int x = low[j / 128 * 64 + part % 2 * 32 + k] >> (part / 2 * 4) & 15;
-        x |= (high[j / 128 * 32 + k] >> (2 * part) & 3) << 4;
-        to[j] = d * (float)(int8_t)scales[j / 16] * (float)(x - 32);
     }
 }
 
@@ -162,6 +127,14 @@ static const lx_gguf_type types[] = {
     {.name = "BF16", .id = 30, .block = 1, .bytes = 2, .dtype = LX_BF16},
     {.name = "Q4_0", .id = 2, .block = 32, .bytes = 18, .dtype = LX_Q4_0, .n_scales = 1},
     {.name = "Q8_0", .id = 8, .block = 32, .bytes = 34, .dtype = LX_Q8_0, .n_scales = 1},
+    {.name = "Q4_K", .id = 12, .block = 256, .bytes = 144, .dtype = LX_Q4_K, .n_scales = 2},
+    {.name = "Q6_K",
+     .id = 14,
+     .block = 256,
+     .bytes = 210,
+     .dtype = LX_Q6_K,
+     .n_scales = 1,
+     .scales_at = 208},
 #define BLOCKS(NAME, ID, BLOCK, BYTES, SCALES, AT, UNPACK)                                         \
     {.name = (NAME),                                                                               \
      .id = (ID),                                                                                   \
@@ -174,11 +147,9 @@ static const lx_gguf_type types[] = {
     BLOCKS("Q4_1", 3, 32, 20, 2, 0, unpack_q4_1) BLOCKS("Q5_0", 6, 32, 22, 1, 0, unpack_q5_0)
         BLOCKS("Q5_1", 7, 32, 24, 2, 0, unpack_q5_1) BLOCKS("Q2_K", 10, 256, 84, 2, 80, unpack_q2_k)
             BLOCKS("Q3_K", 11, 256, 110, 1, 108, unpack_q3_k)
-                BLOCKS("Q4_K", 12, 256, 144, 2, 0, unpack_q4_k)
-                    BLOCKS("Q5_K", 13, 256, 176, 2, 0, unpack_q5_k)
-                        BLOCKS("Q6_K", 14, 256, 210, 1, 208, unpack_q6_k)
-                            BLOCKS("IQ4_NL", 20, 32, 18, 1, 0, unpack_iq4_nl)
-                                BLOCKS("IQ4_XS", 23, 256, 136, 1, 0, unpack_iq4_xs)};
+                BLOCKS("Q5_K", 13, 256, 176, 2, 0, unpack_q5_k)
+                    BLOCKS("IQ4_NL", 20, 32, 18, 1, 0, unpack_iq4_nl)
+                        BLOCKS("IQ4_XS", 23, 256, 136, 1, 0, unpack_iq4_xs)};
 
 const char lx_gguf_type_names[] =
     "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS";

@@ -1,6 +1,6 @@
 /*
- * The types of a GGUF tensor's values. The kernels hold values of a plain type as they are
- * (lx_dtype). Other types are blocks of small whole numbers with one or two f16 scales. `unpack`
+ * The types of a GGUF tensor's values. The kernels hold values of a type of lx_dtype as they are.
+ * Other types are blocks of small whole numbers with one or two f16 scales. `unpack`
  * makes f32 numbers of a block, in the order of operations of ggml's plain code, so the bits are
  * those of ggml.
  */
@@ -19,9 +19,9 @@ typedef struct lx_gguf_type {
     uint32_t id;                  /* in the file */
     uint32_t block;               /* numbers of a block */
     uint32_t bytes;               /* of a block */
-    lx_dtype dtype;               /* of a plain type; otherwise F32_OF_BLOCKS */
+    lx_dtype dtype;               /* F32_OF_BLOCKS: not one that kernels hold */
     uint32_t n_scales, scales_at; /* f16 scales, from this byte of a block on; 0: no scales */
-    void (*unpack)(const unsigned char *block, float *to); /* NULL: a plain type */
+    void (*unpack)(const unsigned char *block, float *to); /* NULL: a type that kernels hold */
 } lx_gguf_type;
 
 /* NULL: the type is not supported. */
