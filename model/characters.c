@@ -9,7 +9,6 @@
 
 #include <stddef.h>
 #include <stdlib.h>
-#include <uchar.h>
 
 typedef struct range {
     uint32_t first, last;
@@ -114,35 +113,34 @@ uint32_t lx_char_widen(uint32_t c)
 /* --- traditional characters --- */
 
 typedef struct pair {
-    uint32_t traditional, simplified;
+    uint32_t old, usual;
 } pair;
 
-static const pair pairs[] = {
+static const pair traditional[] = {
 #include "model/traditional.def"
 };
 
-/* Pairs of an old form and the usual one, by Unihan's kSemanticVariant and kZVariant: forms that
-   simplified editions of poems have in spite of OpenCC's table. */
-static const char32_t variants[] =
-    U"仝同倐倏僊仙刼劫劒剑効效厓崖呌叫嗁啼囘回埜野寃冤寘置峩峨帬裙幙幕幷并廻回廼乃彊强徃往徤健"
-    U"怱匆怳恍恡吝悤匆憇憩懽欢戸户揺摇於于昻昂晩晚暎映朶朵栢柏棃梨欵款氷冰沲沱潄漱炤照煑煮煖暖"
-    U"牕窗犇奔瑯琅瓈璃畊耕畧略疎疏皦皎皷鼓碁棋碪砧窓窗窻窗竝并筦管筭算籐藤缾瓶罇樽罋瓮羮羹胷胸"
-    U"臈腊舡船荅答荳豆菓果蔾藜蕋蕊蕚萼蜨蝶蠭蜂覇霸觧解諠喧趂趁蹏蹄迺乃邨村醻酬鞵鞋韮韭顋腮颿帆"
-    U"飜翻飡餐髙高鴈雁鷰燕麄粗黙默鼃蛙";
+/* Forms that simplified editions of poems have in spite of OpenCC's table. */
+static const pair variants[] = {
+#include "model/variants.def"
+};
 
 static int compare(const void *key, const void *entry)
 {
-    uint32_t c = *(const uint32_t *)key, t = ((const pair *)entry)->traditional;
-    return (c > t) - (c < t);
+    uint32_t c = *(const uint32_t *)key, old = ((const pair *)entry)->old;
+    return (c > old) - (c < old);
 }
 
+static uint32_t usual_of(const pair *pairs, size_t n, uint32_t c)
+{
+    const pair *found = bsearch(&c, pairs, n, sizeof *pairs, compare);
+    return found != NULL ? found->usual : c;
+}
+
+#define USUAL_OF(pairs, c) usual_of(pairs, sizeof(pairs) / sizeof *(pairs), c)
+
+/* OpenCC's simplified form may be an old form: 悞 becomes 悮, which becomes 误. */
 uint32_t lx_simplified(uint32_t codepoint)
 {
-    const pair *found =
-        bsearch(&codepoint, pairs, sizeof pairs / sizeof *pairs, sizeof *pairs, compare);
-    for (size_t i = 0; found == NULL && i + 1 < sizeof variants / sizeof *variants; i += 2) {
-        if (variants[i] == codepoint)
-            return variants[i + 1];
-    }
-    return found != NULL ? found->simplified : codepoint;
+    return USUAL_OF(variants, USUAL_OF(traditional, codepoint));
 }

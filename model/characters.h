@@ -22,9 +22,9 @@ const char *lx_char_strip(const char *text, size_t *n);
 /* ASCII , ; : ? ! as their full-width forms, everything else as it is. */
 uint32_t lx_char_widen(uint32_t codepoint);
 
-/* The simplified form of a traditional character, by OpenCC's table, and the usual form of an old
-   variant, such as 疎; any other character itself, and one that both scripts have with several
-   meanings, such as 乾. */
+/* The simplified form of a traditional character, by OpenCC's table, and today's form of an old
+   form such as 遶, by Unihan. Any other character is its own form. So is a character that both
+   scripts have with several meanings, such as 乾. */
 uint32_t lx_simplified(uint32_t codepoint);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The page's small dictionary: the sound and a few English words of every character that the couplet model knows.
+ * The page's small dictionary: the sound and a few English words of the characters of couplets, and of most poems.
  * /glosses.json is made from Unihan by scripts/glosses. It is loaded after the first answer, because it is larger than
  * the page.
  */

@@ -16,6 +16,7 @@ const FREE_TOKENS = 200; // of a poem without a form, at most
 const CHOICES = 3;
 const POOL = 16; // samples with a temperature, where the server has no pool; as in link_text.c
 const SEAL = '朱雀'; // linnet
+const TITLES = { 春雨: 'spring rain', 秋夜: 'autumn night', 江上: 'on the river', 送友人: 'farewell to a friend' };
 const ACROSTICS = { 春夏秋冬: 'the four seasons', 花好月圆: 'flowers, full moon', 生日快乐: 'happy birthday', 新年快乐: 'happy New Year' };
 const TUNES = ['渔歌子', '忆江南', '如梦令', '长相思', '点绛唇', '浣溪沙', '菩萨蛮', '采桑子', '卜算子', '清平乐', '浪淘沙', '鹧鸪天', '虞美人', '蝶恋花',
   '水调歌头'];
@@ -24,6 +25,12 @@ const SPARED = ['pattern', 'temperature']; // a link has them only where they ar
 
 const both = (zh, en) => `<span class="zh" lang="zh">${zh}</span> <span class="en" lang="en">${en}</span>`;
 const option = (value, zh, en) => `<option value="${value}" data-zh="${zh}" data-en="${en}"></option>`;
+/* Buttons that fill a field and write; one is pressed while the field has its text. */
+const ready = (field, zh, en, texts) => `<div class="wishes" role="group" aria-labelledby="ready-${field}">
+    <span id="ready-${field}">${both(zh, en)}</span>
+    ${Object.entries(texts).map(([text, meaning]) => `<button type="button" data-${field}="${text}"><span lang="zh">${text}</span>
+      <span class="en gloss" lang="en">${meaning}</span></button>`).join('')}
+  </div>`;
 const MARKUP = `
 <form id="poem-form">
   <label class="unseen" for="poem-title">${both('题目', 'Title')}</label>
@@ -32,11 +39,8 @@ const MARKUP = `
     <button class="primary" type="submit">${both('写', 'Write')}</button>
   </div>
   <p id="poem-error" class="error" role="alert"></p>
-  <div class="wishes" role="group" aria-labelledby="acrostics-title">
-    <span id="acrostics-title">${both('现成的藏头', 'Ready acrostics')}</span>
-    ${Object.entries(ACROSTICS).map(([text, meaning]) => `<button type="button" data-acrostic="${text}"><span lang="zh">${text}</span>
-      <span class="en gloss" lang="en">${meaning}</span></button>`).join('')}
-  </div>
+  ${ready('title', '现成的题目', 'Ready titles', TITLES)}
+  ${ready('acrostic', '现成的藏头', 'Ready acrostics', ACROSTICS)}
   <details class="options">
     <summary>${both('细调', 'Options')}</summary>
     <div class="fields">
@@ -109,6 +113,7 @@ const words = () => WORDS[page.lang];
 const squeeze = (text) => text.replace(/[\s《》]+/gu, '');
 const linesOf = (form) => Number(form.split('x')[1]);
 const isTune = (form) => TUNES.includes(form);
+const isTitle = (text) => /\p{Script=Han}/u.test(text);
 const isVerse = (form) => form !== '' && !isTune(form);
 
 /* --- a run ------------------------------------------------------------------------------------- */
@@ -125,7 +130,7 @@ function readForm() {
   if (!request.form || state.rhymes === false) request.rhyme = '';
   request.seed = Number(state.seed ?? (request.seed || drawSeed()));
   if (request.temperature !== '') request.temperature = Number(request.temperature);
-  if (!/\p{Script=Han}/u.test(request.title)) throw new ApiError(400, { param: 'title' });
+  if (!isTitle(request.title)) throw new ApiError(400, { param: 'title' });
   return request;
 }
 
@@ -182,12 +187,16 @@ function runAgain() {
   runNew();
 }
 
-function runAcrostic({ target }) {
-  const { acrostic } = target.closest('[data-acrostic]')?.dataset ?? {};
-  if (!acrostic) return;
-  $('poem-acrostic').value = acrostic;
+/* A pressed acrostic is given up again. A title that was refused gives way. */
+function runReady({ target }) {
+  const button = target.closest('[data-title], [data-acrostic]');
+  if (!button) return;
+  const { title, acrostic } = button.dataset;
+  if (title) $('poem-title').value = title;
+  else $('poem-acrostic').value = isPressed(button) ? '' : acrostic;
+  if (!isTitle($('poem-title').value)) $('poem-title').value = $('poem-title').defaultValue;
   $('poem-begin').value = '';
-  if (!$('poem-form-of').value.endsWith('x4')) $('poem-form-of').value = '5x4';
+  if (acrostic && !$('poem-form-of').value.endsWith('x4')) $('poem-form-of').value = '5x4';
   runNew();
 }
 
@@ -212,6 +221,11 @@ function follow() {
 }
 
 /* --- rendering --------------------------------------------------------------------------------- */
+
+function isPressed({ dataset: { title, acrostic } }) {
+  if (title) return title === $('poem-title').value;
+  return acrostic === $('poem-acrostic').value && isVerse($('poem-form-of').value);
+}
 
 /* Why it was refused, as far as it can be seen here. */
 function reason({ param }) {
@@ -280,6 +294,7 @@ function choose(at) {
 
 function render() {
   for (const choice of document.querySelectorAll('#poem-form option')) setText(choice, choice.dataset[page.lang]);
+  for (const button of document.querySelectorAll('#poem-form .wishes button')) button.setAttribute('aria-pressed', isPressed(button));
   const form = $('poem-form-of').value;
   $('poem-acrostic').disabled = $('poem-pattern').disabled = !isVerse(form);
   $('poem-kind').disabled = isTune(form);
@@ -305,7 +320,7 @@ export const poems = {
       event.preventDefault();
       runNew();
     });
-    $('poem-form').addEventListener('click', runAcrostic);
+    $('poem-form').addEventListener('click', runReady);
     $('poem-form').addEventListener('input', requestRender);
     $('poem-again').addEventListener('click', runAgain);
     makeCopyButton($('poem-copy'));

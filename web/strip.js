@@ -16,6 +16,7 @@ import { saveCanvas, sheetCanvas } from './share.js';
 import { stripOf } from './strips.js';
 
 const WAYS = 3; // futures of one past
+const TEMPERATURE = 0.8; // of 300 digits, 97 % have the wanted class, and 94 % at 1
 const FIRST = 8; // digits of a first visit, before it waits
 const COLUMNS = 12; // of a saved picture
 
@@ -110,7 +111,7 @@ async function paint(digit, i, seed, signal) {
   const { id, each, classes } = state.model;
   if (classes.length > 0) digit.wish = classOf(seed, i);
   const from = { ...(i > 0 ? { state: state.digits[i - 1].id } : { model: id, prompt: '' }), ...('wish' in digit && { class: digit.wish }) };
-  const body = { ...from, seed, temperature: 1, max_tokens: each, return_state: true, stream_unit: 'row' };
+  const body = { ...from, seed, temperature: TEMPERATURE, max_tokens: each, return_state: true, stream_unit: 'row' };
   for await (const event of stream('/v1/images/generations', body, signal)) {
     if (event.values) {
       digit.values.set(event.values, event.start - i * each);

@@ -7,13 +7,16 @@ digits it painted, drawn by the page's own code. Made anew by
 import base64
 
 DRAW = """async ({ upper, seed, words }) => {
-    const { post } = await import('/common.js');
+    const DIGITS = 16;
+    const { findModel, post } = await import('/common.js');
     const { coupletCanvas } = await import('/share.js');
     const { paintPixels, INK } = await import('/picture.js');
     const json = async (path, body) => (await post(path, body)).json();
     const { choices: [best] } = await json('/v1/completions',
         { model: 'couplet', prompt: upper, n: 5, seed, temperature: 0.8 });
-    const { data } = await json('/v1/images/generations', { model: 'mnist', prompt: '', n: 16, seed: 3 });
+    const { meta: { classes = [] } } = await findModel('image');
+    const pictures = await Promise.all(Array.from({ length: DIGITS }, (_, i) => json('/v1/images/generations',
+        { model: 'mnist', prompt: '', seed: i, ...(classes.length > 0 && { class: i % classes.length }) })));
     const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name);
     const canvas = Object.assign(document.createElement('canvas'), { width: 1200, height: 630 });
     const context = canvas.getContext('2d');
@@ -28,9 +31,9 @@ DRAW = """async ({ upper, seed, words }) => {
         context.fillText(text, 64, y);
     };
     write('Linnet', 150, 84, '--gold');
-    words.forEach((text, i) => write(text, 226 + 50 * i, 36, '--text'));
+    words.forEach((text, i) => write(text, 220 + 50 * i, 36, '--text'));
     context.imageSmoothingEnabled = false;
-    for (const [i, { b64_json }] of data.entries()) {
+    for (const [i, { data: [{ b64_json }] }] of pictures.entries()) {
         const image = Object.assign(new Image(), { src: `data:image/png;base64,${b64_json}` });
         await image.decode();
         const grey = new OffscreenCanvas(28, 28).getContext('2d');
@@ -44,7 +47,7 @@ DRAW = """async ({ upper, seed, words }) => {
 }"""
 
 SEED = 7
-WORDS = ["However long it writes,", "its whole memory keeps one size."]
+WORDS = ["写得再长，记忆也不变大。", "A request's memory keeps one size,", "however long the answer."]
 
 
 def draw(page):

@@ -89,6 +89,16 @@ def test_tab(open_page, keep, tab, way):
     keep(page, f"{tab}-{way}")
 
 
+@pytest.mark.parametrize("way, told", [("desktop", True), ("phone", False)])
+def test_keys_are_told_where_there_are_keys(open_page, way, told):
+    page = open_page(TABS["couplets"][0], **WAYS[way])
+    page.wait_for_function(TABS["couplets"][1])
+    expect(page.locator("#keys .en")).to_contain_text("hang", use_inner_text=True)
+    for tab in ("couplets", "images"):
+        page.click(f"#{tab}-tab")
+        expect(page.locator(f"#{tab} .en kbd").first).to_be_visible(visible=told)
+
+
 def assert_chosen(page, tab):
     edges = page.locator(".tabs a").evaluate_all(
         "(all) => all.map((e) => [e.id, getComputedStyle(e).borderBottomColor, e.offsetHeight])"

@@ -4,7 +4,8 @@ import pytest
 from playwright.sync_api import expect
 
 AWAY = "ERR_FAILED|ERR_CONNECTION|Failed to fetch"
-TABS = {"images": "#paint", "poems": "#poem-title", "how": "#lab-line", "race": "#race-go"}
+TABS = {"images": "#paint", "how": "#lab-line", "poems": "#poem-title", "race": "#race-go", "speech": "#speech-file", "strip": "#strip-go"}
+DEMOS = list(TABS)[2:]  # tabs that need demos.css
 
 
 @pytest.mark.parametrize("lost", ["**/*.js", "**/*.css"])
@@ -14,13 +15,13 @@ def test_an_unvisited_tab_waits_for_the_server(open_page, tab, lost):
     for pattern in (lost, "**/health"):
         page.route(pattern, lambda route: route.abort())
     page.click(f"#{tab}-tab")
-    if lost.endswith("js") or tab in ("poems", "race"):
+    if lost.endswith("js") or tab in DEMOS:
         expect(page.locator("#away")).to_contain_text("cannot be reached")
     page.unroute_all(behavior="ignoreErrors")
     expect(page.locator(TABS[tab])).to_be_visible()
     expect(page.locator("#away")).to_be_empty()
     sheets = page.evaluate("Array.from(document.styleSheets, (s) => s.href.split('/').pop())")
-    assert "demos.css" in sheets or tab not in ("poems", "race")
+    assert "demos.css" in sheets or tab not in DEMOS
 
 
 def test_tabs_are_found_when_the_server_is_back(open_page):

@@ -6,6 +6,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from conftest import ROOT
 from watching import emptied
 
 UPPER = "海上明月"
@@ -384,6 +385,18 @@ def test_a_caption_is_suggested(open_page):
     ask(page, "春风")
     finished(page)
     expect(banner).to_be_empty()
+
+
+@pytest.mark.parametrize("lines, captions", [
+    (("佳偶天成日", "良缘永结时"), "百年好合 花好月圆"),
+    (("程序员写代码", "设计师绘蓝图"), "业精于勤 天道酬勤 学海无涯 温故知新"),
+    (("一盏青灯听夜雨", "半窗明月照秋山"), "诗情画意 琴心剑胆 心旷神怡 鸟语花香"),
+    (("爆竹声中一岁除", "春风送暖入屠苏"), "欢度佳节 人寿年丰 瑞雪丰年 辞旧迎新 福满家园"),
+])
+def test_a_caption_has_the_couplets_theme(serve, open_page, lines, captions):
+    page = open_page(at=serve(f"{ROOT}/weights"))
+    suggest = "(lines) => import('/banner.js').then(({ suggestBanners }) => suggestBanners('couplet', ...lines, 7))"
+    assert page.evaluate(suggest, lines)[0] in captions.split()
 
 
 def test_no_caption_for_a_line_that_is_too_short(open_page):

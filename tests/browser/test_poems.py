@@ -2,6 +2,7 @@
 Requests that cannot be kept get an explanation. The tab works by keyboard and in both languages, and is absent where no
 such model is served."""
 
+import json
 import re
 
 import pytest
@@ -109,6 +110,35 @@ def test_a_ready_acrostic_is_one_click(open_page):
     assert keeps(lines(page), 5, "春夏秋冬")
 
 
+def test_a_ready_acrostic_is_pressed_until_it_is_given_up(open_page):
+    """Also while the options are folded away: another title keeps the acrostic, and the page says so."""
+    page = open_page("#poems", **VIEW)
+    acrostic, title = page.locator("[data-acrostic=春夏秋冬]"), page.locator("[data-title=江上]")
+    expect(acrostic).to_have_attribute("aria-pressed", "false")
+    for button, pressed, prompt, asked in (
+        (acrostic, "true", "唐《秋夜》", "春夏秋冬"), (title, "true", "唐《江上》", "春夏秋冬"), (acrostic, "false", "唐《江上》", None)):
+        with page.expect_request("**/v1/completions") as sent:
+            button.click()
+        body = sent.value.post_data_json
+        assert (body["prompt"], body.get("acrostic")) == (prompt, asked)
+        expect(button).to_have_attribute("aria-pressed", pressed)
+
+
+@pytest.mark.parametrize("typed, button, title", [
+    ("秋夜", "[data-title=春雨]", "春雨"), ("rain", "[data-title=春雨]", "春雨"), ("rain", "[data-acrostic=春夏秋冬]", "秋夜")])
+def test_what_is_ready_is_one_click(open_page, typed, button, title):
+    """For visitors who cannot type Chinese, and have tried."""
+    page = open_page("#poems", **VIEW)
+    page.fill("#poem-title", typed)
+    page.keyboard.press("Enter")
+    expect(page.locator("#poem-error" if typed == "rain" else "#poem")).not_to_be_empty()
+    expect(page.locator("[data-title]").first).to_have_text(re.compile("春雨.*spring rain", re.S))
+    page.click(button)
+    expect(page.locator("#poem h3")).to_have_text(title)
+    assert keeps(lines(page), 5)
+    expect(page.locator("#poem-title")).to_have_value(title)
+
+
 def test_readers_of_english_are_told_each_character(serve, open_page):
     """The dictionary has a meaning for every character of the shipped poet's lines, and every ready acrostic a translation."""
     page = open_page("#poems", at=serve(ROOT / "weights"), **VIEW)
@@ -121,6 +151,16 @@ def test_readers_of_english_are_told_each_character(serve, open_page):
     assert [line.count("·") for line in told.inner_text().split("\n")] == [len(line) - 2 for line in shown]
     page.click("[data-choose=zh]")
     expect(told).to_be_hidden()
+
+
+def test_the_dictionary_has_the_frequent_characters_of_poems():
+    """By themselves, or by the form that the model writes in place of an old one."""
+    by_sound = json.loads((ROOT / "web/glosses.json").read_text(encoding="utf-8"))
+    usual = dict(by_sound.pop(""))
+    told = {entry[0] for entries in by_sound.values() for entry in entries if len(entry) > 1}
+    vocabulary = json.loads((ROOT / "weights/poem/tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+    frequent = [c for c in vocabulary if re.fullmatch("[㐀-鿿]", c)][:3000]
+    assert [c for c in frequent if usual.get(c, c) not in told] == []
 
 
 def asked_by(page):

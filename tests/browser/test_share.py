@@ -197,6 +197,7 @@ def test_other_sites_are_given_a_picture(open_page):
         "(all) => Object.fromEntries(all.map((tag) => [tag.getAttribute('property'), tag.content]))"
     )
     assert {"og:title", "og:description", "og:image:alt"} <= set(tags)
+    assert re.search("[㐀-鿿].*[A-Za-z]", tags["og:description"]), "in both languages"
     reply = page.context.request.get(tags["og:image"])
     assert reply.headers["content-type"] == "image/png"
     card = page.evaluate(READ, text(reply.body()))

@@ -19,10 +19,10 @@ MARKS = "，。《》？、"
 RHYMES = [WORDS[i::4] for i in range(4)]
 
 
-def write(folder, task="poem", seed=1, **fields):
+def write(folder, task="poem", seed=1, words=WORDS, **fields):
     """A model folder; returns it."""
     folder.mkdir(parents=True)
-    tokenizer = text_data.Tokenizer([*MARKS, *WORDS], ends=True)
+    tokenizer = text_data.Tokenizer([*MARKS, *words], ends=True)
     config = folders.GATED | {"vocab_size": tokenizer.size, "eos_token_id": tokenizer.end, "bos_token_id": tokenizer.end,
                               "max_position_embeddings": 200, "linnet_task": task} | fields
     rng = random.Random(seed)

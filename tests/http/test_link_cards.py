@@ -18,7 +18,7 @@ FONT = Path("/usr/share/fonts/truetype/wqy/wqy-microhei.ttc")  # Debian's fonts-
 OWN = (ROOT / "web" / "card.png").read_bytes()
 LINE = {"line": "海上明月", "n": 5, "temperature": 0.8, "seed": 1}
 POEM = {"tab": "poems", "kind": "唐", "title": "秋夜", "form": "5x4", "rhyme": 1, "acrostic": "", "begin": "", "temperature": 0.8,
-        "seed": 3}
+        "seed": 1}
 RARE = "\U0002a6a5"  # four dragons
 
 
@@ -100,7 +100,7 @@ def test_a_caption_is_part_of_it(server):
 
 def test_a_poem_is_the_one_of_the_page(server):
     """A link that begins with all of another's poem but its last mark, which the form leaves no choice of, is drawn alike."""
-    asked = {"form": "5x4", "rhyme": True, "temperature": 0.8, "seed": 3}
+    asked = {"form": "5x4", "rhyme": True, "temperature": 0.8, "seed": 1}
     text = complete_ok(server.port, model="poem", prompt="唐《秋夜》", **asked)["choices"][0]["text"]
     drawn = card(server, POEM)
     assert len(text) == 24 and card(server, POEM, begin=text[:-1], seed=9) == drawn

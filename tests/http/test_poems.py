@@ -21,6 +21,7 @@ from test_states import fork_one
 PROMPT = "唐《静夜思》"
 FORMS = ["5x4", "5x8", "7x4", "7x8"]
 WORDS = poem_model.WORDS
+OLD_AND_USUAL = OLD, USUAL = "遶鼇徧髪", "绕鳌遍发"
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +29,7 @@ def models(tmp_path_factory):
     path = tmp_path_factory.mktemp("poems")
     poem_model.write(path / "poem")
     poem_model.write(path / "plain", task="text")
+    poem_model.write(path / "old", words=WORDS + "".join(OLD_AND_USUAL))
     text_model.write_bytes(path / "bytes")
     (path / "shipped").symlink_to(ROOT / "weights/poem")
     return path
@@ -241,6 +243,15 @@ def test_a_traditional_title_and_acrostic_are_read(port):
     assert told["choices"] == wanted["choices"] and "simplified forms: 2" in told["warnings"][0]["message"]
     exact = complete(port, prompt=PROMPT, acrostic="春江夏頭", normalize=False, **simple)
     assert exact.status == 400 and exact.error["param"] == "acrostic"
+
+
+@pytest.mark.parametrize("fields", [{"form": "7x8"}, {"max_tokens": 60}])
+def test_old_forms_are_read_and_never_written(port, fields):
+    """A model whose vocabulary has both forms; its random weights like them equally well."""
+    told = complete_ok(port, model="old", prompt=f"唐《{OLD}》", n=8, seed=3, temperature=1.5, **fields)
+    assert "simplified forms: 4" in told["warnings"][0]["message"]
+    written = {c for choice in told["choices"] for c in choice["text"]}
+    assert written & set(USUAL) and not written & set(OLD)
 
 
 def test_a_poem_goes_on_from_every_character(port):

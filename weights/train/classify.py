@@ -81,12 +81,12 @@ def paint(client: Client, model: str, digit: int, count: int) -> torch.Tensor:
     return as_input(np.stack([np.asarray(Image.open(io.BytesIO(p.png)).convert("L")) for p in pictures]))
 
 
-def paint_strip(client: Client, model: str, wanted: list[int], seed: int) -> torch.Tensor:
+def paint_strip(client: Client, model: str, wanted: list[int], seed: int, temperature: float) -> torch.Tensor:
     """Each digit continues the state that the previous one has left."""
     state = None
     for digit in wanted:
-        answer = client.images(None if state else model, prompt="", class_=digit, state=state, seed=seed, max_tokens=SIDE * SIDE,
-                               return_state=True)
+        answer = client.images(None if state else model, prompt="", class_=digit, state=state, seed=seed, temperature=temperature,
+                               max_tokens=SIDE * SIDE, return_state=True)
         if state:
             client.delete_state(state)
         state = answer.states[0].id
@@ -96,7 +96,7 @@ def paint_strip(client: Client, model: str, wanted: list[int], seed: int) -> tor
 
 def judge_strip(args, model: nn.Module):
     wanted = np.random.default_rng(args.seed).integers(10, size=args.strip)
-    pictures = paint_strip(Client(args.url), args.model, wanted.tolist(), args.seed)
+    pictures = paint_strip(Client(args.url), args.model, wanted.tolist(), args.seed, args.temperature)
     found = probabilities(model, pictures)
     right, sure = found.argmax(1).numpy() == wanted, found.max(1).values.numpy() >= SURE
     for name, share in [(f"{i + 1} to {min(i + A_PART, args.strip)}", slice(i, i + A_PART)) for i in range(0, args.strip, A_PART)] + [
@@ -146,6 +146,7 @@ def main():
     p.add_argument("--model", default="mnist")
     p.add_argument("--count", type=int, default=200, help=f"pictures of a class, a multiple of {AT_ONCE}")
     p.add_argument("--strip", type=int, default=0, metavar="N", help="N digits of one sequence, in place of --count of each class")
+    p.add_argument("--temperature", type=float, default=1.0, help="of the digits of --strip")
     p.add_argument("--sheet", type=pathlib.Path, help=f"a PNG of the first {A_ROW} of each class, or of the strip")
     p.add_argument("--epochs", type=int, default=3)
     p.add_argument("--threads", type=int, default=2)

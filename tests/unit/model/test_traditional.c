@@ -1,8 +1,10 @@
-/* Traditional characters: every entry of the table is found, and its simplified form is simple. */
+/* Traditional characters and old forms: every entry of the tables is found, and its simplified form
+ * is simple. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <uchar.h>
 
 #include <cmocka.h>
 
@@ -29,11 +31,22 @@ static void characters_with_other_meanings_stay(void **state)
     assert_int_equal(lx_simplified('a'), 'a');
 }
 
+static void old_forms_become_todays(void **state)
+{
+    (void)state;
+    static const char32_t pairs[] = U"遶绕鼇鳌疎疏髪发鎗枪";
+    for (size_t i = 0; i + 1 < sizeof pairs / sizeof *pairs; i += 2)
+        assert_int_equal(lx_simplified(pairs[i]), pairs[i + 1]);
+    assert_int_equal(lx_simplified(U'馀'), U'馀'); /* an heir of 餘 where 余 would be "I" */
+    assert_int_equal(lx_simplified(U'卍'), U'卍'); /* Unihan's variant is 万 */
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(simplified_forms_are_simple),
         cmocka_unit_test(characters_with_other_meanings_stay),
+        cmocka_unit_test(old_forms_become_todays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
