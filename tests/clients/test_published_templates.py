@@ -1,7 +1,10 @@
 """Conversations by the chat templates that llama.cpp collects. They lie in the sources of the package llama-cpp-python,
-which are fetched once into build/clients. By every template that keeps its history the prompt of a turn reuses all rows
-of the turn before."""
+which are fetched once into build/clients. The server renders each conversation as Python's jinja2 does, to the byte. By
+every template that keeps its history the prompt of a turn reuses all rows of the turn before."""
 
+import copy
+import datetime
+import itertools
 import json
 import subprocess
 import sys
@@ -26,6 +29,10 @@ MEMBERS = "vendor/llama.cpp/models/templates/"
 KEEP = 38  # of the 70 templates leave the text of earlier turns unchanged
 CONTEXT, TURNS = 20000, 3
 OWN = {"bos_token": "<s>", "eos_token": "</s>"}
+LATER = copy.deepcopy(jinja.TOOL)
+LATER["function"]["name"] = "get_time"
+EXTRAS = [{}, {"tools": [jinja.TOOL]}, {"tools": [jinja.TOOL, LATER], "enable_thinking": False}, {"enable_thinking": True}]
+NOT_IMPLEMENTED = 5  # templates at most
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +74,45 @@ def ports(templates, tokenizer, tmp_path_factory):
 def digits(tokenizer):
     """Answers of digits: they are the same tokens when they are read again."""
     return {str(tokenizer.token_to_id(str(d))): 100 for d in range(10)}
+
+
+def as_read(messages):
+    """The server joins the parts of a content, and a content that is null is empty. A mark that is no special token of the
+    model is refused, so no user writes one."""
+    def text(content):
+        whole = content if isinstance(content, str) else "".join(part["text"] for part in content or [])
+        return whole.replace("<|im_end|>", "im_end")
+
+    return [{**message, "content": text(message["content"])} for message in messages]
+
+
+def test_every_template_is_rendered_as_jinja2_does(ports, templates):
+    environment, wrong, missing = jinja.make_environment(), [], []
+    environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
+    talks = {name: as_read(messages) for name, messages in jinja.CONVERSATIONS.items() if messages}
+    for name, template in templates.items():
+        counts = {"equal": 0, "refused by both": 0, "refused for its marks": 0, "has no tools": 0}
+        for (talk_name, messages), (more, answers) in itertools.product(talks.items(), [*((more, True) for more in EXTRAS), ({}, False)]):
+            client = {"tools": None, "documents": None, **more, "messages": messages}
+            theirs = jinja.render(environment, template, OWN | {"add_generation_prompt": answers}, client)
+            reply = call(ports[name], "POST", "/apply-template", {
+                "model": name, "messages": messages, "add_generation_prompt": answers, "continue_final_message": False, **more})
+            if reply.status == 400 and "is not implemented" in reply.text:
+                missing.append((name, reply.error["message"]))
+                break
+            if reply.status == 400 and " in it" in reply.text:
+                counts["refused for its marks"] += 1
+            elif reply.status == 400 and "tools" in more and "tools" not in template:
+                counts["has no tools"] += 1
+            elif reply.status == 400 and "error" in theirs:
+                counts["refused by both"] += 1
+            elif reply.status == 200 and reply.json()["prompt"] == theirs.get("text"):
+                counts["equal"] += 1
+            else:
+                wrong.append((name, talk_name, list(more), answers, theirs, reply.text))
+        print(f"{name}: " + ", ".join(f"{count} {how}" for how, count in counts.items() if count))
+    assert not wrong, wrong[:3]
+    assert len(missing) <= NOT_IMPLEMENTED, missing
 
 
 def talk(port, name, digits):

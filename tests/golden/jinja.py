@@ -9,6 +9,7 @@ tests/unit/model/test_jinja.c.
 """
 
 import datetime
+import functools
 import itertools
 import json
 import pathlib
@@ -157,9 +158,14 @@ CONVERSATIONS = {
 EXTRAS = [{}, {"tools": [TOOL]}, {"tools": [TOOL, TOOL], "enable_thinking": False}, {"enable_thinking": True}]
 
 
+@functools.lru_cache(maxsize=8)
+def parse(environment, template):
+    return environment.from_string(template)
+
+
 def render(environment, template, own, client):
     try:
-        return {"text": environment.from_string(template).render(**{**client, **own})}
+        return {"text": parse(environment, template).render(**{**client, **own})}
     except Exception as error:  # any of Python's, too
         return {"error": f"{type(error).__name__}: {error}"}
 

@@ -23,7 +23,9 @@ MAMBA = {"mamba_conv_bias": [True, False], "mamba_proj_bias": [False, True], "ma
 MAMBA1 = {
     "tie_word_embeddings": [True, False], "layer_norm_epsilon": [1e-5, 1e-3], "intermediate_size": [8, 40], "state_size": [4, 16],
     "time_step_rank": [1, 6, "auto"], "conv_kernel": [2, 3, 9], "use_bias": [True, False], "use_conv_bias": [True, False],
-    "num_hidden_layers": [1, 3], "hidden_act": ["silu", "gelu"]}
+    "num_hidden_layers": [1, 3], "hidden_act": ["silu", "gelu"],
+    "d_model": [folders.MAMBA1["hidden_size"], 99], "rms_norm": [True, False], "ssm_cfg": [{}], "pad_vocab_size_multiple": [8],
+    "fused_add_norm": [True, False]}
 LFM = HYBRID | {
     "norm_eps": [1e-5, 1e-3], "conv_bias": [True, False], "conv_L_cache": [2, 3, 5, 8, 9]}
 

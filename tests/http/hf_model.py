@@ -58,11 +58,11 @@ def tokenizer_of_all():
     return vocabularies.byte_level(pattern=vocabularies.QWEN2, template=True)
 
 
-def write(folder, config, tensors_of, seed=1, shards=0, bf16=False):
+def write(folder, config, tensors_of, seed=1, shards=0, bf16=False, tokenizer=None):
     """tensors_of: of folders.py, the tensors that the config asks for; in so many shards, or in one file, there also in
-    bf16. Returns the tokenizer."""
+    bf16. Returns the tokenizer: the given one, or one that all such folders share."""
     folder.mkdir(parents=True)
-    tokenizer = tokenizer_of_all()
+    tokenizer = tokenizer or tokenizer_of_all()
     own = {"vocab_size": tokenizer.get_vocab_size() + 6, "eos_token_id": 3, "bos_token_id": 2}
     config = config | ({"text_config": config["text_config"] | own} if "text_config" in config else own)
     rng = random.Random(seed)

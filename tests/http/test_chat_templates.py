@@ -41,8 +41,11 @@ LLAMA3_TEXTS = {"llama3": LLAMA3, "llama3-escaped": LLAMA3.replace("\n", "\\n"),
                 "llama3-always": LLAMA3.replace("{% if add_generation_prompt %}", "").removesuffix("{% endif %}")}
 
 
+NO_LIMIT = int(1e30)  # as transformers writes it
+
+
 def with_template(folder, template):
-    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template, "model_max_length": 5}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template, "model_max_length": NO_LIMIT}))
 
 
 def write_chatml(folder, template, tokens=("<|im_start|>", "<|im_end|>"), special=True):

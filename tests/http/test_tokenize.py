@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from tokenizers import normalizers
+from tokenizers import normalizers, processors
 
 import vocabularies
 import world
@@ -83,6 +83,24 @@ def test_equals_the_library(name, tmp_path):
 @pytest.mark.parametrize("name", [name for name, _ in vocabularies.stages()])
 def test_equals_the_library_with_a_stage_before(name, tmp_path):
     compare(name, tmp_path, list(vocabularies.texts(n=25)))
+
+
+@pytest.mark.parametrize("around", [processors.RobertaProcessing, processors.BertProcessing])
+def test_equals_the_library_with_tokens_around(around, tmp_path):
+    tokenizer = vocabularies.byte_level()
+    tokenizer.post_processor = around(("</s>", 3), ("<s>", 2))
+    compare_with(tokenizer, tmp_path, list(vocabularies.texts(n=10)))
+
+
+@pytest.mark.parametrize("change, words", [({"sep": ["</s>"]}, "post_processor.sep"), ({"cls": ["<s>", 99999999]}, "post_processor.cls"),
+                                           ({"cls": ["<s>", "2"]}, "post_processor.cls"), ({"clip": 1}, "post_processor.clip")])
+def test_bad_tokens_around(change, words, tmp_path):
+    tokenizer, path = vocabularies.byte_level(), tmp_path / "tokenizer.json"
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 3), ("<s>", 2))
+    file = json.loads(tokenizer.to_str())
+    file["post_processor"] |= change
+    path.write_text(json.dumps(file))
+    assert words in tokenize("--tokenizer", path, "a", status=1)
 
 
 @pytest.mark.parametrize("seed", range(max(8, 240 // PART**3)))

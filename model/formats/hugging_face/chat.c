@@ -63,7 +63,8 @@ static lx_status copy_texts(const char *bytes, size_t n, const char *folder, lx_
                             lx_error *err)
 {
     json_error_t e;
-    json_t *root = lx_json_load_file(bytes, n, 0, &e);
+    /* transformers writes a model_max_length of 1e30, in digits, where a tokenizer has no limit. */
+    json_t *root = lx_json_load_file(bytes, n, JSON_DECODE_INT_AS_REAL, &e);
     if (root == NULL)
         return no_json(folder, "tokenizer_config.json", &e, err);
     const json_t *templates = json_object_get(root, "chat_template");

@@ -65,16 +65,6 @@ static lx_mixer_config read_conv(lx_hf_reader *r, const lx_config *c,
 
 /* --- LFM2 --- */
 
-/* A key that repeats another key's number in the authors' own files. */
-static void only_number(lx_hf_reader *r, const char *key, double value, const char *other)
-{
-    char what[64];
-    if (lx_hf_number(r, key, 0, 1e30, value) == value)
-        return;
-    (void)snprintf(what, sizeof what, "must be equal to %s", other);
-    lx_hf_wrong(r, key, what);
-}
-
 /* intermediate_size, of which block_auto_adjust_ff_dim takes 2/3 times a factor, up to a multiple.
  */
 static void adjust_d_ff(lx_hf_reader *r, lx_config *c)
@@ -128,15 +118,15 @@ static void read_lfm2(lx_hf_reader *r, lx_config *c)
     c->tied_head = lx_hf_flag(r, "tie_embedding", c->tied_head);
     adjust_d_ff(r, c);
     lx_mixer_config softmax = lx_hf_read_heads(r, c, &heads);
-    only_number(r, "num_heads", softmax.n_heads, "num_attention_heads");
+    lx_hf_only_number(r, "num_heads", softmax.n_heads, "num_attention_heads");
     lx_hf_read_rotation(r, &softmax, 1000000, 1);
     lx_mixer_config conv = read_conv(r, c, &softmax, 3);
     const lx_hf_layer_type types[] = {{{"conv"}, &conv}, {{"full_attention"}, &softmax}};
     if (!lx_hf_place_layers(r, c, types, 2, 0))
         place_by_index(r, c, &softmax);
-    only_number(r, "block_dim", c->d_model, "hidden_size");
-    only_number(r, "conv_dim", c->d_model, "hidden_size");
-    only_number(r, "conv_dim_out", c->d_model, "hidden_size");
+    lx_hf_only_number(r, "block_dim", c->d_model, "hidden_size");
+    lx_hf_only_number(r, "conv_dim", c->d_model, "hidden_size");
+    lx_hf_only_number(r, "conv_dim_out", c->d_model, "hidden_size");
     lx_hf_only_flag(r, "block_use_swiglu", true);
     lx_hf_only_flag(r, "use_pos_enc", true);
     /* Of training; block_norm_eps is a second name of norm_eps, which transformers reads. */

@@ -115,10 +115,16 @@ static void read_blocks(lx_hf_reader *r, lx_config *c, bool falcon)
         lx_mixer_value(&m, "eps")->f = (float)lx_hf_number(r, "mixer_rms_eps", 1e-30, 1, 1e-6);
     }
     lx_hf_set_mixer(c, &m);
+    /* Keys of the authors' own library, which the first converted folders keep. */
+    lx_hf_only_number(r, "d_model", c->d_model, "hidden_size");
+    lx_hf_only_number(r, "n_layer", c->n_layers, "num_hidden_layers");
+    lx_hf_only_number(r, "d_inner", lx_mixer_value(&m, "inner")->i, "intermediate_size");
+    lx_hf_only_flag(r, "rms_norm", true);
     /* Of training, and of ways to compute the same result. */
-    lx_hf_ignore(r, "rescale_prenorm_residual residual_in_fp32 time_step_floor "
-                    "time_step_init_scheme time_step_max time_step_min time_step_scale "
-                    "use_associative_scan use_falcon_mambapy use_mambapy");
+    lx_hf_ignore(r, "fused_add_norm pad_vocab_size_multiple rescale_prenorm_residual "
+                    "residual_in_fp32 ssm_cfg time_step_floor time_step_init_scheme time_step_max "
+                    "time_step_min time_step_scale use_associative_scan use_falcon_mambapy "
+                    "use_mambapy");
     lx_hf_read_text(r, c, fla ? 32000 : 50280, LX_MAX_CONTEXT);
 }
 

@@ -116,8 +116,9 @@ static void read_config(lx_hf_reader *r, lx_config *c)
     read_norm(r, c, &m, fla);
     lx_hf_set_mixer(c, &m);
     lx_hf_ignore(r, "A_init_range chunk_size conv_init dt_init_floor dt_max dt_min "
-                    "rescale_prenorm_residual residual_in_fp32 time_step_floor time_step_max "
-                    "time_step_min time_step_rank");
+                    "rescale_prenorm_residual residual_in_fp32 time_step_floor "
+                    "time_step_init_scheme time_step_max time_step_min time_step_rank "
+                    "time_step_scale");
     lx_hf_read_text(r, c, fla ? 32000 : 32768, LX_MAX_CONTEXT);
 }
 

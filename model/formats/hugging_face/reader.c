@@ -100,6 +100,15 @@ void lx_hf_only_word(lx_hf_reader *r, const char *key, const char *value)
     take(r, key);
 }
 
+void lx_hf_only_number(lx_hf_reader *r, const char *key, double value, const char *other)
+{
+    char what[64];
+    if (lx_hf_number(r, key, 0, 1e30, value) == value)
+        return;
+    (void)snprintf(what, sizeof what, "must be equal to %s", other);
+    lx_hf_wrong(r, key, what);
+}
+
 void lx_hf_only_null(lx_hf_reader *r, const char *key)
 {
     if (look(r, key) != NULL)

@@ -44,6 +44,8 @@ double lx_hf_number(lx_hf_reader *r, const char *key, double min, double max, do
 void lx_hf_only_flag(lx_hf_reader *r, const char *key, bool value);
 void lx_hf_only_word(lx_hf_reader *r, const char *key, const char *value);
 void lx_hf_only_null(lx_hf_reader *r, const char *key);
+/* A key that repeats the number of the key `other` in the authors' own files. */
+void lx_hf_only_number(lx_hf_reader *r, const char *key, double value, const char *other);
 /* A range [0, Infinity] of time steps. */
 void lx_hf_only_unbounded(lx_hf_reader *r, const char *key);
 /* Keys that cannot change a result, with a space between each two. */

@@ -178,11 +178,39 @@ static void template(lx_json_reader *r, const lx_json_part *p, lx_hugging_face *
         lx_json_wrong(r, p, "single", "must hold the text A once, and special tokens");
 }
 
+/* The id of a pair such as ["</s>", 2]. */
+static void pair(lx_json_reader *r, const lx_json_part *p, const char *field, int32_t n_ids,
+                 lx_template *to)
+{
+    const json_t *value = json_object_get(p->object, field), *id = json_array_get(value, 1);
+    if (json_array_size(value) != 2 || !json_is_integer(id) || json_integer_value(id) < 0 ||
+        json_integer_value(id) >= n_ids)
+        lx_json_wrong(r, p, field, "must be a token and its id in the vocabulary");
+    else
+        to->ids[to->n++] = (int32_t)json_integer_value(id);
+}
+
+/* BertProcessing and RobertaProcessing: cls before every text and sep after it. Their other fields
+ * move offsets. */
+static void surround(lx_json_reader *r, const lx_json_part *p, lx_hugging_face *h)
+{
+    lx_json_keys(r, p, "type|sep|cls|trim_offsets|add_prefix_space");
+    if (h->before.n + h->behind.n > 0)
+        lx_json_refuse(r, p, NULL, "a second template");
+    if (r->st == LX_OK)
+        pair(r, p, "cls", h->base.pieces.n, &h->before);
+    if (r->st == LX_OK)
+        pair(r, p, "sep", h->base.pieces.n, &h->behind);
+}
+
 static void read_sequence(lx_json_reader *r, const lx_json_part *p, lx_hugging_face *h)
 {
-    int which = lx_json_word(r, p, "type", "ByteLevel|TemplateProcessing");
+    int which =
+        lx_json_word(r, p, "type", "ByteLevel|TemplateProcessing|BertProcessing|RobertaProcessing");
     if (r->st == LX_OK && which == 1)
         template(r, p, h);
+    else if (r->st == LX_OK && which > 1)
+        surround(r, p, h);
 }
 
 static void read_template(lx_json_reader *r, const lx_json_part *root, lx_hugging_face *h)
