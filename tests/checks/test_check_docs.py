@@ -55,5 +55,12 @@ def test_what_exists(docs):
     assert docs.exists("server/http/front*.c") and docs.exists("model/mixers/") and not docs.exists("server/http/gone*.c")
 
 
+def test_records_have_numbers_of_their_own(docs, tmp_path):
+    for name, first in (("0001-one.md", "# 1. One"), ("0010-ten.md", "# 10. Ten"), ("0010-two.md", "# 10. Two"), ("0011-x.md", "# 10. X")):
+        (tmp_path / name).write_text(f"{first}\n")
+    assert list(docs.faults_of_records(list(tmp_path.iterdir()))) == [
+        "0010-two.md has the number of 0010-ten.md", "0011-x.md does not begin with its number"]
+
+
 def test_names_in_c(docs):
     assert list(docs.named_in_c('#include "gone.h"\n/* As gone.c does, and cuda_runtime.h. */\n')) == ["gone.c"]

@@ -73,12 +73,21 @@ def test_files_that_cannot_be_trained_on(monkeypatch, tmp_path, content, words):
     assert all(word in line for word in words), line
 
 
+def test_couplets_need_not_be_packed(monkeypatch, tmp_path):
+    write(tmp_path, [*PAIRS, HELD_OUT])
+    (tmp_path / "train.tsv").write_text("".join(f"{line}\n" for line in [*PAIRS, HELD_OUT]), encoding="utf-8")
+    assert "both train.tsv and train.tsv.xz" in refused(monkeypatch, tmp_path)
+    (tmp_path / "train.tsv.xz").unlink()
+    train(monkeypatch, tmp_path)
+    assert (tmp_path / "run/checkpoint.pt").exists()
+
+
 def test_files_that_are_not_there(monkeypatch, tmp_path):
-    assert "train.tsv.xz" in refused(monkeypatch, tmp_path)
+    assert "neither train.tsv nor train.tsv.xz" in refused(monkeypatch, tmp_path)
     write(tmp_path, [*PAIRS, HELD_OUT], bad=b"\xff")
     assert "badwords.txt" in refused(monkeypatch, tmp_path)
     (tmp_path / "badwords.txt").unlink()
-    assert "badwords.txt" in refused(monkeypatch, tmp_path)
+    assert "badwords.txt is missing" in refused(monkeypatch, tmp_path)
 
 
 @pytest.mark.parametrize("flags, words", [

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "figures"
-RESULT = {"machine": "a machine", "commit": "1234", "command": "bench", "source": "an old page",
+RESULT = {"machine": "a machine", "commit": "1234abc", "command": "bench", "source": "an old page",
           "tables": {"decoding": {"head": ["n", "m", "ms", "kept"],
                                   "rows": [["1", "8", "1,234.5 (15.1x)", "97%"], ["2", "8", "3.25", "73%"]]}}}
 FIGURES = {"ms": {"result": "r", "table": "decoding", "row": "1 | 8", "column": "ms"},
@@ -40,7 +40,7 @@ def test_a_figure_is_written(figures, name, text):
 def test_a_table_and_its_machine_are_written(figures):
     page = '<!-- machine: r -->\n<!-- end -->\n\n<!-- table: r "decoding" -->\nold\n<!-- end -->\n'
     new = figures.generated(page)
-    assert "\na machine, commit 1234: `bench`. Copied from an old page.\n" in new
+    assert "\na machine, commit 1234abc: `bench`. Copied by hand from an old page, not recorded by the command.\n" in new
     assert "\n| n | m | ms | kept |\n| --- | ---: | ---: | ---: |\n| 1 | 8 | 1,234.5 (15.1x) | 97% |\n| 2 |" in new and "old\n<" not in new
     assert figures.generated(new) == new
 
@@ -61,6 +61,23 @@ def test_rows_of_a_table_are_chosen_by_a_column(figures):
 def test_a_mark_without_its_result_is_a_fault(figures, mark, fault):
     with pytest.raises(figures.Fault, match=fault):
         figures.generated(f"<!-- {mark} -->\n<!-- end -->")
+
+
+@pytest.mark.parametrize("commit", [{}, {"commit": ""}, {"commit": "not recorded"}, {"commit": "unknown commit"}, {"no_commit": ""}])
+def test_a_result_without_a_commit_is_a_fault(figures, commit, monkeypatch):
+    result = {key: value for key, value in RESULT.items() if key != "commit"}
+    (figures.RESULTS / "old.json").write_text(json.dumps(result | commit))
+    with pytest.raises(figures.Fault, match="old.json names no commit"):
+        figures.machine_text("old")
+    monkeypatch.setattr(sys, "argv", ["figures"])
+    with pytest.raises(figures.Fault, match="old.json names no commit"):
+        figures.main()
+
+
+def test_a_reason_stands_for_an_unknown_commit(figures):
+    result = {key: value for key, value in RESULT.items() if key != "commit"}
+    (figures.RESULTS / "old.json").write_text(json.dumps(result | {"no_commit": "made by hand"}))
+    assert "\na machine, commit unknown (made by hand): `bench`." in figures.machine_text("old")
 
 
 PRINTED = """AMD, 2 cores, commit 12

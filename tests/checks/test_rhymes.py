@@ -1,13 +1,14 @@
 """The table of rhymes comes out of the poems: planted groups are found among other lines."""
 
 import lzma
+import pathlib
 import random
 import subprocess
 import sys
 
 import pytest
 
-from settings import ROOT
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 GROUPS = ["".join(chr(0x4E00 + 100 * i + k) for k in range(20)) for i in range(3)]
 

@@ -31,6 +31,11 @@ def run(line, place):
 def place(tmp_path):
     for name in ("README.md", "docs", "weights"):
         (tmp_path / name).symlink_to(ROOT / name)
+    couplets = tmp_path / "my-couplets"
+    couplets.mkdir()
+    pairs = (f"{a}{b}松间照\t{b}{a}石上流\n" for a in map(chr, range(0x5000, 0x5040)) for b in "东南西北红黄蓝绿明月清泉")
+    (couplets / "train.tsv").write_text("".join(pairs), encoding="utf-8")
+    (couplets / "badwords.txt").write_text("")
     return tmp_path
 
 

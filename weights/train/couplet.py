@@ -3,8 +3,8 @@
 
     python3 weights/train/couplet.py --data DIR --run RUN_DIR --out weights/couplet
 
-DIR holds train.tsv.xz and badwords.txt (upper TAB lower, one pair a line). How a run is resumed and
-how the learning rate goes: trainer.py.
+DIR holds train.tsv or train.tsv.xz (a pair per line, upper TAB lower) and badwords.txt (a word per line; pairs with one are
+left out). trainer.py says how a run is resumed and how the learning rate changes.
 
 Couplets are few: a model of this size knows them by heart after five epochs. Three options give it more to learn from.
 With --both-ways it also answers lower lines. With --verses it also reads neighbouring lines of poems (verses.py makes the file).
@@ -25,7 +25,7 @@ import couplet_data as data
 import trainer
 from export import load_exported
 from linear_transformer import LinearTransformer, autocast, model_config, override
-from text_lines import read_lines
+from text_lines import lines_file, read_lines
 from unfit import Unfit
 
 
@@ -54,7 +54,7 @@ def make_config(vocabulary: list[str]) -> dict:
 
 
 def load_data(args) -> tuple[list[str], dict, dict, dict]:
-    pairs = data.read_pairs(args.data / "train.tsv.xz")
+    pairs = data.read_pairs(lines_file(args.data, "train.tsv"))
     kept = data.drop_bad_words(pairs, args.data / "badwords.txt")
     held_out = [p for p in kept if data.is_held_out(p)]
     train = [p for p in kept if not data.is_held_out(p)]

@@ -44,6 +44,8 @@ def read_pairs(path: pathlib.Path) -> list[tuple[str, str]]:
 
 def drop_bad_words(pairs: list, path: pathlib.Path) -> list:
     """Leaves out every pair in which either line contains a word of the list."""
+    if not path.is_file():
+        raise Unfit(f"{path} is missing: write a word per line, whose pairs are left out; an empty file leaves out none")
     words = {line for _, line in read_lines(path)} - {""}
     lengths = sorted({len(w) for w in words})
 

@@ -3,7 +3,7 @@
 
     python3 weights/train/poem.py --data DIR --run RUN_DIR --out weights/poem
 
-DIR holds train.tsv.xz: a poem a line, kind TAB author TAB title TAB text. It is text.py on documents such as
+DIR holds train.tsv or train.tsv.xz: a poem a line, kind TAB author TAB title TAB text. It is text.py on documents such as
 
     唐《静夜思》床前明月光，疑是地上霜。举头望明月，低头思故乡。
 
@@ -20,6 +20,7 @@ import packages  # noqa: F401 (before the packages that may be missing)
 import text
 import trainer
 from poem_data import GIVEN, read_poems
+from text_lines import lines_file
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -41,7 +42,7 @@ class Poems(text.Text):
     task = "poem"
 
     def split(self) -> tuple[list[str], list[str]]:
-        poems = read_poems(self.args.data / "train.tsv.xz")
+        poems = read_poems(lines_file(self.args.data, "train.tsv"))
         return ([document(*p) for p in poems if not is_held_out(p[2])], [document(*p) for p in poems if is_held_out(p[2])])
 
 

@@ -3,7 +3,7 @@
 
     python3 weights/train/rhymes.py --data DIR --out weights/poem/rhymes.txt
 
-DIR holds train.tsv.xz as for poem.py. The even lines of a poem with four or eight lines of five or seven characters end with
+DIR holds train.tsv or train.tsv.xz as for poem.py. The even lines of a poem with four or eight lines of five or seven characters end with
 rhymes. Characters that end them together are neighbours, as strongly as they do so often; each takes the group that most of
 its neighbours have, until none changes any more. A group is a line of the file, its most frequent characters first.
 """
@@ -15,6 +15,7 @@ import re
 import sys
 
 from poem_data import read_poems
+from text_lines import lines_file
 from unfit import Unfit
 
 LINE = re.compile("([^，。？！；：、]+)[，。？！；：、]")
@@ -62,7 +63,7 @@ def main():
     p.add_argument("--data", type=pathlib.Path, required=True)
     p.add_argument("--out", type=pathlib.Path, required=True)
     args = p.parse_args()
-    poems = [rhymes_of(text) for _, _, text in read_poems(args.data / "train.tsv.xz")]
+    poems = [rhymes_of(text) for _, _, text in read_poems(lines_file(args.data, "train.tsv"))]
     groups = find_groups([ends for ends in poems if ends])
     if not groups:
         raise Unfit("too few poems rhyme")

@@ -7,6 +7,14 @@ from collections.abc import Iterator
 from unfit import Unfit
 
 
+def lines_file(folder: pathlib.Path, name: str) -> pathlib.Path:
+    """The file of that name, or NAME.xz; only one of the two may be there."""
+    found = [path for path in (folder / f"{name}.xz", folder / name) if path.is_file()]
+    if len(found) != 1:
+        raise Unfit(f"{folder} has {'both' if found else 'neither'} {name} {'and' if found else 'nor'} {name}.xz")
+    return found[0]
+
+
 def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
     """Each line with its number, from 1; a line that is no UTF-8, or is cut off, is Unfit."""
     number = 0
@@ -17,4 +25,4 @@ def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
     except (lzma.LZMAError, EOFError) as error:
         raise Unfit(f"{path} cannot be unpacked: {error}") from error
     except UnicodeDecodeError as error:
-        raise Unfit(f"{path} is not UTF-8 behind line {number}") from error
+        raise Unfit(f"{path} is not UTF-8 after line {number}") from error

@@ -172,8 +172,8 @@ V16_FN void attend_pass(const lx_cpu_attend_linear *a, mapped *x, int64_t t, con
         if (t + i + TOKENS_AHEAD < a->n_tokens)
             ask_for_token(a, t + i + TOKENS_AHEAD);
         feature_maps(a, t + i, x->q + i * x->stride, x->k + i * x->stride);
-        if (fades)
-            x->w[i] = v16_set1(a->decay[(t + i) * a->decay_stride]);
+        /* Without decays the factor 1 is never read, but gcc 13 does not see that. */
+        x->w[i] = v16_set1(fades ? a->decay[(t + i) * a->decay_stride] : 1.0f);
     }
     normalisers(a, x, tokens, fades);
     if (t + tokens == a->n_tokens)
