@@ -1,15 +1,12 @@
 /*
  * The listening socket. The HTTP library does not make it, so that an error names the address in
- * use or the bad host. This file also has the way in which the library's threads leave the socket.
+ * use or the bad host.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -66,22 +63,4 @@ lx_status lx_http_listen(const char *host, int32_t port, int *fd, int32_t *bound
     *fd = s;
     *bound_port = port_of(s);
     return LX_OK;
-}
-
-/*
- * Replaces the C library's function for libmicrohttpd (0.9.75). When that is quiesced, the calling
- * thread and each of its own threads remove the listening socket from the same epoll set, and the
- * second removal ends the process. So the removal of an absent socket is a success here.
- */
-int epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event)
-{
-    typedef int (*control_function)(int, int, int, struct epoll_event *);
-    static _Atomic(control_function) known;
-    control_function next = atomic_load(&known);
-    if (next == NULL) {
-        *(void **)&next = dlsym(RTLD_NEXT, "epoll_ctl");
-        atomic_store(&known, next);
-    }
-    int rc = next(epoll_fd, op, fd, event);
-    return rc != 0 && op == EPOLL_CTL_DEL && errno == ENOENT ? 0 : rc;
 }

@@ -3,6 +3,7 @@ server with few descriptors neither spins nor refuses to answer."""
 
 import contextlib
 import resource
+import signal
 import time
 
 import pytest
@@ -70,3 +71,15 @@ def test_too_few_descriptors_end_the_start():
     result = run("serve", "--port", 0, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (12, 12)))
     assert result.returncode == 2
     assert "limit of open files is 12" in result.stderr and "raise it to" in result.stderr
+
+
+def test_as_many_requests_as_the_library_takes_at_once_are_answered():
+    """libmicrohttpd reads 128 events at a time. Twice as many arrive while the server is stopped, and then no other."""
+    with Server("--http-threads", "1", "--connection-timeout", "600") as server, contextlib.ExitStack() as stack:
+        socks = [stack.enter_context(asked(server.port)) for _ in range(256)]
+        server.signal(signal.SIGSTOP)
+        for sock in socks:
+            sock.sendall(PROBE)
+        server.signal(signal.SIGCONT)
+        for sock in socks:
+            assert sock.recv(65536).startswith(b"HTTP/1.1 200")

@@ -7,6 +7,7 @@ import concurrent.futures
 
 import pytest
 
+import holding
 import image_model
 import images
 import png
@@ -150,20 +151,27 @@ def test_many_streams_that_grow_beside_others(tmp_path, monkeypatch):
     image_model.write(tmp_path / "softmax", 28, 28, attention={"kind": "softmax"})
     image_model.write(tmp_path / "linear", 28, 28)
     streams, each, grown = 256, 8, 256 * 13 * 16 << 10
-    with Server("--models", tmp_path, "--slots", str(streams), "--state-mb", "52", "--prefix-cache-mb", "0") as server:
+    with Server("--models", tmp_path, "--slots", str(streams), "--state-mb", "52", "--prefix-cache-mb", "0",
+                *holding.IMAGE_FLAGS) as server:
         plan = grown + SLACK + sum(file.stat().st_size for file in tmp_path.glob("*/model.safetensors"))
         for model in ("softmax", "linear", MODEL):
             plan += (streams + 1) * call(server.port, "GET", f"/v1/models/{model}").json()["meta"]["state_bytes"]
         assert server.metric("linnet_growing_bytes_limit", model="softmax") == grown
         alone = {(kind, seed): images.files(generate(server.port, model=kind, seed=seed, n=2))
                  for kind in ("softmax", "linear") for seed in (0, 7)}
+        is_taken = lambda: server.metric("linnet_growing_bytes", model="softmax") == grown
         with concurrent.futures.ThreadPoolExecutor(streams // each + 3) as pool:
-            parts = {("softmax", seed): pool.submit(generate, server.port, model="softmax", seed=seed, n=each)
-                     for seed in range(streams // each)}
+            everything = {"model": "softmax", "n": 20_000}  # some minutes of work, which is never done
+            with images.connect_and_send(server.port, everything):  # all others wait for it, and then begin together
+                wait_until(is_taken, 60, "every page is taken")
+                parts = {("softmax", seed): pool.submit(generate, server.port, model="softmax", seed=seed, n=each)
+                         for seed in range(streams // each)}
+                waiting = lambda: server.metric("linnet_queue_length", model="softmax")
+                wait_until(lambda: waiting() == len(parts), 60, "all requests wait", lambda: f": {waiting()} do")
+                late = pool.submit(generate, server.port, model="softmax", seed=streams, n=1)
             parts |= {("linear", seed): pool.submit(generate, server.port, model="linear", seed=seed, n=each)
                       for seed in (0, 7)}
-            wait_until(lambda: server.metric("linnet_growing_bytes", model="softmax") == grown, 60, "every page is taken")
-            late = pool.submit(generate, server.port, model="softmax", seed=streams, n=1)
+            wait_until(lambda: waiting() <= 1 and is_taken(), 60, "all have begun but one", lambda: f": {waiting()} wait")
             answers = {key: images.files(part.result()) for key, part in parts.items()}
             assert len(images.files(late.result())) == 1
         resident = server.resident_bytes()
