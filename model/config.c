@@ -264,43 +264,55 @@ lx_status lx_config_check_lengths(const lx_config *c, int32_t most, lx_error *er
     return LX_OK;
 }
 
-/* One mixer for all layers, or a list with one a layer. */
-static void take_attention(lx_config_reader *r, lx_config_object s, lx_config *c)
+/* One mixer for all layers, or a list with one a layer. Returns how many there are. */
+static int32_t take_mixers(lx_config_reader *r, lx_config_object s, const char *key,
+                           bool is_feed_forward, const lx_config *c, lx_mixer_config *out)
 {
-    json_t *value = lx_config_look(r, s, "attention");
+    static const char what[] = "must be an object, or a list of n_layers objects";
+    json_t *value = lx_config_look(r, s, key);
     size_t n = json_array_size(value); /* 0 for another type */
+    int32_t n_taken = 0;
+    char prefix[48];
     if (json_is_object(value)) {
-        take_mixer(r, (lx_config_object){value, "attention."}, c, false, &c->mixers[c->n_mixers++]);
+        (void)snprintf(prefix, sizeof prefix, "%s.", key);
+        take_mixer(r, (lx_config_object){value, prefix}, c, is_feed_forward, &out[n_taken++]);
     } else if (value != NULL && n != (size_t)c->n_layers) {
-        lx_config_wrong(r, s, "attention", "must be an object, or a list of n_layers objects");
+        lx_config_wrong(r, s, key, what);
     }
     for (size_t i = 0; i < n && r->st == LX_OK; i++) {
-        char prefix[48];
-        (void)snprintf(prefix, sizeof prefix, "attention[%zu].", i);
-        if (json_is_object(json_array_get(value, i)))
-            take_mixer(r, (lx_config_object){json_array_get(value, i), prefix}, c, false,
-                       &c->mixers[c->n_mixers++]);
+        json_t *own = json_array_get(value, i);
+        (void)snprintf(prefix, sizeof prefix, "%s[%zu].", key, i);
+        if (json_is_object(own))
+            take_mixer(r, (lx_config_object){own, prefix}, c, is_feed_forward, &out[n_taken++]);
         else
-            lx_config_wrong(r, s, "attention", "must be an object, or a list of n_layers objects");
+            lx_config_wrong(r, s, key, what);
     }
     if (r->st == LX_OK)
-        lx_config_release(s, "attention");
+        lx_config_release(s, key);
+    return n_taken;
+}
+
+static void take_attention(lx_config_reader *r, lx_config_object s, lx_config *c)
+{
+    c->n_mixers = take_mixers(r, s, "attention", false, c, c->mixers);
 }
 
 static void take_feed_forward(lx_config_reader *r, lx_config_object s, lx_config *c)
 {
-    if (!lx_config_has(r, s, "feed_forward")) {
-        c->feed_forward = mixer_config(c, lx_mixer_find("mlp"));
+    static const char key[] = "feed_forward";
+    int32_t n_with = 0;
+    if (!lx_config_has(r, s, key)) {
+        c->feed_forwards[0] = mixer_config(c, lx_mixer_find("mlp"));
+        c->n_feed_forwards = 1;
         return;
     }
-    int32_t layer = 0;
-    while (layer < c->n_mixers && !lx_config_has_feed_forward(c, layer))
-        layer++;
-    if (layer == c->n_mixers)
-        lx_config_wrong(r, s, "feed_forward", "has no place in layers of these kinds of attention");
-    lx_config_object f = lx_config_section(r, s, "feed_forward", "feed_forward.");
-    take_mixer(r, f, c, true, &c->feed_forward);
-    lx_config_release(s, "feed_forward");
+    for (int32_t i = 0; i < c->n_layers && r->st == LX_OK; i++)
+        n_with += lx_config_has_feed_forward(c, i);
+    if (n_with == 0)
+        lx_config_wrong(r, s, key, "has no place in layers of these kinds of attention");
+    c->n_feed_forwards = take_mixers(r, s, key, true, c, c->feed_forwards);
+    if (c->n_feed_forwards > 1 && n_with < c->n_layers)
+        lx_config_wrong(r, s, key, "must be an object, because not every layer has such a net");
 }
 
 static void take_input(lx_config_reader *r, json_t *value, lx_config *c)

@@ -81,7 +81,10 @@ typedef struct lx_config {
     /* A second sequence mixer of every layer, with the same input as the first one. Its kind is
        NULL where there is none. Only with the wiring PRE. */
     lx_mixer_config beside;
-    lx_mixer_config feed_forward; /* equal in all layers that have one */
+    /* feed_forwards[0] is the net of every layer that has one, or with n_feed_forwards = n_layers
+       each layer has its own. */
+    int32_t n_feed_forwards;
+    lx_mixer_config feed_forwards[LX_MAX_LAYERS];
     int32_t n_inputs;
     lx_input inputs[LX_MAX_INPUTS];
     lx_head_kind head_kind;
@@ -108,6 +111,12 @@ static inline bool lx_config_has_feed_forward(const lx_config *c, int32_t layer)
     const lx_mixer_config *m = lx_config_mixer(c, layer);
     int32_t given = m->mixer->feed_forward;
     return !m->mixer->is_whole_layer || (given > 0 && m->params[given - 1].i);
+}
+
+/* The feed-forward net of a layer that has one. */
+static inline const lx_mixer_config *lx_config_feed_forward(const lx_config *c, int32_t layer)
+{
+    return &c->feed_forwards[c->n_feed_forwards > 1 ? layer : 0];
 }
 
 /* The width of what final norm and head see. */

@@ -340,6 +340,10 @@ lx_status lx_model_convert(const lx_model *m, lx_dtype to, const char *out,
                      "%s has no matrix that can become %s: they have this type, or rows that are "
                      "not whole blocks of %d",
                      lx_file_label(m->dir), lx_format_of(to)->name, LX_BLOCK);
+    else if (c.n > LX_MAX_FILE_TENSORS)
+        st = lx_fail(err, LX_ERR_UNSUPPORTED, NULL,
+                     "%s has %d tensors, and convert writes one file, which holds at most %d",
+                     lx_file_label(m->dir), c.n, LX_MAX_FILE_TENSORS);
     if (st == LX_OK)
         st = make_folder(out, err);
     if (st == LX_OK) {

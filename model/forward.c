@@ -69,8 +69,9 @@ lx_status lx_forward_check(const lx_model *m, const lx_backend *be, lx_error *er
         const lx_branch *b = &m->layers[i / LX_MAX_BRANCHES].branches[i % LX_MAX_BRANCHES];
         if (b->config != NULL && !has_mixer(be, b->config))
             return lx_fail(err, LX_ERR_UNSUPPORTED, NULL,
-                           "%s: attention %s%s is not on the back end %s: use --device cpu",
-                           m->name, b->config->mixer->name, b->parts.sees_all ? " both ways" : "",
+                           "%s: %s %s%s is not on the back end %s: use --device cpu", m->name,
+                           b->config->mixer->is_feed_forward ? "feed-forward net" : "attention",
+                           b->config->mixer->name, b->parts.sees_all ? " both ways" : "",
                            be->ops->name);
     }
     return LX_OK;

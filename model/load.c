@@ -90,18 +90,23 @@ static void expect_norms(tensor_check *c, int32_t index, const lx_branch *b)
     }
 }
 
+static void expect_tensor(tensor_check *c, const lx_mixer_parts *parts, const lx_mixer_tensor *t)
+{
+    char name[LX_MIXER_TENSOR_NAME];
+    for (int32_t i = 0; i < lx_mixer_file_tensors(t); i++) {
+        lx_mixer_tensor_name(parts, t, i, name);
+        expect_parameters(c, name, t);
+    }
+}
+
 static void expect_layer(tensor_check *c, int32_t index)
 {
     const lx_layer *layer = &c->model->layers[index];
-    char prefix[64];
     for (int32_t b = 0; b < layer->n_branches; b++) {
         const lx_mixer_parts *parts = &layer->branches[b].parts;
         expect_norms(c, index, &layer->branches[b]);
-        for (int32_t i = 0; i < parts->n_tensors; i++) {
-            (void)snprintf(prefix, sizeof prefix, "layers.%d.%s%s", index, parts->prefix,
-                           parts->tensors[i].name);
-            expect_parameters(c, prefix, &parts->tensors[i]);
-        }
+        for (int32_t i = 0; i < parts->n_tensors; i++)
+            expect_tensor(c, parts, &parts->tensors[i]);
     }
 }
 

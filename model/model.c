@@ -112,7 +112,7 @@ static lx_status set_directions(lx_model *m, lx_error *err)
                 err, LX_ERR_FORMAT, NULL,
                 "%s/config.json: feed_forward.kind %s looks forward, attention (%s) both ways: all "
                 "layers must look the same way",
-                lx_file_label(m->dir), c->feed_forward.mixer->name, first);
+                lx_file_label(m->dir), b[1].config->mixer->name, first);
     }
     return LX_OK;
 }
@@ -137,7 +137,7 @@ lx_status lx_model_set_layers(lx_model *m, lx_error *err)
         if (m->config.beside.mixer != NULL)
             add_branch(m, i, &m->config.beside, 0);
         if (lx_config_has_feed_forward(&m->config, i))
-            add_branch(m, i, &m->config.feed_forward, 2);
+            add_branch(m, i, lx_config_feed_forward(&m->config, i), 2);
         for (int32_t b = 1; b < m->layers[i].n_branches; b++) {
             if (has_state(&m->layers[i].branches[b].parts))
                 m->state_hash = hash_mixer(m->state_hash, m->layers[i].branches[b].config);

@@ -36,9 +36,8 @@ static lx_status fill_initial(const lx_model *m, const lx_branch *b, float *stat
 {
     const lx_mixer_parts *p = &b->parts;
     int64_t size = (int64_t)p->fields[0].rows * p->fields[0].cols;
-    char name[96];
-    (void)snprintf(name, sizeof name, "layers.%d.%s%s", p->layer, p->prefix,
-                   p->tensors[p->initial].name);
+    char name[LX_MIXER_TENSOR_NAME];
+    lx_mixer_tensor_name(p, &p->tensors[p->initial], 0, name);
     const lx_tensor *t = lx_model_tensor(m, name);
     float *numbers = malloc((size_t)(t->t.rows * t->t.cols) * sizeof *numbers);
     if (numbers == NULL)

@@ -140,28 +140,27 @@ static void copy_row(assembly *to, const lx_host_tensor *from, int64_t at)
     lx_host_tensor_expand(from, at, to->cols, (float *)(void *)row);
 }
 
-static lx_status add_part(assembly *to, loader *l, const char *prefix, const lx_mixer_tensor *t,
-                          lx_error *err)
+/* Tensor i of those of the file that make up t, and the zeros after its rows. */
+static lx_status add_part(assembly *to, loader *l, const lx_mixer_parts *parts,
+                          const lx_mixer_tensor *t, int32_t i, lx_error *err)
 {
+    char prefix[LX_MIXER_TENSOR_NAME];
     lx_host_tensor from;
     float *bias = NULL;
+    int64_t all_rows = t->rows / lx_mixer_file_tensors(t);
+    int64_t rows = t->n_experts > 0 ? t->expert_rows : all_rows;
+    lx_mixer_tensor_name(parts, t, i, prefix);
     lx_status st = to->bias != NULL ? read_numbers(l, prefix, ".bias", &bias, err) : LX_OK;
     if (st == LX_OK)
         st = read_tensor(l, prefix, ".weight", &from, err);
-    for (int64_t i = 0; i < t->rows && st == LX_OK; i++, to->rows++) {
-        copy_row(to, &from, file_row(t, i) * from.cols + t->first);
+    for (int64_t k = 0; k < rows && st == LX_OK; k++, to->rows++) {
+        copy_row(to, &from, file_row(t, k) * from.cols + t->first);
         if (bias != NULL)
-            to->bias[to->rows] = bias[file_row(t, i)];
+            to->bias[to->rows] = bias[file_row(t, k)];
     }
+    to->rows += all_rows - rows;
     free(bias);
     return st;
-}
-
-/* "layers.I.NAME" */
-static const char *full_name(char name[96], const lx_mixer_parts *parts, const lx_mixer_tensor *t)
-{
-    (void)snprintf(name, 96, "layers.%d.%s%s", parts->layer, parts->prefix, t->name);
-    return name;
 }
 
 /* The type of numbers that are of both types. */
@@ -172,36 +171,51 @@ static lx_dtype common_dtype(lx_dtype a, lx_dtype b)
     return a >= LX_Q8_0 && b >= LX_Q8_0 ? LX_F32_OF_BLOCKS : LX_F32;
 }
 
-/* Memory for the n tensors from t on, or their parts, as one matrix. */
+/* The type that all tensors of the file that make up t are copied as. */
+static lx_dtype part_dtype(const loader *l, const lx_mixer_parts *parts, const lx_mixer_tensor *t)
+{
+    char name[LX_MIXER_TENSOR_NAME];
+    lx_dtype all = LX_F32;
+    for (int32_t i = 0; i < lx_mixer_file_tensors(t); i++) {
+        lx_mixer_tensor_name(parts, t, i, name);
+        lx_dtype dtype = find(l, name, ".weight")->t.dtype;
+        int32_t block = lx_format_of(dtype)->block;
+        if (t->first % block != 0 || t->cols % block != 0)
+            dtype = LX_F32_OF_BLOCKS;
+        all = i == 0 ? dtype : common_dtype(all, dtype);
+    }
+    return all;
+}
+
+/* Memory of zeros for the n tensors from t on, or their parts, as one matrix. */
 static lx_status new_assembly(const loader *l, const lx_mixer_parts *parts,
                               const lx_mixer_tensor *t, int32_t n, assembly *all, lx_error *err)
 {
-    char name[96];
+    char name[LX_MIXER_TENSOR_NAME];
     int64_t rows = 0;
     *all = (assembly){.cols = t->cols};
     for (int32_t i = 0; i < n; i++) {
-        lx_dtype dtype = find(l, full_name(name, parts, &t[i]), ".weight")->t.dtype;
-        int32_t block = lx_format_of(dtype)->block;
-        if (t[i].first % block != 0 || all->cols % block != 0)
-            dtype = LX_F32_OF_BLOCKS;
+        lx_dtype dtype = part_dtype(l, parts, &t[i]);
         all->dtype = i == 0 ? dtype : common_dtype(all->dtype, dtype);
         rows += t[i].rows;
     }
-    all->data = malloc(lx_format_bytes(all->dtype, rows * all->cols));
+    all->data = calloc(1, lx_format_bytes(all->dtype, rows * all->cols));
     all->bias = t->role == LX_TENSOR_PRODUCT ? malloc((size_t)rows * sizeof *all->bias) : NULL;
-    if (all->data == NULL || (t->role == LX_TENSOR_PRODUCT && all->bias == NULL))
-        return no_memory(full_name(name, parts, t), ".weight", err);
-    return LX_OK;
+    if (all->data != NULL && (t->role != LX_TENSOR_PRODUCT || all->bias != NULL))
+        return LX_OK;
+    lx_mixer_tensor_name(parts, t, 0, name);
+    return no_memory(name, ".weight", err);
 }
 
 static lx_status load_assembled(loader *l, const lx_mixer_parts *parts, const lx_mixer_tensor *t,
                                 int32_t n, lx_matrix **out, lx_error *err)
 {
-    char name[96];
     assembly all;
     lx_status st = new_assembly(l, parts, t, n, &all, err);
-    for (int32_t i = 0; i < n && st == LX_OK; i++)
-        st = add_part(&all, l, full_name(name, parts, &t[i]), &t[i], err);
+    for (int32_t i = 0; i < n; i++) {
+        for (int32_t k = 0; k < lx_mixer_file_tensors(&t[i]) && st == LX_OK; k++)
+            st = add_part(&all, l, parts, &t[i], k, err);
+    }
     const lx_host_tensor host = {all.dtype, all.rows, all.cols, all.data};
     if (st == LX_OK)
         st = l->w->be->ops->matrix_new(l->w->be, &host, all.bias, out, err);
@@ -260,31 +274,40 @@ static lx_status load_tensor(loader *l, const lx_mixer_parts *parts, int32_t *i,
                              lx_branch_weights *to, lx_error *err)
 {
     const lx_mixer_tensor *t = &parts->tensors[*i];
-    char name[96];
+    char name[LX_MIXER_TENSOR_NAME];
     int32_t first = *i;
     while (parts->tensors[*i].joins_next)
         ++*i;
-    if (*i > first || t->all_cols > 0 || t->block > 0)
+    if (*i > first || t->all_cols > 0 || t->block > 0 || t->n_experts > 0)
         return load_assembled(l, parts, t, *i - first + 1, &to->products[first], err);
     bool array = t->role == LX_TENSOR_ARRAY;
-    return load_parameters(l, full_name(name, parts, t), t->role,
+    lx_mixer_tensor_name(parts, t, 0, name);
+    return load_parameters(l, name, t->role,
                            array ? (void *)&to->arrays[first] : (void *)&to->products[first], err);
+}
+
+/* Array i that numbers are derived from. */
+static const lx_tensor *source(const loader *l, const lx_mixer_parts *parts,
+                               const lx_mixer_derived *d, int32_t i)
+{
+    char name[LX_MIXER_TENSOR_NAME];
+    lx_mixer_tensor_name(parts, &parts->tensors[d->from + i], 0, name);
+    return find(l, name, "");
 }
 
 /* The arrays that numbers are derived from, concatenated; the caller frees them. */
 static lx_status all_numbers(const loader *l, const lx_mixer_parts *parts,
                              const lx_mixer_derived *d, float **out, lx_error *err)
 {
-    char name[96];
     int64_t n = 0, at = 0;
     for (int32_t i = 0; i < d->n_from; i++) {
-        const lx_tensor *t = find(l, full_name(name, parts, &parts->tensors[d->from + i]), "");
+        const lx_tensor *t = source(l, parts, d, i);
         n += t->t.rows * t->t.cols;
     }
     float *v = malloc((size_t)n * sizeof *v);
     lx_status st = v != NULL ? LX_OK : no_memory("numbers derived from weights", "", err);
     for (int32_t i = 0; i < d->n_from && st == LX_OK; i++) {
-        const lx_tensor *t = find(l, full_name(name, parts, &parts->tensors[d->from + i]), "");
+        const lx_tensor *t = source(l, parts, d, i);
         st = lx_safetensors_numbers(l->w->model->weights, t, v + at, err);
         at += t->t.rows * t->t.cols;
     }

@@ -15,7 +15,7 @@
 #include "model/formats/file.h"
 #include "model/formats/json_memory.h"
 
-enum { MAX_TENSORS = 4096, MAX_TENSOR_NAME = 127, MAX_DIMS = 8 };
+enum { MAX_TENSOR_NAME = 127, MAX_DIMS = 8 };
 #define MAX_FILE_BYTES ((size_t)1 << 40)
 #define MAX_HEADER_BYTES ((uint64_t)16 << 20)
 /* For a second-level cache; parts have whole values or blocks. */
@@ -170,9 +170,9 @@ static lx_status parse_entries(lx_safetensors *f, json_t *root, lx_error *err)
     n -= metadata != NULL;
     const char *blocks = json_string_value(json_object_get(metadata, LX_BLOCKS_KEY));
     f->has_blocks = blocks != NULL && strcmp(blocks, LX_BLOCKS_VERSION) == 0;
-    if (n < 1 || n > MAX_TENSORS)
+    if (n < 1 || n > LX_MAX_FILE_TENSORS)
         return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: %zu tensors, must be 1 to %d", f->label, n,
-                       MAX_TENSORS);
+                       LX_MAX_FILE_TENSORS);
     f->entries = calloc(n, sizeof *f->entries);
     if (f->entries == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory for %zu tensors", f->label, n);

@@ -24,6 +24,8 @@
 #define LX_BLOCKS_KEY "linnet_blocks"
 #define LX_BLOCKS_VERSION "1"
 
+enum { LX_MAX_FILE_TENSORS = 4096 };
+
 typedef struct lx_safetensors lx_safetensors;
 
 typedef struct lx_tensor {

@@ -2,6 +2,7 @@
 #include "model/mixers/mixer.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #define MIXER(name) extern const lx_mixer lx_mixer_##name;
@@ -95,6 +96,18 @@ void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64
         p, (lx_mixer_tensor){.name = name, .rows = rows, .cols = cols, .role = LX_TENSOR_ARRAY});
 }
 
+void lx_mixer_add_experts(lx_mixer_parts *p, const char *name, int32_t n_experts, int64_t outputs,
+                          int64_t inputs)
+{
+    assert(strchr(name, '*') != NULL);
+    add_tensor(p, (lx_mixer_tensor){.name = name,
+                                    .rows = n_experts * lx_expert_rows(outputs),
+                                    .cols = inputs,
+                                    .role = LX_TENSOR_MAP,
+                                    .n_experts = n_experts,
+                                    .expert_rows = outputs});
+}
+
 void lx_mixer_join(lx_mixer_parts *p, int32_t first, int32_t n)
 {
     assert(n >= 1 && first + n <= p->n_tensors);
@@ -115,8 +128,25 @@ void lx_mixer_take_rows(lx_mixer_parts *p, int32_t tensor, int64_t first_row, in
     t->apart = apart;
 }
 
+int32_t lx_mixer_file_tensors(const lx_mixer_tensor *t)
+{
+    return t->n_experts > 0 ? t->n_experts : 1;
+}
+
+void lx_mixer_tensor_name(const lx_mixer_parts *p, const lx_mixer_tensor *t, int32_t i,
+                          char out[LX_MIXER_TENSOR_NAME])
+{
+    int before = (int)strcspn(t->name, "*");
+    int n = snprintf(out, LX_MIXER_TENSOR_NAME, "layers.%d.%s%.*s", p->layer, p->prefix, before,
+                     t->name);
+    if (t->name[before] == '*')
+        (void)snprintf(out + n, LX_MIXER_TENSOR_NAME - (size_t)n, "%d%s", i, t->name + before + 1);
+}
+
 int64_t lx_mixer_file_rows(const lx_mixer_tensor *t)
 {
+    if (t->n_experts > 0)
+        return t->expert_rows;
     return t->block > 0 ? t->rows / t->block * t->apart : t->rows;
 }
 

@@ -24,7 +24,8 @@ enum {
     LX_MAX_MIXER_TENSORS = 24,
     LX_MAX_MIXER_FIELDS = 8,
     LX_MAX_MIXER_DERIVED = 8,
-    LX_MAX_MIXER_SCRATCH = 24
+    LX_MAX_MIXER_SCRATCH = 24,
+    LX_MIXER_TENSOR_NAME = 80
 };
 
 typedef struct lx_mixer lx_mixer;
@@ -84,7 +85,8 @@ typedef enum lx_tensor_role {
     LX_TENSOR_NORM   /* NAME.weight [cols], NAME.bias [cols] unless the norms are RMSNorms */
 } lx_tensor_role;
 
-/* Parameters of a mixer: tensors of these names after "layers.I." in the weights file. */
+/* Parameters of a mixer: tensors of these names after "layers.I." in the weights file. A * in a
+   name stands for the number of an expert. */
 typedef struct lx_mixer_tensor {
     const char *name;   /* "attn.qkv"; static */
     int64_t rows, cols; /* outputs, inputs */
@@ -94,6 +96,10 @@ typedef struct lx_mixer_tensor {
     /* Rows of the file's tensor: `block` of them every `apart`, from `first_row` on; block 0: all.
      */
     int64_t first_row, block, apart;
+    /* MAP only: the rows of so many experts, one after another. Each expert is a tensor of the file
+       with `expert_rows` rows, and its rows in the matrix are padded with zeros. 0: no experts. */
+    int32_t n_experts;
+    int64_t expert_rows;
     bool joins_next; /* one matrix with the rows of the next tensor after these */
 } lx_mixer_tensor;
 
@@ -224,6 +230,9 @@ void lx_mixer_add_map(lx_mixer_parts *p, const char *name, int64_t outputs, int6
 void lx_mixer_add_map_part(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs,
                            int64_t first, int64_t all_inputs);
 void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64_t cols);
+/* One matrix of n_experts maps, of tensors whose names have the expert's number in place of a *. */
+void lx_mixer_add_experts(lx_mixer_parts *p, const char *name, int32_t n_experts, int64_t outputs,
+                          int64_t inputs);
 /* n consecutive products, all with a bias or none, become one in the place of the first: their rows
  * follow each other. */
 void lx_mixer_join(lx_mixer_parts *p, int32_t first, int32_t n);
@@ -253,7 +262,12 @@ void lx_mixer_add_pattern_ring(lx_mixer_parts *p, int32_t n_heads, int32_t d_key
 /* A second ring of such rows, large enough for this pattern. */
 void lx_mixer_add_second_ring(lx_mixer_parts *p, const lx_rows_pattern *pattern);
 
-/* The shape of the tensor in the file. */
+/* How many tensors of the file make up this one: one for each expert, else 1. */
+int32_t lx_mixer_file_tensors(const lx_mixer_tensor *t);
+/* The name of tensor i of these in docs/weights-format.md, without .weight or .bias. */
+void lx_mixer_tensor_name(const lx_mixer_parts *p, const lx_mixer_tensor *t, int32_t i,
+                          char out[LX_MIXER_TENSOR_NAME]);
+/* The shape of each tensor in the file. */
 int64_t lx_mixer_file_rows(const lx_mixer_tensor *t);
 int64_t lx_mixer_file_cols(const lx_mixer_tensor *t);
 

@@ -70,15 +70,20 @@ static void print_mixer(const lx_mixer_config *m)
     (void)printf("\n");
 }
 
-/* A line for all layers, or one for each; then the feed-forward part of all layers. */
+/* A line for all layers, or one for each. */
+static void print_layers(const char *title, const lx_mixer_config *mixers, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        (void)printf("%-12s ", i == 0 ? title : "");
+        if (n > 1)
+            (void)printf("%d: ", i);
+        print_mixer(&mixers[i]);
+    }
+}
+
 static void print_mixers(const lx_config *c)
 {
-    for (int32_t i = 0; i < c->n_mixers; i++) {
-        (void)printf(i == 0 ? "attention    " : "             ");
-        if (c->n_mixers > 1)
-            (void)printf("%d: ", i);
-        print_mixer(&c->mixers[i]);
-    }
+    print_layers("attention", c->mixers, c->n_mixers);
     int32_t layer = 0;
     while (layer < c->n_mixers && !lx_config_has_feed_forward(c, layer))
         layer++;
@@ -86,11 +91,11 @@ static void print_mixers(const lx_config *c)
         (void)printf("next to it   ");
         print_mixer(&c->beside);
     }
-    (void)printf("feed-forward ");
     if (layer < c->n_mixers)
-        print_mixer(&c->feed_forward);
+        print_layers("feed-forward", c->feed_forwards,
+                     c->n_feed_forwards > 1 ? c->n_feed_forwards : 1);
     else
-        (void)printf("none\n");
+        (void)printf("feed-forward none\n");
 }
 
 static double longest_sound(const lx_config *c)

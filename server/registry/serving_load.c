@@ -249,7 +249,8 @@ static lx_status choose_backend(lx_serving *s, lx_served_model *m, lx_error *err
         s->cpu != NULL ? LX_OK : lx_backend_open("cpu", &s->options.backend_options, &s->cpu, err);
     m->be = s->cpu;
     if (st == LX_OK)
-        lx_log(LX_LOG_INFO, "model %s is served by the CPU: the back end %s lacks its attention",
+        lx_log(LX_LOG_INFO,
+               "model %s is served by the CPU: the back end %s lacks one of its mixers",
                m->model->name, s->be->ops->name);
     return st;
 }

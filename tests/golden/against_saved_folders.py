@@ -25,7 +25,7 @@ import kinds
 import variations
 
 LINNET = os.environ.get("LINNET", "build/linnet")
-KNOWN = ["mamba", "falcon_mamba", "jamba", "mamba2", "qwen", "lfm2", "granite", "falcon_h1", "olmo_hybrid", "lfm3"]
+KNOWN = ["mamba", "falcon_mamba", "jamba", "jamba_experts", "mamba2", "qwen", "lfm2", "granite", "falcon_h1", "olmo_hybrid", "lfm3"]
 DRAWS, TOKENS, BEGIN, BOUND, MARGIN = 20, 40, 20, 1e-4, 1e-3
 TEXT = "".join(random.Random(5).choices("abcdefgh ijklmnopqrstu,.ABCDEFGH0123456789", k=60))
 
@@ -77,7 +77,8 @@ class Served:
 
 
 def load(folder):
-    model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+    model, info = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, output_loading_info=True, experts_implementation="eager")  # others want certain widths
     assert not info["missing_keys"] and not info["unexpected_keys"] and not info["mismatched_keys"], info
     return model.eval()
 

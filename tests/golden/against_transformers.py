@@ -5,6 +5,7 @@
 Wants torch and transformers, and prints the largest difference of a logit; more than 1e-5 of the largest one is an error.
 """
 
+import re
 import sys
 
 import numpy
@@ -22,17 +23,34 @@ KNOWN = {"mamba": transformers.MambaForCausalLM, "falcon_mamba": transformers.Fa
          "falcon_h1": transformers.FalconH1ForCausalLM}  # others have other names in files than in the library
 
 
+def fused(weights):
+    """Experts as the library has them: one tensor of all gates and products up, and one of all products down."""
+    out, experts = {}, {}
+    for name, t in weights.items():
+        found = re.fullmatch(r"(.*\.experts)\.(\d+)\.(gate|up|down)_proj\.weight", name)
+        if found:
+            experts.setdefault(found[1], {})[int(found[2]), found[3]] = t
+        else:
+            out[name] = t
+    for prefix, parts in experts.items():
+        numbers = range(len(parts) // 3)
+        out[f"{prefix}.gate_up_proj"] = numpy.stack([numpy.concatenate([parts[i, "gate"], parts[i, "up"]]) for i in numbers])
+        out[f"{prefix}.down_proj"] = numpy.stack([parts[i, "down"] for i in numbers])
+    return out
+
+
 def compare(name, config, tensors, reading):
     weights = kinds.make_tensors(tensors, 5)
     ids = list(range(3, 80))
-    model = KNOWN[config["model_type"]](transformers.AutoConfig.for_model(**config)).double().eval()
-    missing, unexpected = model.load_state_dict({n: torch.tensor(t) for n, t in weights.items()}, strict=False)
+    theirs = transformers.AutoConfig.for_model(**config, experts_implementation="eager")  # others have no doubles
+    model = KNOWN[config["model_type"]](theirs).double().eval()
+    missing, unexpected = model.load_state_dict({n: torch.tensor(t) for n, t in fused(weights).items()}, strict=False)
     assert not unexpected and set(missing) <= {"lm_head.weight"}, (missing, unexpected)
     model.tie_weights()
     with torch.no_grad():
-        theirs = model(torch.tensor([ids]), use_cache=False).logits[0].double().numpy()
+        logits = model(torch.tensor([ids]), use_cache=False).logits[0].double().numpy()
     ours = reading(weights, config, ids)
-    off = abs(theirs - ours).max() / abs(ours).max()
+    off = abs(logits - ours).max() / abs(ours).max()
     print(f"{name}: {off:.2g}")
     return bool(numpy.isfinite(off)) and off < 1e-5
 

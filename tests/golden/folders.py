@@ -453,11 +453,18 @@ def jamba_tensors(c):
         else:
             own = scan_part("mamba.", d, c["mamba_expand"] * d, state, rank, c["mamba_d_conv"], c["mamba_conv_bias"], c["mamba_proj_bias"])
             own |= norms("mamba.", rank, "dt_layernorm") | norms("mamba.", state, "b_layernorm", "c_layernorm")
-        return norms("", d, "input_layernorm", "pre_ff_layernorm") | own | gated_mlp("feed_forward.", d, c["intermediate_size"])
+        own = norms("", d, "input_layernorm", "pre_ff_layernorm") | own
+        if c["num_experts"] == 1 or i % c["expert_layer_period"] != c["expert_layer_offset"]:
+            return own | gated_mlp("feed_forward.", d, c["intermediate_size"])
+        for expert in range(c["num_experts"]):
+            own |= gated_mlp(f"feed_forward.experts.{expert}.", d, c["intermediate_size"])
+        return own | products("feed_forward.", router=(c["num_experts"], d))
 
     return model_tensors(c, layer, final="final_layernorm")
 
 
+# Experts in a layer of softmax and in one of mamba.
+JAMBA_EXPERTS = JAMBA | {"attn_layer_period": 3, "num_experts": 4, "num_experts_per_tok": 2, "num_hidden_layers": 4}
 OLMO_HYBRID = {
     "model_type": "olmo_hybrid", "architectures": ["OlmoHybridForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
     "bos_token_id": None, "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 16, "initializer_range": 0.02,

@@ -87,6 +87,17 @@ def granite(w, c, ids):
     return model(w, c, ids, layer, "norm", eps)
 
 
+def gated_net(own, y):
+    return own["down_proj.weight"] @ (silu(own["gate_proj.weight"] @ y) * (own["up_proj.weight"] @ y))
+
+
+def mixture(own, n_active, y):
+    """The experts of the greatest probabilities, which keep these as their weights."""
+    p = numpy.exp(own["router.weight"] @ y)
+    p = p / p.sum()
+    return sum(p[expert] * gated_net(below(own, f"experts.{expert}."), y) for expert in numpy.argsort(-p)[:n_active])
+
+
 def jamba(w, c, ids):
     heads, eps = c["num_attention_heads"], c["rms_norm_eps"]
 
@@ -96,9 +107,8 @@ def jamba(w, c, ids):
             x = x + attention(below(own, "self_attn."), memory, y, heads, len(x) // heads)
         else:
             x = x + mamba1_mixer(below(own, "mamba."), eps, memory, y)
-        y = rms_norm(x, own["pre_ff_layernorm.weight"], eps)
-        hidden = silu(own["feed_forward.gate_proj.weight"] @ y) * (own["feed_forward.up_proj.weight"] @ y)
-        return x + own["feed_forward.down_proj.weight"] @ hidden
+        y, net = rms_norm(x, own["pre_ff_layernorm.weight"], eps), below(own, "feed_forward.")
+        return x + (mixture(net, c["num_experts_per_tok"], y) if "router.weight" in net else gated_net(net, y))
 
     return model(w, c, ids, layer, "final_layernorm", eps)
 

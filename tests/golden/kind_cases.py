@@ -131,6 +131,10 @@ def hybrid_cases():
     yield "jamba", folders.JAMBA, folders.jamba_tensors(folders.JAMBA), hybrids.jamba
     biases = folders.JAMBA | {"mamba_proj_bias": True, "mamba_conv_bias": False, "tie_word_embeddings": True, "attn_layer_offset": 0}
     yield "jamba_biases", biases, folders.in_bf16(folders.jamba_tensors(biases)), hybrids.jamba
+    yield "jamba_experts", folders.JAMBA_EXPERTS, folders.jamba_tensors(folders.JAMBA_EXPERTS), hybrids.jamba
+    every = folders.JAMBA_EXPERTS | {"num_experts": 5, "num_experts_per_tok": 3, "expert_layer_period": 1, "expert_layer_offset": 0,
+                                     "tie_word_embeddings": True}
+    yield "jamba_experts_everywhere", every, folders.in_bf16(folders.jamba_tensors(every)), hybrids.jamba
     yield "lfm2", folders.LFM2, folders.lfm2_tensors(folders.LFM2), hybrids.lfm2
     biases = folders.LFM2 | {"conv_bias": True, "conv_L_cache": 4, "tie_word_embeddings": False}
     yield "lfm2_biases", biases, folders.in_bf16(folders.lfm2_tensors(biases)), hybrids.lfm2
@@ -340,8 +344,8 @@ REFUSED = {
         ({"time_step_limit": [0.1, 1.0]}, "time_step_limit must be [0, Infinity]"),
     ],
     "jamba": [
-        ({"num_experts": 16}, "num_experts must be 1: models with experts are not supported"),
-        ({"num_experts": None}, "num_experts must be 1: models with experts are not supported"),
+        ({"num_experts": 16}, "feed_forward.router.weight is missing"),
+        ({"num_experts": None}, "feed_forward.router.weight is missing"),
         ({"attn_layer_offset": 2}, "attn_layer_offset must be less than attn_layer_period"),
         ({"attn_layer_offset": 0}, "self_attn.q_proj.weight is missing"),
         ({"mamba_inner_layernorms": False}, "mamba_inner_layernorms must be true"),
@@ -350,6 +354,21 @@ REFUSED = {
         ({"mamba_dt_rank": "large"}, "mamba_dt_rank must be a whole number from 1"),
         ({"mamba_dt_rank": "auto"}, "x_proj.weight has shape [23, 32], the config asks for [21, 32]"),
         ({"sliding_window": 8}, "sliding_window is not a known key"),
+    ],
+    "jamba_experts": [
+        ({"num_experts_per_tok": 0}, "num_experts_per_tok must be a whole number from 1 to 4"),
+        ({"num_experts_per_tok": 5}, "num_experts_per_tok must be a whole number from 1 to 4"),
+        ({"num_experts": 0}, "num_experts must be a whole number from 1 to 4096"),
+        ({"num_experts": 4097}, "num_experts must be a whole number from 1 to 4096"),
+        ({"num_experts": 1}, "model.layers.1.feed_forward.gate_proj.weight is missing"),
+        ({"num_experts": 3}, "model.layers.1.feed_forward.router.weight has shape [4, 16], the config asks for [3, 16]"),
+        ({"num_experts": None}, "model.layers.1.feed_forward.router.weight has shape [4, 16], the config asks for [16, 16]"),
+        ({"expert_layer_offset": 2}, "expert_layer_offset must be less than expert_layer_period"),
+        ({"expert_layer_offset": 0}, "model.layers.0.feed_forward.router.weight is missing"),
+        ({"expert_layer_period": 0}, "expert_layer_period must be a whole number from 1"),
+        ({"expert_layer_period": 3}, "model.layers.3.feed_forward.gate_proj.weight is missing"),
+        ({"num_experts": 16, "num_experts_per_tok": 16, "intermediate_size": 16385},
+         "num_experts_per_tok times intermediate_size must be at most 262144"),
     ],
     "mamba": [
         ({"hidden_act": "gelu"}, 'hidden_act must be "silu"'),

@@ -75,6 +75,10 @@ FAMILIES = {
             "attn_layer_period,attn_layer_offset": [(3, 0), (8, 4), (1, 0), (2, 2)], "mamba_d_state": [4, 16], "mamba_d_conv": [2, 3, 9],
             "mamba_dt_rank": [1, 6, "auto"], "mamba_expand": [1, 3], "mamba_conv_bias": [True, False], "mamba_proj_bias": [True, False],
             "num_experts": [1, 4]}),
+    "jamba_experts": (folders.JAMBA_EXPERTS, folders.jamba_tensors, hybrids.jamba, {
+        "num_experts,num_experts_per_tok": [(4, 1), (4, 4), (7, 3), (33, 2), (1, 1), (4, 5), (4, 0)], "hidden_size": [8, 24, 32],
+        "expert_layer_period,expert_layer_offset": [(1, 0), (2, 0), (3, 2), (4, 1), (2, 2)], "intermediate_size": [8, 33, 64],
+        "attn_layer_period,attn_layer_offset": [(3, 0), (8, 4), (1, 0)], "num_hidden_layers": [1, 2, 5], "tie_word_embeddings": [True, False]}),
     "falcon_h1": (folders.FALCON_H1, folders.falcon_h1_tensors, hybrids.falcon_h1, {
         key: values for key, values in (RMS | MAMBA).items() if key != "mamba_proj_bias"} | {
             "mamba_proj_bias": [False, True], "head_dim": [4, 8, 6], "mamba_rms_norm": [True, False], "mamba_norm_before_gate": [True, False],

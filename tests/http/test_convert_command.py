@@ -21,7 +21,9 @@ from test_gguf import answer
 
 pytestmark = pytest.mark.asan
 
-KINDS = OTHERS | {"tied": (OTHERS["qwen35"][0] | {"tie_word_embeddings": True}, folders.qwen_tensors)}
+KINDS = OTHERS | {
+    "tied": (OTHERS["qwen35"][0] | {"tie_word_embeddings": True}, folders.qwen_tensors),
+    "experts": (folders.JAMBA_EXPERTS | {"hidden_size": 32, "intermediate_size": 64, "mamba_dt_rank": 32}, folders.jamba_tensors)}
 COUPLET = ROOT / "weights" / "couplet"
 LINE = re.compile(r"^(\S+) +\[(\d+), (\d+)\] (\w+)(?: -> (\w+), error ([\d.]+) %|(, stays: .*))?$")
 
@@ -178,6 +180,10 @@ def test_what_is_not_converted(made, tmp_path):
     weights = tensors_of(tmp_path / "large")[0][name][2]
     file.write_bytes(file.read_bytes().replace(weights, struct.pack("<f", 5e5) + weights[4:]))
     assert refusal(tmp_path / "large", out).endswith(f"tensor {name} has a weight above 400000, which a block cannot hold")
+    many = folders.JAMBA_EXPERTS | {"hidden_size": 32, "intermediate_size": 32, "mamba_dt_rank": 32, "num_experts": 700,
+                                    "num_hidden_layers": 2, "expert_layer_period": 1, "expert_layer_offset": 0}
+    hf_model.write(tmp_path / "many", many, folders.jamba_tensors, shards=2)
+    assert re.search(r"many has 42\d\d tensors, and convert writes one file, which holds at most 4096$", refusal(tmp_path / "many", out))
     assert not out.exists()
 
 

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 import client
+import hf_model
 import image_model
 import server
 from server import Server, wait_until
@@ -98,6 +99,17 @@ def test_a_kind_that_the_device_lacks_is_served_by_the_cpu(fake_gpu, tmp_path, d
         of_cpu = client.call(s.port, "POST", "/v1/images/generations", picture | {"model": "mixed"}).json()
     assert of_device["mixed"]["data"] == of_cpu["data"] and of_device["plain"]["data"][0]["b64_json"]
     assert not prints or ("-cpu-" in prints["mixed"] and "-cuda" in prints["plain"]), prints
+
+
+def test_experts_are_on_the_cpu(fake_gpu, tmp_path):
+    """A server puts the model there and says so. A command for one model refuses the device."""
+    hf_model.write(tmp_path / "model", hf_model.folders.JAMBA_EXPERTS, hf_model.folders.jamba_tensors)
+    with Server("--device", "cuda", "--slots", 2, model_dir=tmp_path / "model") as s:
+        assert "model model is served by the CPU: the back end cuda lacks one of its mixers" in s.log, s.log
+        assert client.complete_ok(s.port, model="model", prompt="a", max_tokens=3, ignore_eos=True)["usage"]["completion_tokens"] == 3
+    said = server.run("generate", "--model", tmp_path / "model", "--device", "cuda", "--prompt", "a")
+    assert said.returncode == 1, said
+    assert said.stderr.endswith("model: feed-forward net experts is not on the back end cuda: use --device cpu\n"), said.stderr
 
 
 def test_slots_come_from_the_devices_memory(fake_gpu):

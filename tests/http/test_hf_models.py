@@ -32,6 +32,7 @@ KINDS = {
     "falcon_mamba": (folders.FALCON_MAMBA, folders.mamba1_tensors),
     "mamba2": (folders.MAMBA2, folders.mamba2_tensors),
     "jamba": (folders.JAMBA, folders.jamba_tensors),
+    "jamba_experts": (folders.JAMBA_EXPERTS, folders.jamba_tensors),
     "qwen": (folders.QWEN, folders.qwen_tensors),
     "whole_qwen": (folders.WHOLE_QWEN, folders.qwen_tensors),
     "lfm2": (folders.LFM2, folders.lfm2_tensors),
@@ -162,6 +163,7 @@ BOUNDS = {
     "falcon_mamba": ((0.06, 0.02), (0.5, 0.07)),
     "mamba2": ((0.06, 0.009), (0.3, 0.04)),
     "jamba": ((0.09, 0.02), (0.7, 0.2)),
+    "jamba_experts": ((0.2, 0.03), (1.3, 0.2)),
     "qwen": ((0.2, 0.03), (0.9, 0.08)),
     "whole_qwen": ((0.3, 0.04), (0.6, 0.09)),
     "lfm2": ((0.06, 0.02), (0.4, 0.07)),
@@ -271,6 +273,21 @@ def test_a_folder_that_is_broken(tmp_path, spoil, words):
         assert said.returncode == 1 and all(part in line for part in words), line
 
 
+EXPERT = "model.layers.3.feed_forward.experts.2.up_proj.weight"
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({EXPERT: None}, f"tensor {EXPERT} is missing"),
+    ({EXPERT: folders.tensor([16, 24])}, f"tensor {EXPERT} has shape [16, 24], the config asks for [24, 16]"),
+    ({EXPERT.replace("experts.2", "experts.4"): folders.tensor([24, 16])}, "experts.4.up_proj.weight is not one that the config asks for"),
+])
+def test_experts_that_are_broken(tmp_path, change, words):
+    config, tensors = KINDS["jamba_experts"]
+    hf_model.write(tmp_path / "model", config, lambda c: {name: t for name, t in (tensors(c) | change).items() if t})
+    said = run("inspect", tmp_path / "model")
+    assert said.returncode == 1 and words in said.stderr, said.stderr
+
+
 UNUSED = ["_attn_implementation", "model_name", "unsloth_fixed", "unsloth_version", "_attn_implementation_autoset", "_name_or_path", "architectures", "auto_map", "bos_token_id", "chunk_size_feed_forward",
           "dtype", "fuse_cross_entropy", "fuse_linear_cross_entropy", "fuse_swiglu", "id2label", "initializer_range", "is_decoder",
           "is_encoder_decoder", "label2id", "output_attentions", "output_hidden_states", "pad_token_id", "problem_type",
@@ -335,7 +352,9 @@ TWICE = "rope_parameters.partial_rotary_factor differs from partial_rotary_facto
     ("mamba", None, {"layer_types": ["linear_attention"] * 2, "use_associative_scan": True, "expand": 5}, None),
     ("falcon_mamba", None, {"use_falcon_mambapy": False}, None),
     ("jamba", None, {"layer_types": ["linear_attention", "full_attention", "linear_attention"], "mamba_inner_layernorms": True}, None),
-    ("jamba", None, {"num_experts": 16}, "num_experts must be 1: models with experts are not supported"),
+    ("jamba", None, {"num_experts_per_tok": 7, "expert_layer_offset": 9}, None),
+    ("jamba_experts", None, {"num_experts_per_tok": 5}, "num_experts_per_tok must be a whole number from 1 to 4"),
+    ("jamba_experts", None, {"output_router_logits": True, "router_aux_loss_coef": 0.5}, None),
     ("qwen", None, {"output_gate_type": "swish"}, None),
     ("qwen", None, {"output_gate_type": "sigmoid"}, 'output_gate_type must be "swish"'),
     ("whole_qwen", None, {"language_model_only": True, "eos_token_id": 3, "unsloth_fixed": True, "model_name": "a"}, None),

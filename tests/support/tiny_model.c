@@ -230,14 +230,16 @@ static void norm(writer *w, const tiny_model_options *o, const char *prefix, int
 static void branch(writer *w, const tiny_model_options *o, int32_t layer, int32_t number,
                    const lx_mixer_config *config)
 {
-    lx_mixer_parts parts = {.layer = layer};
-    char name[80];
+    lx_mixer_parts parts = {.layer = layer, .prefix = ""};
+    char name[LX_MIXER_TENSOR_NAME];
     config->mixer->declare(config, &parts);
     (void)snprintf(name, sizeof name, "layers.%d.norm%d", layer, number);
     norm(w, o, name, config->d_model);
     for (int32_t i = 0; i < parts.n_tensors; i++) {
-        (void)snprintf(name, sizeof name, "layers.%d.%s", layer, parts.tensors[i].name);
-        parameters(w, name, &parts.tensors[i]);
+        for (int32_t k = 0; k < lx_mixer_file_tensors(&parts.tensors[i]); k++) {
+            lx_mixer_tensor_name(&parts, &parts.tensors[i], k, name);
+            parameters(w, name, &parts.tensors[i]);
+        }
     }
 }
 
@@ -255,7 +257,7 @@ static void tensors(writer *w, const tiny_model_options *o, const lx_config *c)
     for (int32_t i = 0; i < o->n_layers; i++) {
         branch(w, o, i, 1, lx_config_mixer(c, i));
         if (lx_config_has_feed_forward(c, i))
-            branch(w, o, i, 2, &c->feed_forward);
+            branch(w, o, i, 2, lx_config_feed_forward(c, i));
     }
     if (o->input_norm)
         norm(w, o, "input_norm", o->d_model);

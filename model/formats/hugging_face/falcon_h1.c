@@ -99,8 +99,8 @@ static void read_feed_forward(lx_hf_reader *r, lx_config *c)
 {
     double factors[2];
     read_factors(r, "mlp_multipliers", 2, factors);
-    set_factor(&c->feed_forward, "gate_scale", factors[0]);
-    set_factor(&c->feed_forward, "out_scale", factors[1]);
+    set_factor(&c->feed_forwards[0], "gate_scale", factors[0]);
+    set_factor(&c->feed_forwards[0], "out_scale", factors[1]);
     lx_hf_only_flag(r, "mlp_bias", false);
     lx_hf_only_flag(r, "mamba_use_mlp", true);
 }

@@ -112,7 +112,7 @@ void lx_hf_read_blocks(lx_hf_reader *r, lx_config *c, const struct lx_tensor_nam
     lx_hf_only_null(r, "attnres_block_size");
     read_common(r, c, names, n_layers, 1e-6);
     read_d_ff(r, c, ratio, 2, 3, 256);
-    c->feed_forward = lx_hf_mixer(c, "gated_mlp");
+    c->feed_forwards[0] = lx_hf_mixer(c, "gated_mlp");
 }
 
 void lx_hf_read_rwkv(lx_hf_reader *r, lx_config *c, const struct lx_tensor_names *names,

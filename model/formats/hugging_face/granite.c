@@ -92,7 +92,7 @@ static void read_config(lx_hf_reader *r, lx_config *c)
     lx_hf_only_word(r, "normalization_function", "rmsnorm");
     if (lx_hf_int(r, "num_local_experts", 0, INT32_MAX, 8) != 0)
         lx_hf_wrong(r, "num_local_experts", "must be 0: models with experts are not supported");
-    lx_mixer_value(&c->feed_forward, "joined")->i = true;
+    lx_mixer_value(&c->feed_forwards[0], "joined")->i = true;
     read_layers(r, c);
     /* Of training and of experts. */
     lx_hf_ignore(r, "init_method intermediate_size num_experts_per_tok output_router_logits "

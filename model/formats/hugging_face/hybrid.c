@@ -21,7 +21,7 @@ void lx_hf_read_hybrid(lx_hf_reader *r, lx_config *c, const lx_hf_hybrid *usual)
     c->d_model = lx_hf_int(r, "hidden_size", 1, LX_MAX_WIDTH, usual->d_model);
     c->n_layers = lx_hf_int(r, "num_hidden_layers", 1, LX_MAX_LAYERS, usual->n_layers);
     c->d_ff = lx_hf_int(r, d_ff, 1, LX_MAX_D_FF, usual->d_ff);
-    c->feed_forward = lx_hf_mixer(c, "gated_mlp");
+    c->feed_forwards[0] = lx_hf_mixer(c, "gated_mlp");
     lx_hf_ignore(r, "attention_dropout"); /* of training */
     lx_hf_read_text(r, c, usual->vocab_size, usual->context);
 }

@@ -82,7 +82,7 @@ static void adjust_d_ff(lx_hf_reader *r, lx_config *c)
                     "gives no feed-forward net of 1 to 262144 columns");
         c->d_ff = 1;
     }
-    c->feed_forward.d_ff = c->d_ff;
+    c->feed_forwards[0].d_ff = c->d_ff;
 }
 
 /* The older list of the softmax layers; without any list all layers are such layers. */

@@ -1,8 +1,8 @@
 /*
  * Mamba-1 as transformers and flash-linear-attention write it (the MambaConfig of either), and
- * Falcon-Mamba: the mixer mamba in whole layers with RMSNorm. Jamba without experts: mamba and, in
- * some layers, grouped_query without positions; gated_mlp after both. Their own names for the
- * parts:
+ * Falcon-Mamba: the mixer mamba in whole layers with RMSNorm. Jamba: mamba and, in some layers,
+ * grouped_query without positions; after both gated_mlp or, in some layers, experts. Their own
+ * names for the parts:
  *
  *     Mamba   norm                                         norm1
  *             mixer.{in,x,dt,out}_proj, mixer.conv1d       attn.{in,x,dt,out}, attn.conv
@@ -11,6 +11,8 @@
  *             mamba instead of mixer; {dt,b,c}_layernorm   attn.{dt,b,c}_norm
  *             self_attn.{q,k,v,o}_proj                     attn.q, attn.k, attn.v, attn.out
  *             feed_forward.{gate,up,down}_proj             ff.gate, ff.up, ff.down
+ *             feed_forward.router                          ff.router
+ *             feed_forward.experts.I.{gate,up,down}_proj   ff.experts.I.{gate,up,down}
  *
  * Falcon-Mamba norms dt, B and C without weights. fla's configs are known by norm_eps; fla never
  * looks at use_conv_bias.
@@ -34,9 +36,16 @@ static const struct lx_tensor_names names = {.layers = "backbone.layers.",
                                              .tables = {{.names = layer_names}}};
 
 static const lx_tensor_name block_names[] = {
-    {"norm1", "input_layernorm"},          {"norm2", "pre_ff_layernorm"},
-    {"ff.gate", "feed_forward.gate_proj"}, {"ff.up", "feed_forward.up_proj"},
-    {"ff.down", "feed_forward.down_proj"}, {NULL, NULL},
+    {"norm1", "input_layernorm"},
+    {"norm2", "pre_ff_layernorm"},
+    {"ff.gate", "feed_forward.gate_proj"},
+    {"ff.up", "feed_forward.up_proj"},
+    {"ff.down", "feed_forward.down_proj"},
+    {"ff.router", "feed_forward.router"},
+    {"ff.experts.*.gate", "feed_forward.experts.*.gate_proj"},
+    {"ff.experts.*.up", "feed_forward.experts.*.up_proj"},
+    {"ff.experts.*.down", "feed_forward.experts.*.down_proj"},
+    {NULL, NULL},
 };
 static const lx_tensor_name mamba_names[] = {
     {"attn.dt_norm", "mamba.dt_layernorm"},
@@ -170,6 +179,29 @@ static void place_by_period(lx_hf_reader *r, lx_config *c, const lx_mixer_config
     }
 }
 
+/* Layer i has experts where i % expert_layer_period is expert_layer_offset. transformers makes no
+   router for one expert. */
+static void read_experts(lx_hf_reader *r, lx_config *c)
+{
+    lx_mixer_config dense = c->feed_forwards[0], experts = lx_hf_mixer(c, "experts");
+    int32_t n = lx_hf_int(r, "num_experts", 1, LX_MOST_EXPERTS, 16);
+    if (n == 1) {
+        lx_hf_ignore(r, "expert_layer_offset expert_layer_period num_experts_per_tok");
+        return;
+    }
+    int32_t period = lx_hf_int(r, "expert_layer_period", 1, INT32_MAX, 2);
+    int32_t offset = lx_hf_int(r, "expert_layer_offset", 0, INT32_MAX, 1);
+    if (offset >= period)
+        lx_hf_wrong(r, "expert_layer_offset", "must be less than expert_layer_period");
+    lx_mixer_value(&experts, "experts")->i = n;
+    lx_mixer_value(&experts, "active")->i = lx_hf_int(r, "num_experts_per_tok", 1, n, 2);
+    if (experts.mixer->check(&experts) != NULL)
+        lx_hf_wrong(r, "num_experts_per_tok", "times intermediate_size must be at most 262144");
+    c->n_feed_forwards = c->n_layers;
+    for (int32_t i = 0; i < c->n_layers; i++)
+        c->feed_forwards[i] = i % period == offset ? experts : dense;
+}
+
 static void read_jamba(lx_hf_reader *r, lx_config *c)
 {
     static const lx_hf_hybrid usual = {.names = &jamba_names,
@@ -181,15 +213,13 @@ static void read_jamba(lx_hf_reader *r, lx_config *c)
                                        .context = 262144};
     static const lx_hf_heads heads = {.heads = 32, .key_heads = 8};
     lx_hf_read_hybrid(r, c, &usual);
-    if (lx_hf_int(r, "num_experts", 1, INT32_MAX, 16) != 1)
-        lx_hf_wrong(r, "num_experts", "must be 1: models with experts are not supported");
+    read_experts(r, c);
     lx_mixer_config softmax = lx_hf_read_heads(r, c, &heads), mamba = read_jamba_mixer(r, c);
     const lx_hf_layer_type types[] = {{{"linear_attention", "mamba"}, &mamba},
                                       {{"full_attention", "attention"}, &softmax}};
     place_by_period(r, c, &softmax, lx_hf_place_layers(r, c, types, 2, 0));
-    /* Of training, of experts, and of ways to compute the same result. */
-    lx_hf_ignore(r, "calc_logits_for_entire_prompt expert_layer_offset expert_layer_period "
-                    "num_experts_per_tok num_logits_to_keep output_router_logits "
+    /* Of training, and of ways to compute the same result. */
+    lx_hf_ignore(r, "calc_logits_for_entire_prompt num_logits_to_keep output_router_logits "
                     "router_aux_loss_coef use_associative_scan use_mamba_kernels use_mambapy");
 }
 

@@ -12,14 +12,32 @@ static const char *after(const char *name, const char *part)
     return strncmp(name, part, n) == 0 && (name[n] == '.' || name[n] == '\0') ? name + n : NULL;
 }
 
+/* The rest of a name after `part`, in which a * stands for *number. */
+static const char *after_numbered(const char *name, const char *part, int32_t *number)
+{
+    size_t n = strcspn(part, "*");
+    char *end = NULL;
+    if (part[n] == '\0')
+        return after(name, part);
+    if (strncmp(name, part, n) != 0 || name[n] < '0' || name[n] > '9')
+        return NULL;
+    *number = (int32_t)strtol(name + n, &end, 10);
+    return after(end, part + n + 1);
+}
+
 static bool translate(const lx_tensor_name *names, const char *own, char *out, size_t size)
 {
+    int32_t number = 0;
     for (; names->own != NULL; names++) {
-        const char *rest = after(own, names->own);
-        if (rest != NULL) {
-            (void)snprintf(out, size, "%s%s", names->theirs, rest);
-            return true;
-        }
+        const char *rest = after_numbered(own, names->own, &number), *theirs = names->theirs;
+        if (rest == NULL)
+            continue;
+        int n = (int)strcspn(theirs, "*");
+        if (theirs[n] == '*')
+            (void)snprintf(out, size, "%.*s%d%s%s", n, theirs, number, theirs + n + 1, rest);
+        else
+            (void)snprintf(out, size, "%s%s", theirs, rest);
+        return true;
     }
     return false;
 }

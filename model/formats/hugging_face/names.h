@@ -8,6 +8,7 @@ enum { LX_HF_NAME = 128 };
 
 /* A folder's name for tensors whose own names (docs/weights-format.md) begin with `own`, in whole
    parts between dots. `theirs` with a / before it names a tensor of the model, one for all layers.
+   A * in both is the number of an expert.
    The last row of a table has NULLs. */
 typedef struct lx_tensor_name {
     const char *own, *theirs;

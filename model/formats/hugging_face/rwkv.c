@@ -46,9 +46,9 @@ static void read_rwkv6(lx_hf_reader *r, lx_config *c)
     lx_mixer_config m = lx_hf_mixer(c, "rwkv6");
     m.n_heads = lx_hf_int(r, "num_heads", 1, LX_MAX_HEADS, 4);
     lx_hf_expand(r, c, &m, 0.5, 1);
-    c->feed_forward = m;
-    c->feed_forward.mixer = lx_mixer_find("channel_mix");
-    lx_mixer_value(&c->feed_forward, "receptance")->i = 1;
+    c->feed_forwards[0] = m;
+    c->feed_forwards[0].mixer = lx_mixer_find("channel_mix");
+    lx_mixer_value(&c->feed_forwards[0], "receptance")->i = 1;
     lx_mixer_value(&m, "x_rank")->i = lx_hf_int(r, "proj_low_rank_dim", 1, MAX_RANK, 32);
     lx_mixer_value(&m, "w_rank")->i = lx_hf_int(r, "gate_low_rank_dim", 1, MAX_RANK, 64);
     lx_mixer_value(&m, "group_eps")->f = c->norm_eps;
@@ -133,8 +133,8 @@ static void read_mixers(lx_hf_reader *r, lx_config *c)
     lx_mixer_config m = lx_hf_mixer(c, "rwkv7");
     m.n_heads = c->n_heads;
     m.d_key = m.d_value = c->d_key;
-    c->feed_forward = m;
-    c->feed_forward.mixer = lx_mixer_find("channel_mix");
+    c->feed_forwards[0] = m;
+    c->feed_forwards[0].mixer = lx_mixer_find("channel_mix");
     read_rank(r, "decay_low_rank_dim", 2.5 * wide, &m, "w_rank");
     read_rank(r, "a_low_rank_dim", 2.5 * wide, &m, "a_rank");
     read_rank(r, "v_low_rank_dim", 1.7 * wide, &m, "v_rank");

@@ -373,6 +373,47 @@ static void a_mixer_may_take_the_place_of_the_feed_forward_net(void **state)
     lx_model_free(m);
     expect_weights_refused("layers.0.attn.beta_k", "layers.0.attn.beta_z",
                            "tensor layers.0.attn.beta_k is missing");
+    expect_refused("config.json", "\"norm\": ",
+                   "\"feed_forward\": [{\"kind\": \"mlp\"}, {\"kind\": \"mlp\"}], \"norm\": ",
+                   "feed_forward must be an object, because not every layer has such a net");
+    tiny_model_remove(folder);
+    folder = before;
+}
+
+/* Each layer has the net that the list names for it, and each expert a tensor of its own. */
+static void layers_may_have_different_feed_forward_nets(void **state)
+{
+    (void)state;
+    tiny_model_options o = tiny_model_default;
+    lx_model *m = NULL;
+    lx_error err = {0};
+    char *before = folder;
+    o.feed_forward =
+        "[{\"kind\": \"experts\", \"experts\": 3, \"active\": 2}, {\"kind\": \"mlp\"}]";
+    folder = tiny_model_make("mixed", &o);
+    assert_non_null(folder);
+    if (lx_model_load(folder, &m, &err) != LX_OK)
+        fail_msg("%s", err.text);
+    assert_string_equal(m->layers[0].branches[1].config->mixer->name, "experts");
+    assert_string_equal(m->layers[1].branches[1].config->mixer->name, "mlp");
+    assert_int_equal(lx_safetensors_count(m->weights), 4 + (8 + 1 + 3 * 3) + (8 + 4) + 4);
+    assert_int_equal(lx_safetensors_find(m->weights, "layers.0.ff.experts.2.down.weight")->t.rows,
+                     o.d_model);
+    lx_model_free(m);
+    expect_weights_refused("layers.0.ff.experts.1.up.weight", "layers.0.ff.experts.3.up.weight",
+                           "tensor layers.0.ff.experts.1.up.weight is missing");
+    expect_weights_refused("\"shape\":[64,32]", "\"shape\":[32,64]",
+                           "tensor layers.0.ff.experts.0.gate.weight has shape [32, 64]");
+    expect_refused("config.json", "\"experts\": 3", "\"experts\": 2",
+                   "tensor layers.0.ff.router.weight has shape [3, 32]");
+    expect_refused("config.json", "\"active\": 2", "\"active\": 4",
+                   "feed_forward[0].active must be at most experts");
+    expect_refused("config.json", ", {\"kind\": \"mlp\"}]", "]",
+                   "feed_forward must be an object, or a list of n_layers objects");
+    expect_refused("config.json", "{\"kind\": \"mlp\"}]", "1]",
+                   "feed_forward must be an object, or a list of n_layers objects");
+    expect_refused("config.json", "{\"kind\": \"mlp\"}]", "{\"kind\": \"softmax\"}]",
+                   "feed_forward[1].kind \"softmax\" is not a kind that is built in");
     tiny_model_remove(folder);
     folder = before;
 }
@@ -482,6 +523,7 @@ int main(void)
         cmocka_unit_test(the_parameters_of_a_mixer_are_those_it_declares),
         cmocka_unit_test(a_layer_that_needs_another_is_refused_without),
         cmocka_unit_test(a_mixer_may_take_the_place_of_the_feed_forward_net),
+        cmocka_unit_test(layers_may_have_different_feed_forward_nets),
         cmocka_unit_test(a_stride_lies_within_a_sequence),
         cmocka_unit_test(hashes_have_the_shape_that_rounds_and_buckets_say),
         cmocka_unit_test(layers_are_recomputed_all_or_none),
