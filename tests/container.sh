@@ -218,7 +218,7 @@ fits_its_limits() {
 # Many long answers at once, more than there are slots; every one of them has to be whole. Each stream reserves 0.5 MB
 # of the memory for answers, and the server refuses a stream that finds none. So there are as many streams as three
 # quarters of that memory hold, which the weights and the limit leave.
-answer_bytes() { answer "$url/metrics" && sed -n "s/^linnet_answer_bytes$1 //p" "$work/answer"; }
+answer_bytes() { answer "$url/metrics" && sed -n "s/^linnet_answer_bytes${1:-} //p" "$work/answer"; }
 none_is_reserved() { [ "$(answer_bytes)" = 0 ]; }
 under_load() {
     local streams

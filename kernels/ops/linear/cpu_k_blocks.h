@@ -80,6 +80,9 @@ V16_FN void add_sixes(v16u *sums, const uint32_t *x, const uint32_t *w, const in
     if (v < panels)                                                                                \
         fold_mins(done, x + BODY_STARTS_AT + j, k_scale(k, 1, 1, v), v, rows, panels);
 
+V16_FN void fold_all_mins(const k_block *k, v16 *done, const uint32_t *x, int64_t j, const int rows,
+                          const int panels){BODY_REPEAT(BODY_FOLD_MIN)}
+
 /* Block j of the chunk of inputs at x. */
 V16_FN void run_q4_k(const k_block *k, v16 *done, const uint32_t *x, int64_t j, const int rows,
                      const int panels)
@@ -93,7 +96,7 @@ V16_FN void run_q4_k(const k_block *k, v16 *done, const uint32_t *x, int64_t j, 
         BODY_GROUPS(add_nibbles, sums, inputs + 2 * i, k->words + i * LX_CPU_GROUP, k->group, rows,
                     panels);
     BODY_REPEAT(BODY_FOLD_PANEL)
-    BODY_REPEAT(BODY_FOLD_MIN)
+    fold_all_mins(k, done, x, j, rows, panels);
 }
 
 /* A half of block j. */

@@ -211,12 +211,12 @@ static void k_block_values(const lx_matrix *w, int64_t row, int64_t col, float *
     const int8_t *scales = (const int8_t *)(words + LX_CPU_CODE_WORDS(w->format)) + lane;
     float d = f16_of_lane(head, lane);
     for (int i = 0; i < LX_BLOCK; i++) {
-        int code = code_at(words + lane, w->format, i);
+        int code = code_at(words + lane, w->format, i), part = i / 16;
         if (w->format == LX_CPU_Q4_K)
             to[i] = d * (float)scales[0] * (float)code -
                     f16_of_lane(head + LX_CPU_GROUP / 2, lane) * (float)scales[LX_CPU_GROUP];
         else
-            to[i] = d * (float)scales[i / 16 * LX_CPU_GROUP] * (float)(code - 32);
+            to[i] = d * (float)scales[part * LX_CPU_GROUP] * (float)(code - 32);
     }
 }
 
