@@ -10,9 +10,17 @@
 #define FAR ((uint64_t)1 << 31) /* samples */
 #define NONE UINT64_MAX         /* the position of a page in which no packet ends */
 
-/* HEADER: bytes before a page's segments; the last is their number. MOST_SUMS: how often a byte is
-   summed up on average, where pages seem to begin within each other. */
-enum { PACKETS = 3, MOST_BYTES = 1 << 20, MOST_PAGE = 65307, HEADER = 27, MOST_SUMS = 16 };
+/* PACKETS, OPUS_HEAD: the packets before the first of Vorbis's and of Opus's sound. HEADER: bytes
+   before a page's segments; the last is their number. MOST_SUMS: how often a byte is summed up on
+   average, where pages seem to begin within each other. */
+enum {
+    PACKETS = 3,
+    OPUS_HEAD = 2,
+    MOST_BYTES = 1 << 20,
+    MOST_PAGE = 65307,
+    HEADER = 27,
+    MOST_SUMS = 16
+};
 
 typedef struct reader {
     ogg_sync_state sync;
@@ -133,11 +141,13 @@ static bool goes_back(reader *r, const uint8_t *data, size_t bytes)
 }
 
 /* Bytes of the first stream: whole pages without a gap, of one serial number, of which only the
-   first begins a stream and only the last may end one. 0: the pages are not so. */
+   first begins a stream and only the last may end one. 0: the pages are not so. After the two
+   packets of Opus's head, a packet ends in every page: libsndfile reads freed memory in a page
+   without. No packet of Opus is so long that a page cannot hold its end. */
 static size_t first_stream(reader *r, const uint8_t *data, size_t bytes)
 {
-    bool ended = false;
-    int serial = 0;
+    bool ended = false, opus = false;
+    int serial = 0, packets = 0;
     for (size_t at = 0, n; at < bytes; at += n) {
         ogg_page page;
         n = bytes_of_page(data + at, bytes - at);
@@ -147,6 +157,10 @@ static size_t first_stream(reader *r, const uint8_t *data, size_t bytes)
             return at;
         if (ended || (at > 0 && ogg_page_serialno(&page) != serial))
             return 0;
+        opus |= at == 0 && begins_with(&page, "OpusHead");
+        if (opus && packets >= OPUS_HEAD && ogg_page_packets(&page) == 0)
+            return 0;
+        packets += ogg_page_packets(&page);
         serial = ogg_page_serialno(&page);
         ended = ogg_page_eos(&page) != 0;
     }

@@ -24,7 +24,7 @@ lx_ogg_head lx_ogg_head_of(const uint8_t *data, size_t bytes);
 
 /* Bytes of the first of several streams that follow each other in a file (a chain); all of them
    where there is one. Each byte belongs to a whole page of its stream. 0: a page is damaged or cut,
-   bytes are no page, or streams lie side by side. Any thread. */
+   bytes are no page, streams lie side by side, or no packet of Opus ends in a page. Any thread. */
 size_t lx_ogg_link(const uint8_t *data, size_t bytes);
 
 /* Whether a page's position lies 2^31 samples or more in front of that of a page before it. Bytes
