@@ -183,12 +183,15 @@ static void tell_jobs(lx_engine *e)
 }
 
 /* A step's share of the time in which the engine had work. It includes the time between two steps:
-   on a busy machine that is most of what a client waits for. */
+   on a busy machine that is most of what a client waits for. The mean spans a second at least,
+   because steps are slow for a moment when many requests arrive together. */
 static void measure_pace(lx_engine *e, int64_t now)
 {
     int64_t ns = now - e->paced_ns, mean = atomic_load(&e->step_ns);
+    int64_t in_a_second = mean > 0 ? LX_NS_PER_S / mean : 0;
+    int64_t most = in_a_second > MEAN_STEPS ? in_a_second : MEAN_STEPS;
     e->paced_ns = now;
-    e->n_averaged += e->n_averaged < MEAN_STEPS;
+    e->n_averaged = e->n_averaged < most ? e->n_averaged + 1 : most;
     atomic_store(&e->step_ns, mean + (ns - mean) / e->n_averaged);
 }
 
