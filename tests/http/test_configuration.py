@@ -301,21 +301,22 @@ def test_no_sign_of_life_comes_while_an_engine_stands(manager):
     """The engine is stopped for more than the 10 s that a step may take; afterwards the server recovers."""
     env = {**environment(), "NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "300000"}
 
+    def signs():
+        """The number of messages since the last look."""
+        count = 0
+        manager.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while manager.recv(4096):
+                count += 1
+        manager.settimeout(START_TIMEOUT)
+        return count
+
     def is_silent():
         """No sign came while the thread that sends them had ten turns."""
-        manager.setblocking(False)
-        try:
-            with contextlib.suppress(BlockingIOError):
-                while manager.recv(4096):
-                    pass
-            before = turns(server.pid)
-            wait_until(lambda: turns(server.pid) >= before + 10, START_TIMEOUT, "ten turns")
-            try:
-                return manager.recv(4096) == b""
-            except BlockingIOError:
-                return True
-        finally:
-            manager.settimeout(START_TIMEOUT)
+        signs()
+        before = turns(server.pid)
+        wait_until(lambda: turns(server.pid) >= before + 10, START_TIMEOUT, "ten turns")
+        return signs() == 0
 
     with subprocess.Popen([LINNET, "serve", "--model", MODEL_DIR, "--port", "0", "--probe-interval", "1"],
                           stderr=subprocess.DEVNULL, env=env) as server:
