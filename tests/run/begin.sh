@@ -35,7 +35,7 @@ begin() {
     ! follows tsan || later "build tsan" build tsan --target threads
     ! follows arm || later "build arm" begin_arm
     { ! follows cuda || [ -z "$(nvcc_here)" ]; } || later "registers and spills of the kernels" scripts/check-kernels
-    ! follows lint || later clang-tidy tidy 10000
+    ! follows lint || lint later
     set +m
 }
 begin_installing() {
