@@ -109,12 +109,13 @@ static int32_t limited_text(lx_ast *a, const json_t *schema)
         return lx_ast_take(a, ALT, &ways);
     int32_t least = count_of(a, schema, "minLength", 0),
             most = count_of(a, schema, "maxLength", -1);
-    if (json_is_string(pattern) && least == 0 && most < 0)
+    if (most >= 0 && most < least)
+        return lx_ast_fail(a, "maxLength is less than minLength");
+    if (pattern != NULL && !json_is_string(pattern))
+        return lx_ast_fail(a, "pattern must be a string");
+    if (pattern != NULL)
         return lx_grammar_read_regex(a, json_string_value(pattern), json_string_length(pattern),
-                                     spell_unmarked, true);
-    if (pattern != NULL || (most >= 0 && most < least))
-        return lx_ast_fail(a,
-                           "of pattern, minLength and maxLength only one is supported at a time");
+                                     &(lx_regex_use){spell_unmarked, true, least, most});
     return lx_ast_repeat(a, lx_ast_set(a, all, 2), least, most);
 }
 

@@ -61,7 +61,9 @@ static void read_shape(lx_ast *a, const lx_shape *s)
     else if (s->kind == LX_SHAPE_CHOICE)
         lx_grammar_read_choice(a, s->text, s->bytes);
     else
-        lx_ast_define(a, 0, lx_grammar_read_regex(a, s->text, s->bytes, lx_spell_plain, false));
+        lx_ast_define(a, 0,
+                      lx_grammar_read_regex(a, s->text, s->bytes,
+                                            &(lx_regex_use){.spell = lx_spell_plain, .most = -1}));
 }
 
 static lx_status make_automaton(lx_grammar *g, const lx_words *w, lx_error *err)
@@ -419,7 +421,8 @@ int32_t lx_follower_mask(lx_follower *f, int32_t step, const int32_t *tokens, ui
         if (n == LX_PLACES_FULL)
             clear(f->g);
     }
-    f->failure = n > 0 ? NULL : n == 0 ? stuck : much;
+    if (n <= 0) /* the next mask may be another answer's, so it does not take the reason back */
+        f->failure = n == 0 ? stuck : much;
     if (n < 0)
         memset(bits, 0, ((size_t)f->g->of->words.n_ids + 31) / 32 * sizeof *bits);
     return n > 0 ? n : 0;

@@ -68,7 +68,7 @@ int64_t lx_follower_bytes(const lx_follower *f); /* with those of the grammar */
  */
 int32_t lx_follower_mask(lx_follower *f, int32_t step, const int32_t *tokens, uint32_t *bits,
                          int32_t *only);
-/* Why the last mask was empty; NULL: none was. */
+/* Why a mask was empty; NULL: none was. */
 const char *lx_follower_failure(const lx_follower *f);
 
 #endif

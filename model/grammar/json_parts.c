@@ -1,12 +1,14 @@
 /* Parts of JSON texts (see json_parts.h). */
 #include "model/grammar/json_parts.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 static const lx_ast_kind CAT = LX_AST_CAT, ALT = LX_AST_ALT;
-enum { MOST_INDENT = 20 };
+enum {
+    MOST_INDENT = 20,
+    BLOCK = 128, /* characters of a string that share a rule */
+};
 
 #define LIST(a, kind, ...)                                                                         \
     lx_ast_list(a, kind, (const int32_t[]){__VA_ARGS__},                                           \
@@ -85,9 +87,33 @@ int32_t lx_json_quoted(lx_ast *a, int32_t inside)
     return LIST(a, CAT, quote, inside, quote);
 }
 
+/* Exactly n characters: whole blocks first. */
+static int32_t blocks(lx_ast *a, int32_t block, int32_t one, int32_t n)
+{
+    return LIST(a, CAT, lx_ast_repeat(a, block, n / BLOCK, n / BLOCK),
+                lx_ast_repeat(a, one, n % BLOCK, n % BLOCK));
+}
+
 int32_t lx_json_string_of(lx_ast *a, int32_t least, int32_t most)
 {
-    return lx_json_quoted(a, lx_ast_repeat(a, any_char(a), least, most));
+    int32_t one = any_char(a), more = most - least;
+    if (least <= BLOCK && most <= BLOCK)
+        return lx_json_quoted(a, lx_ast_repeat(a, one, least, most));
+    /* A rule of many characters takes one copy of them, however often it is called. */
+    int32_t rule = lx_ast_rule(a);
+    lx_ast_define(a, rule, lx_ast_repeat(a, one, BLOCK, BLOCK));
+    int32_t block = lx_ast_call(a, rule), rest = 0;
+    if (most < 0)
+        rest = lx_ast_repeat(a, one, 0, -1);
+    else if (more / BLOCK > 0)
+        rest = LIST(a, ALT,
+                    LIST(a, CAT, lx_ast_repeat(a, block, 0, more / BLOCK - 1),
+                         lx_ast_repeat(a, one, 0, BLOCK - 1)),
+                    LIST(a, CAT, lx_ast_repeat(a, block, more / BLOCK, more / BLOCK),
+                         lx_ast_repeat(a, one, 0, more % BLOCK)));
+    else
+        rest = lx_ast_repeat(a, one, 0, more);
+    return lx_json_quoted(a, LIST(a, CAT, blocks(a, block, one, least), rest));
 }
 
 /* --- any JSON --- */
@@ -196,117 +222,4 @@ int32_t lx_json_any_value(lx_ast *a, lx_json_rules *r)
                            lx_json_null(a, r)));
     }
     return lx_ast_call(a, r->value);
-}
-
-/* --- numbers within bounds --- */
-
-static bool all_are(const char *text, size_t n, char c)
-{
-    return strspn(text, (const char[]){c, '\0'}) >= n;
-}
-
-/* Numbers of n digits from `low` to `high`, which have n digits each. */
-static int32_t same_length(lx_ast *a, const char *low, const char *high, size_t n)
-{
-    static const char zeros[] = "0000000000000000000", nines[] = "9999999999999999999";
-    if (n == 0)
-        return 0;
-    if (all_are(low, n, '0') && all_are(high, n, '9'))
-        return digits(a, (int32_t)n, (int32_t)n);
-    if (low[0] == high[0])
-        return LIST(a, CAT, chars(a, low[0], low[0]), same_length(a, low + 1, high + 1, n - 1));
-    lx_ast_trees ways = {0};
-    lx_ast_collect(a, &ways,
-                   LIST(a, CAT, chars(a, low[0], low[0]), same_length(a, low + 1, nines, n - 1)));
-    if (high[0] - low[0] > 1)
-        lx_ast_collect(a, &ways,
-                       LIST(a, CAT, chars(a, low[0] + 1, high[0] - 1),
-                            digits(a, (int32_t)n - 1, (int32_t)n - 1)));
-    lx_ast_collect(
-        a, &ways, LIST(a, CAT, chars(a, high[0], high[0]), same_length(a, zeros, high + 1, n - 1)));
-    return lx_ast_take(a, ALT, &ways);
-}
-
-/* Whole numbers low .. high, 0 <= low; none where high < low. */
-static int32_t between(lx_ast *a, int64_t low, int64_t high)
-{
-    lx_ast_trees ways = {0};
-    int64_t power = 10; /* above all numbers of so many digits as are looked at */
-    for (size_t n = 1; low <= high; n++, power *= 10) {
-        if (low >= power)
-            continue;
-        int64_t last = high < power ? high : power - 1;
-        char from[24], to[24];
-        (void)snprintf(from, sizeof from, "%" PRId64, low);
-        (void)snprintf(to, sizeof to, "%" PRId64, last);
-        lx_ast_collect(a, &ways, same_length(a, from, to, n));
-        low = power;
-    }
-    return lx_ast_take(a, ALT, &ways);
-}
-
-static int64_t farthest(void)
-{
-    int64_t x = 1;
-    for (int32_t i = 0; i < LX_JSON_MOST_DIGITS; i++)
-        x *= 10;
-    return x - 1;
-}
-
-int32_t lx_json_whole(lx_ast *a, const lx_json_bounds *b)
-{
-    int64_t low = b->has_low ? b->low + b->above_low : -farthest();
-    int64_t high = b->has_high ? b->high - b->below_high : farthest();
-    int32_t positive = between(a, low > 0 ? low : 0, high);
-    int32_t negative = between(a, high < 0 ? -high : 1, -low);
-    return LIST(a, ALT, positive, LIST(a, CAT, lx_ast_word(a, "-"), negative));
-}
-
-static int32_t n_digits(int64_t x)
-{
-    int32_t n = 1;
-    for (; x >= 10; x /= 10)
-        n++;
-    return n;
-}
-
-/* Numbers without a sign from low to high. Decimals of at most 15 digits keep their order when they
-   are read as doubles, so the bounds are exact. */
-static int32_t sizes(lx_ast *a, int64_t low, bool above, int64_t high, bool below)
-{
-    int32_t most = LX_JSON_MOST_DIGITS - n_digits(high);
-    lx_ast_trees ways = {0};
-    int32_t dot = lx_ast_word(a, ".");
-    int32_t fraction = lx_ast_optional(a, LIST(a, CAT, dot, digits(a, 1, most)));
-    lx_ast_collect(a, &ways, LIST(a, CAT, between(a, low + above, high - 1), fraction));
-    if (above && low < high)
-        lx_ast_collect(
-            a, &ways,
-            LIST(a, CAT, between(a, low, low), dot, digits(a, 0, most - 1), chars(a, '1', '9')));
-    if (!below && (low < high || (low == high && !above))) {
-        int32_t zeros = lx_ast_repeat(a, chars(a, '0', '0'), 1, most);
-        lx_ast_collect(
-            a, &ways,
-            LIST(a, CAT, between(a, high, high), lx_ast_optional(a, LIST(a, CAT, dot, zeros))));
-    }
-    return lx_ast_take(a, ALT, &ways);
-}
-
-int32_t lx_json_real(lx_ast *a, const lx_json_bounds *b)
-{
-    int64_t far = 999999999;
-    while (far / 10 < (b->low < 0 ? -b->low : b->low) ||
-           far / 10 < (b->high < 0 ? -b->high : b->high))
-        far = far * 10 + 9;
-    int64_t low = b->has_low ? b->low : -far, high = b->has_high ? b->high : far;
-    lx_ast_trees ways = {0};
-    if (high >= 0)
-        lx_ast_collect(a, &ways,
-                       sizes(a, low > 0 ? low : 0, low >= 0 && b->above_low, high, b->below_high));
-    if (low < 0)
-        lx_ast_collect(
-            a, &ways,
-            LIST(a, CAT, lx_ast_word(a, "-"),
-                 sizes(a, high < 0 ? -high : 0, high <= 0 && b->below_high, -low, b->above_low)));
-    return lx_ast_take(a, ALT, &ways);
 }

@@ -1,4 +1,5 @@
-/* Parts of JSON texts as trees, which schemas put together. */
+/* Parts of JSON texts as trees, which schemas put together; numbers within bounds: json_numbers.h.
+ */
 #ifndef LINNET_MODEL_GRAMMAR_JSON_PARTS_H
 #define LINNET_MODEL_GRAMMAR_JSON_PARTS_H
 
@@ -30,16 +31,6 @@ int32_t lx_json_items(lx_ast *a, lx_json_rules *r, int32_t item, int32_t least, 
 /* A comma, white space and the tree. */
 int32_t lx_json_next(lx_ast *a, lx_json_rules *r, int32_t tree);
 
-/* The range of a number. A bound that is not set is as far away as numbers of 15 digits reach. */
-typedef struct lx_json_bounds {
-    int64_t low, high;
-    bool has_low, has_high, above_low, below_high; /* above, below: the bound itself is left out */
-} lx_json_bounds;
-
-enum { LX_JSON_MOST_DIGITS = 15 };
-
-/* Whole numbers, or numbers with a fraction, within the bounds, whose digits are at most 10^14. */
-int32_t lx_json_whole(lx_ast *a, const lx_json_bounds *b);
-int32_t lx_json_real(lx_ast *a, const lx_json_bounds *b);
+enum { LX_JSON_MOST_DIGITS = 15 /* of a number */ };
 
 #endif

@@ -11,15 +11,21 @@ void lx_grammar_read_gbnf(lx_ast *a, const char *text, size_t bytes);
 typedef int32_t (*lx_spell_set)(lx_ast *a, const lx_charset *s);
 int32_t lx_spell_plain(lx_ast *a, const lx_charset *s);
 
+/* How a regular expression is used. */
+typedef struct lx_regex_use {
+    lx_spell_set spell;
+    bool search;         /* the texts that have a match in them, not those that match as a whole */
+    int32_t least, most; /* characters of a text; most < 0: without a bound */
+} lx_regex_use;
+
 /*
  * A regular expression of the part that Python's `re` and ECMAScript read alike: classes, groups,
  * alternatives, repeats, \d \w \s, and ^ and $ at the ends. The ends are those of the expression or
- * of its outermost alternatives. Returns the tree of the texts that match as a whole; with
- * `search`, of all texts that have a match in them. \d, \w and \s are ASCII. \D, \W and \S leave
- * out characters about which the two languages differ.
+ * of its outermost alternatives. Returns the tree of the texts. \d, \w and \s are ASCII. \D, \W and
+ * \S leave out characters about which the two languages differ. To keep the bounds of a text's
+ * length, repeats are narrowed all alike, so some texts within the bounds may be missing.
  */
-int32_t lx_grammar_read_regex(lx_ast *a, const char *text, size_t bytes, lx_spell_set spell,
-                              bool search);
+int32_t lx_grammar_read_regex(lx_ast *a, const char *text, size_t bytes, const lx_regex_use *use);
 
 /* The values of a JSON Schema, or any JSON object where the text is empty. */
 int32_t lx_grammar_schema_tree(lx_ast *a, const char *text, size_t bytes);

@@ -12,6 +12,7 @@ typedef struct reader {
     int32_t nested;
     lx_spell_set spell;
     bool search;
+    int32_t fewest, farthest; /* every repeat is narrowed to these, where its own bounds allow it */
 } reader;
 
 static int32_t fail(reader *r, const char *what)
@@ -256,6 +257,21 @@ static int32_t read_part(reader *r)
     return spell_char(r, read_char(r));
 }
 
+/* Narrows the bounds of a repeat. */
+static void narrow(int32_t fewest, int32_t farthest, int32_t *least, int32_t *most)
+{
+    if (*least < fewest)
+        *least = *most >= 0 && *most < fewest ? *most : fewest;
+    if (*most < 0 || *most > farthest)
+        *most = farthest == INT32_MAX ? *most : farthest > *least ? farthest : *least;
+}
+
+static int32_t repeat(reader *r, int32_t part, int32_t least, int32_t most)
+{
+    narrow(r->fewest, r->farthest, &least, &most);
+    return lx_ast_repeat(r->a, part, least, most);
+}
+
 /* The bounds of {m}, {m,}, {,n} or {m,n}; false: the brace is a character of the text. */
 static bool read_bounds(reader *r, int32_t *least, int32_t *most)
 {
@@ -295,14 +311,14 @@ static int32_t read_repeats(reader *r, int32_t part)
     char c = peek(r, 0);
     if (c == '+' || c == '*' || c == '?')
         return fail(r, "a repetition stands after a repetition");
-    return lx_ast_repeat(r->a, part, least, most);
+    return repeat(r, part, least, most);
 }
 
 /* All texts. */
 static int32_t anything(reader *r)
 {
     const lx_charset s = {.at = {{0, LX_MAX_CODEPOINT}}, .n = 1};
-    return lx_ast_repeat(r->a, r->spell(r->a, &s), 0, -1);
+    return repeat(r, r->spell(r->a, &s), 0, -1);
 }
 
 static int32_t read_sequence(reader *r)
@@ -331,10 +347,85 @@ static int32_t read_alternatives(reader *r)
     return lx_ast_take(r->a, LX_AST_ALT, &ways);
 }
 
-int32_t lx_grammar_read_regex(lx_ast *a, const char *text, size_t bytes, lx_spell_set spell,
-                              bool search)
+static int32_t read_whole(reader *r)
 {
-    reader r = {.a = a, .text = text, .n = bytes, .spell = spell, .search = search};
-    int32_t tree = read_alternatives(&r);
-    return goes_on(&r) ? fail(&r, "a parenthesis closes no group") : tree;
+    int32_t tree = read_alternatives(r);
+    return goes_on(r) ? fail(r, "a parenthesis closes no group") : tree;
+}
+
+/* --- lengths --- */
+
+enum { FAR = 1 << 30 }; /* characters, and more */
+
+typedef struct lengths {
+    int64_t least, most;
+} lengths;
+
+static int64_t bounded(int64_t n)
+{
+    return n < FAR ? n : FAR;
+}
+
+/* Characters of a tree of sets whose repeats are narrowed. */
+static lengths measure(const lx_ast *a, int32_t tree, int32_t fewest, int32_t farthest)
+{
+    const lx_ast_tree *t = (const lx_ast_tree *)a->trees.data + tree;
+    if (t->kind == LX_AST_SET)
+        return (lengths){1, 1};
+    if (t->kind == LX_AST_REPEAT) {
+        int32_t least = t->least, most = t->most;
+        lengths one = measure(a, t->first, fewest, farthest);
+        narrow(fewest, farthest, &least, &most);
+        return (lengths){bounded(one.least * least), bounded(one.most * (most < 0 ? FAR : most))};
+    }
+    lengths all = {t->kind == LX_AST_ALT ? FAR : 0, 0};
+    for (int32_t i = 0; i < t->n && t->kind != LX_AST_EMPTY; i++) {
+        int32_t part = ((const int32_t *)a->lists.data)[t->first + i];
+        lengths one = measure(a, part, fewest, farthest);
+        if (t->kind == LX_AST_CAT) {
+            all = (lengths){bounded(all.least + one.least), bounded(all.most + one.most)};
+        } else {
+            all.least = one.least < all.least ? one.least : all.least;
+            all.most = one.most > all.most ? one.most : all.most;
+        }
+    }
+    return all;
+}
+
+/* The fewest repeats with which all texts have `least` characters, and the most repeats with which
+   none has more than `most`. */
+static void find_bounds(reader *r, int32_t tree, const lx_regex_use *use)
+{
+    const int32_t end = LX_AST_MOST_REPEATS;
+    int32_t low = 0, high = end;
+    while (low < high) {
+        int32_t middle = (low + high) / 2;
+        bool enough = measure(r->a, tree, middle, INT32_MAX).least >= use->least;
+        *(enough ? &high : &low) = enough ? middle : middle + 1;
+    }
+    r->fewest = low;
+    bool fits = measure(r->a, tree, low, INT32_MAX).least >= use->least;
+    for (high = end; use->most >= 0 && low < high;) {
+        int32_t middle = (low + high + 1) / 2;
+        bool many = measure(r->a, tree, r->fewest, middle).most > use->most;
+        *(many ? &high : &low) = many ? middle - 1 : middle;
+    }
+    r->farthest = use->most >= 0 ? low : INT32_MAX;
+    if (!fits || (use->most >= 0 && measure(r->a, tree, r->fewest, low).most > use->most))
+        (void)lx_ast_fail(r->a, "the texts of a pattern or format cannot be kept between minLength "
+                                "and maxLength");
+}
+
+int32_t lx_grammar_read_regex(lx_ast *a, const char *text, size_t bytes, const lx_regex_use *use)
+{
+    reader r = {.a = a, .text = text, .n = bytes, .search = use->search, .farthest = INT32_MAX};
+    if (use->least > 0 || use->most >= 0) {
+        reader plain = r; /* an escape of a JSON string is one character */
+        plain.spell = lx_spell_plain;
+        int32_t tree = read_whole(&plain);
+        if (a->status == LX_OK)
+            find_bounds(&r, tree, use);
+    }
+    r.spell = use->spell;
+    return a->status == LX_OK ? read_whole(&r) : 0;
 }

@@ -5,7 +5,6 @@
  * Members stand in the order of `properties`, strings and numbers have one spelling or a few. A
  * keyword that the reader does not know is refused by its name, unless it only describes.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +12,14 @@
 #include "model/grammar/json_parts.h"
 #include "model/grammar/readers.h"
 #include "model/grammar/schema.h"
+#include "model/grammar/schema_values.h"
 #include "model/grammar/texts.h"
 #include "model/utf8.h"
 
 static const lx_ast_kind CAT = LX_AST_CAT, ALT = LX_AST_ALT;
 enum {
     MOST_REFS = 512,
-    MOST_KEY = 100,       /* characters of a name next to additionalProperties */
-    MOST_ITEMS = 1 << 14, /* of minItems and maxItems, and characters of a string */
+    MOST_KEY = 100, /* characters of a name next to additionalProperties */
 };
 
 typedef struct reference {
@@ -58,11 +57,11 @@ static bool is_among(const char *name, const char *const *names)
 }
 
 static const char *const describing[] = {
-    "title",           "description", "default",   "examples",
-    "deprecated",      "readOnly",    "writeOnly", "$comment",
-    "$schema",         "$id",         "$defs",     "definitions",
-    "strict",          "example",     "nullable",  "contentMediaType",
-    "contentEncoding", NULL};
+    "title",           "description",   "default",   "examples",
+    "deprecated",      "readOnly",      "writeOnly", "$comment",
+    "$schema",         "$id",           "$defs",     "definitions",
+    "strict",          "example",       "nullable",  "contentMediaType",
+    "contentEncoding", "discriminator", NULL};
 
 static const char *const of_values[] = {"type",
                                         "properties",
@@ -82,6 +81,8 @@ static const char *const of_values[] = {"type",
                                         "enum",
                                         "exclusiveMinimum",
                                         "exclusiveMaximum",
+                                        "multipleOf",
+                                        "propertyNames",
                                         "const",
                                         NULL};
 
@@ -93,7 +94,7 @@ static void check_members(reader *r, const json_t *schema, const char *const *kn
     json_t *value = NULL;
     json_object_foreach((json_t *)schema, name, value)
     {
-        if (is_among(name, describing) || is_among(name, known))
+        if (is_among(name, describing) || is_among(name, known) || strncmp(name, "x-", 2) == 0)
             continue;
         if (with != NULL)
             (void)lx_ast_fail(r->a, "%.40s next to %s is not supported", name, with);
@@ -104,139 +105,6 @@ static void check_members(reader *r, const json_t *schema, const char *const *kn
         (void)lx_ast_fail(r->a, "the keyword uniqueItems is not supported");
     if (get(schema, "nullable") != NULL && !json_is_false(get(schema, "nullable")))
         (void)lx_ast_fail(r->a, "the keyword nullable is not supported: add \"null\" to type");
-}
-
-/* The whole number of a keyword, or `without`. */
-static int32_t count_of(reader *r, const json_t *schema, const char *name, int32_t without)
-{
-    const json_t *value = get(schema, name);
-    if (value == NULL)
-        return without;
-    double x = json_number_value(value);
-    if (!json_is_number(value) || x < 0 || floor(x) != x)
-        return lx_ast_fail(r->a, "%s must be a whole number that is not negative", name);
-    if (x > MOST_ITEMS)
-        return lx_ast_fail(r->a, "%s is larger than %d", name, MOST_ITEMS);
-    return (int32_t)x;
-}
-
-static bool counts_of(reader *r, const json_t *schema, const char *least, const char *most,
-                      int32_t *from, int32_t *to)
-{
-    *from = count_of(r, schema, least, 0);
-    *to = count_of(r, schema, most, -1);
-    if (*to >= 0 && *to < *from)
-        (void)lx_ast_fail(r->a, "%s is less than %s", most, least);
-    return r->a->status == LX_OK;
-}
-
-/* --- strings --- */
-
-#define LABEL "[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?"
-#define HOST LABEL "(\\." LABEL "){0,4}"
-#define DATE                                                                                       \
-    "[1-9][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|"  \
-    "02-(0[1-9]|1[0-9]|2[0-8]))"
-#define TIME                                                                                       \
-    "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9]" \
-    ")"
-#define BYTE "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-#define SECONDS "[0-9]{1,4}S"
-#define MINUTES "[0-9]{1,4}M(" SECONDS ")?"
-#define HOURS "[0-9]{1,4}H(" MINUTES ")?"
-#define CLOCK "T(" HOURS "|" MINUTES "|" SECONDS ")"
-#define DAYS "[0-9]{1,4}D"
-#define MONTHS "[0-9]{1,4}M(" DAYS ")?"
-#define YEARS "[0-9]{1,4}Y(" MONTHS ")?"
-
-static const char *const formats[][2] = {
-    {"date", DATE},
-    {"time", TIME},
-    {"date-time", DATE "T" TIME},
-    {"duration", "P((" YEARS "|" MONTHS "|" DAYS ")(" CLOCK ")?|" CLOCK "|[0-9]{1,4}W)"},
-    {"email", "[A-Za-z0-9_+-]{1,30}(\\.[A-Za-z0-9_+-]{1,30}){0,2}@(" LABEL "\\.){1,3}[a-z]{2,10}"},
-    {"hostname", HOST},
-    {"ipv4", BYTE "(\\." BYTE "){3}"},
-    {"ipv6", "[0-9a-f]{1,4}(:[0-9a-f]{1,4}){7}"},
-    {"uuid", "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"},
-    {"uri", "https?://" HOST "(:[1-9][0-9]{1,3})?(/[A-Za-z0-9._~-]*)*(\\?[A-Za-z0-9._~=&-]*)?"},
-};
-
-static int32_t read_format(reader *r, const json_t *format)
-{
-    if (!json_is_string(format))
-        return lx_ast_fail(r->a, "format must be a string");
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-        if (is_text(format, formats[i][0]))
-            return lx_json_quoted(r->a,
-                                  lx_grammar_read_regex(r->a, formats[i][1], strlen(formats[i][1]),
-                                                        lx_json_spell, false));
-    }
-    return lx_ast_fail(r->a, "the format %.60s is not supported", json_string_value(format));
-}
-
-static int32_t read_string(reader *r, const json_t *schema)
-{
-    const json_t *pattern = get(schema, "pattern"), *format = get(schema, "format");
-    int32_t least = 0, most = -1;
-    if (!counts_of(r, schema, "minLength", "maxLength", &least, &most))
-        return 0;
-    bool counted = least > 0 || most >= 0;
-    if ((pattern != NULL) + (format != NULL) + counted > 1)
-        return lx_ast_fail(r->a, "of pattern, format and minLength or maxLength only one is "
-                                 "supported at a time");
-    if (format != NULL)
-        return read_format(r, format);
-    if (pattern != NULL && !json_is_string(pattern))
-        return lx_ast_fail(r->a, "pattern must be a string");
-    if (pattern != NULL)
-        return lx_json_quoted(r->a, lx_grammar_read_regex(r->a, json_string_value(pattern),
-                                                          json_string_length(pattern),
-                                                          lx_json_spell, true));
-    return counted ? lx_json_string_of(r->a, least, most) : lx_json_string(r->a, &r->rules);
-}
-
-/* --- numbers --- */
-
-/* One bound: the keyword with the bound itself and the one without it; `up`: a least number. */
-static void read_bound(reader *r, const json_t *schema, const char *name, bool exclusive,
-                       bool whole, lx_json_bounds *b)
-{
-    const double far = whole ? 1e14 : 1e11;
-    const json_t *value = get(schema, name);
-    bool up = strstr(name, "inimum") != NULL;
-    if (value == NULL)
-        return;
-    double x = json_number_value(value);
-    if (!json_is_number(value) || fabs(x) > far) {
-        (void)lx_ast_fail(r->a, "%s must be a number from -%g to %g", name, far, far);
-        return;
-    }
-    bool round = floor(x) == x;
-    if (!round && !whole) {
-        (void)lx_ast_fail(r->a, "%s of a number must be whole, as others are not exact", name);
-        return;
-    }
-    exclusive &= round;
-    int64_t bound = (int64_t)(up ? ceil(x) : floor(x));
-    int64_t *to = up ? &b->low : &b->high;
-    bool *has = up ? &b->has_low : &b->has_high, *open = up ? &b->above_low : &b->below_high;
-    bool tighter = !*has || (up ? bound > *to : bound < *to);
-    *open = tighter ? exclusive : *open || (bound == *to && exclusive);
-    *to = tighter ? bound : *to;
-    *has = true;
-}
-
-static int32_t read_number(reader *r, const json_t *schema, bool whole)
-{
-    lx_json_bounds b = {0};
-    read_bound(r, schema, "minimum", false, whole, &b);
-    read_bound(r, schema, "maximum", false, whole, &b);
-    read_bound(r, schema, "exclusiveMinimum", true, whole, &b);
-    read_bound(r, schema, "exclusiveMaximum", true, whole, &b);
-    if (whole)
-        return lx_json_whole(r->a, &b);
-    return b.has_low || b.has_high ? lx_json_real(r->a, &b) : lx_json_number(r->a, &r->rules);
 }
 
 /* --- objects --- */
@@ -362,9 +230,24 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Members that `properties` does not name. */
-static int32_t read_others(reader *r, const json_t *properties, const json_t *schema)
+/* A name by the schema of propertyNames. */
+static int32_t read_name(reader *r, const json_t *names)
 {
+    static const char *const known[] = {"type",      "pattern",   "format",
+                                        "minLength", "maxLength", NULL};
+    if (!json_is_object(names) ||
+        (get(names, "type") != NULL && !is_text(get(names, "type"), "string")))
+        return lx_ast_fail(r->a, "propertyNames must be a schema of strings");
+    check_members(r, names, known, "propertyNames");
+    return lx_schema_string(r->a, &r->rules, names);
+}
+
+/* Members that `properties` does not name. */
+static int32_t read_others(reader *r, const json_t *properties, const json_t *allowed,
+                           const json_t *schema)
+{
+    if (allowed != NULL)
+        return member(r, read_name(r, allowed), schema);
     size_t n = 0;
     const char **names = calloc(json_object_size(properties) + 1, sizeof *names);
     if (names == NULL) {
@@ -381,8 +264,29 @@ static int32_t read_others(reader *r, const json_t *properties, const json_t *sc
     return member(r, key, schema);
 }
 
-/* The names of `required` as an object, which finds each at once. The caller frees it. */
-static json_t *required_names(reader *r, const json_t *properties, const json_t *required)
+/* An object that may be changed; NULL: a new one. */
+static json_t *copy_of(reader *r, const json_t *object)
+{
+    json_t *copy = object != NULL ? json_copy((json_t *)object) : json_object();
+    if (copy == NULL || json_object_size(copy) != json_object_size(object)) /* some fit no more */
+        r->a->status = lx_fail(r->a->err, LX_ERR_NO_MEMORY, NULL, "no memory for a grammar");
+    return copy;
+}
+
+/* Adds a member that properties does not name to them; `others` is its schema. */
+static void add_property(reader *r, json_t *properties, const char *name, const json_t *others)
+{
+    json_t *schema = others != NULL ? json_incref((json_t *)others) : json_true();
+    if (get(properties, name) != NULL)
+        json_decref(schema);
+    else if (json_object_set_new(properties, name, schema) != 0)
+        r->a->status = lx_fail(r->a->err, LX_ERR_NO_MEMORY, NULL, "no memory for a grammar");
+}
+
+/* The names of `required` as an object, which finds each at once. Names that `properties` lacks are
+   added there. The caller frees it. */
+static json_t *required_names(reader *r, json_t *properties, const json_t *required,
+                              const json_t *others)
 {
     json_t *names = json_object();
     if (names == NULL)
@@ -393,12 +297,38 @@ static json_t *required_names(reader *r, const json_t *properties, const json_t 
         const char *name = json_string_value(json_array_get(required, i));
         if (name == NULL)
             (void)lx_ast_fail(r->a, "required must be a list of strings");
-        else if (get(properties, name) == NULL)
+        else if (get(properties, name) == NULL && json_is_false(others))
             (void)lx_ast_fail(r->a, "required has %.60s, which properties does not have", name);
         else if (json_object_set_new(names, name, json_true()) != 0)
             r->a->status = lx_fail(r->a->err, LX_ERR_NO_MEMORY, NULL, "no memory for a grammar");
+        else
+            add_property(r, properties, name, others);
     }
     return names;
+}
+
+/* propertyNames with an enum: these are all properties. Returns whether it is so. */
+static bool list_properties(reader *r, json_t *properties, const json_t *names,
+                            const json_t *others)
+{
+    static const char *const known[] = {"type", "enum", NULL};
+    const json_t *list = get(names, "enum");
+    if (list == NULL)
+        return false;
+    check_members(r, names, known, "enum");
+    for (size_t i = 0; i < json_array_size(list) && r->a->status == LX_OK; i++) {
+        if (json_is_string(json_array_get(list, i)))
+            add_property(r, properties, json_string_value(json_array_get(list, i)), others);
+    }
+    return true;
+}
+
+/* Whether propertyNames allows every name. */
+static bool allows_all(const json_t *names)
+{
+    return names == NULL || json_is_true(names) ||
+           (json_is_object(names) &&
+            json_object_size(names) == (size_t)is_text(get(names, "type"), "string"));
 }
 
 /* A rule of its own, since the rest of an object stands after each member that may be left out. */
@@ -414,7 +344,7 @@ static int32_t as_rule(reader *r, int32_t tree)
  * `first` its members where none stands before them.
  */
 static int32_t read_members(reader *r, const json_t *properties, const json_t *required,
-                            const json_t *others)
+                            const json_t *names_of_others, const json_t *others)
 {
     lx_ast *a = r->a;
     size_t n = json_object_size(properties);
@@ -433,7 +363,7 @@ static int32_t read_members(reader *r, const json_t *properties, const json_t *r
         names[k++] = name;
     }
     if (others != NULL && a->status == LX_OK) {
-        int32_t other = as_rule(r, read_others(r, properties, others));
+        int32_t other = as_rule(r, read_others(r, properties, names_of_others, others));
         after = lx_ast_repeat(a, lx_json_next(a, &r->rules, other), 0, -1);
         first = lx_ast_optional(a, cat(r, other, after));
     }
@@ -450,17 +380,32 @@ static int32_t read_members(reader *r, const json_t *properties, const json_t *r
 
 static int32_t read_object(reader *r, const json_t *schema)
 {
-    const json_t *properties = get(schema, "properties"), *required = get(schema, "required");
-    const json_t *others = get(schema, "additionalProperties");
+    const json_t *given = get(schema, "properties"), *required = get(schema, "required");
+    const json_t *others = get(schema, "additionalProperties"),
+                 *names = get(schema, "propertyNames");
     lx_ast *a = r->a;
-    if (properties == NULL && required == NULL && (others == NULL || json_is_true(others)))
+    if (allows_all(names))
+        names = NULL;
+    if (given == NULL && required == NULL && names == NULL &&
+        (others == NULL || json_is_true(others)))
         return lx_json_any_object(a, &r->rules);
-    if (properties != NULL && !json_is_object(properties))
+    if (given != NULL && !json_is_object(given))
         return lx_ast_fail(a, "properties must be an object");
-    json_t *needed = required_names(r, properties, required);
-    bool none = others == NULL || json_is_false(others);
-    int32_t members = read_members(r, properties, needed, none ? NULL : others);
+    if (names != NULL && json_object_size(given) > 0)
+        return lx_ast_fail(a, "propertyNames next to properties is not supported");
+    json_t *properties = copy_of(r, given);
+    bool listed = names != NULL && list_properties(r, properties, names, others);
+    const json_t *rest = listed ? json_false() : others;
+    json_t *needed = required_names(r, properties, required, rest);
+    if (names != NULL && !listed && json_object_size(needed) > 0)
+        (void)lx_ast_fail(a, "propertyNames next to required is not supported");
+    bool none = json_is_false(rest) || (rest == NULL && names == NULL);
+    int32_t members = read_members(r, properties, needed, listed ? NULL : names,
+                                   none           ? NULL
+                                   : rest != NULL ? rest
+                                                  : json_true());
     json_decref(needed);
+    json_decref(properties);
     int32_t space = lx_json_space(a, &r->rules);
     return cat(r, cat(r, lx_ast_word(a, "{"), space),
                cat(r, members, cat(r, space, lx_ast_word(a, "}"))));
@@ -474,7 +419,7 @@ static int32_t read_array(reader *r, const json_t *schema)
     const json_t *prefix = get(schema, "prefixItems"), *items = get(schema, "items");
     int32_t least = 0, most = -1, n = (int32_t)json_array_size(prefix), head = 0;
     lx_ast *a = r->a;
-    if (!counts_of(r, schema, "minItems", "maxItems", &least, &most))
+    if (!lx_schema_counts(r->a, schema, "minItems", "maxItems", &least, &most))
         return 0;
     if (prefix != NULL && (!json_is_array(prefix) || (most >= 0 && most < n)))
         return lx_ast_fail(a, "prefixItems must be a list of at most maxItems schemas");
@@ -544,9 +489,9 @@ static int32_t read_type(reader *r, const json_t *schema, const char *type)
     if (strcmp(type, "array") == 0)
         return read_array(r, schema);
     if (strcmp(type, "string") == 0)
-        return read_string(r, schema);
+        return lx_schema_string(r->a, &r->rules, schema);
     if (strcmp(type, "number") == 0 || strcmp(type, "integer") == 0)
-        return read_number(r, schema, type[0] == 'i');
+        return lx_schema_number(r->a, &r->rules, schema, type[0] == 'i');
     if (strcmp(type, "null") == 0)
         return lx_json_null(r->a, &r->rules);
     if (strcmp(type, "boolean") == 0)
@@ -571,7 +516,9 @@ static const char *implied_type(const json_t *schema)
                                         {"minimum", "number"},
                                         {"maximum", "number"},
                                         {"exclusiveMinimum", "number"},
-                                        {"exclusiveMaximum", "number"}};
+                                        {"exclusiveMaximum", "number"},
+                                        {"multipleOf", "number"},
+                                        {"propertyNames", "object"}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         if (get(schema, of[i][0]) != NULL)
             return of[i][1];

@@ -13,7 +13,7 @@ import vocabularies
 from hf_model import folders
 from server import Server
 from test_chat_templates import CHATML
-from test_published_templates import templates  # noqa: F401 (a fixture)
+from test_published_templates import sources, templates  # noqa: F401 (fixtures)
 
 # Family: config, tensors, the template's name (none: ChatML, as the authors' own), and the token that ends an answer.
 FAMILIES = {

@@ -6,6 +6,7 @@ import copy
 import datetime
 import itertools
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -24,8 +25,8 @@ sys.path.append(str(Path(__file__).parents[1] / "golden"))
 import jinja  # noqa: E402
 
 PACKAGE = "llama-cpp-python==0.3.36"
-FETCHED = ROOT / "build/clients/templates"
-MEMBERS = "vendor/llama.cpp/models/templates/"
+FETCHED = ROOT / "build/clients/llama.cpp"
+MEMBERS = re.compile(r"/vendor/llama\.cpp/(models/templates/.*\.jinja|grammars/.*\.gbnf|models/ggml-vocab-.*)$")
 KEEP = 38  # of the 70 templates leave the text of earlier turns unchanged
 CONTEXT, TURNS = 20000, 3
 OWN = {"bos_token": "<s>", "eos_token": "</s>"}
@@ -35,19 +36,25 @@ EXTRAS = [{}, {"tools": [jinja.TOOL]}, {"tools": [jinja.TOOL, LATER], "enable_th
 NOT_IMPLEMENTED = 5  # templates at most
 
 
-@pytest.fixture(scope="module")
-def templates():
-    """{name: text}"""
+@pytest.fixture(scope="session")
+def sources():
+    """The folder with llama.cpp's templates, grammars and vocabularies."""
     if not FETCHED.is_dir():
         into = FETCHED.with_name("fetched")
         subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "llama-cpp-python", "-d", into, PACKAGE],
                        check=True, timeout=1200)
         FETCHED.mkdir()
-        with tarfile.open(next(into.glob("llama_cpp_python-*.tar.gz"))) as sources:
-            for member in sources:
-                if MEMBERS in member.name and member.name.endswith(".jinja"):
-                    (FETCHED / Path(member.name).name).write_bytes(sources.extractfile(member).read())
-    found = {path.stem: path.read_text() for path in sorted(FETCHED.glob("*.jinja"))}
+        with tarfile.open(next(into.glob("llama_cpp_python-*.tar.gz"))) as packed:
+            for member in packed:
+                if MEMBERS.search(member.name):
+                    (FETCHED / Path(member.name).name).write_bytes(packed.extractfile(member).read())
+    return FETCHED
+
+
+@pytest.fixture(scope="module")
+def templates(sources):
+    """{name: text}"""
+    found = {path.stem: path.read_text() for path in sorted(sources.glob("*.jinja"))}
     assert len(found) > 60
     return found
 

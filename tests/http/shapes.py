@@ -13,7 +13,7 @@ def string(r):
     if kind == 0:
         return {"type": "string", "format": r.choice(FORMATS)}
     if kind == 1:
-        return {"type": "string", "pattern": r.choice(PATTERNS)}
+        return {"type": "string", "pattern": r.choice(PATTERNS)} | r.choice([{}, {}, {"maxLength": 20}, {"minLength": 1}])
     if kind == 2:
         least = r.randrange(5)
         return {"type": "string", "minLength": least, "maxLength": least + r.randrange(9)}
@@ -29,6 +29,10 @@ def number(r):
         schema[r.choice(["minimum", "exclusiveMinimum"])] = low - 1
     if r.random() < 0.5:
         schema[r.choice(["maximum", "exclusiveMaximum"])] = high + 1
+    if r.random() < 0.2:
+        schema = {"type": schema["type"], "minimum": low - 30, "multipleOf": r.choice([1, 2, 7, 10, 25])}
+    elif r.random() < 0.3:
+        schema |= {key: value + r.choice([0.5, -0.25, 0.001]) for key, value in schema.items() if key != "type"}
     return schema
 
 
@@ -90,6 +94,29 @@ TREE = {"$defs": {"node": {"type": "object", "properties": {"value": {"type": "i
                            "required": ["value", "next"], "additionalProperties": False}},
         "$ref": "#/$defs/node"}
 BY_HAND = [
+    {"type": "integer", "minimum": -9007199254740991, "maximum": 9007199254740991},
+    {"type": "number", "minimum": -3.4028234663852886e38, "maximum": 3.4028234663852886e38},
+    {"type": "number", "exclusiveMinimum": 0.5, "maximum": 0.75},
+    {"type": "number", "minimum": -0.01, "exclusiveMaximum": 0.01},
+    {"type": "number", "exclusiveMinimum": -99.95, "maximum": -99.25},
+    {"type": "number", "minimum": -7.25, "maximum": 3.125},
+    {"type": "integer", "exclusiveMinimum": 3, "maximum": 1e6, "multipleOf": 100},
+    {"type": "integer", "multipleOf": 7, "minimum": -50},
+    {"type": "string", "pattern": "^[a-z]+$", "minLength": 3, "maxLength": 10},
+    {"type": "string", "pattern": "é\"", "minLength": 4, "maxLength": 8},
+    {"type": "string", "pattern": "^-?[0-9]+(,[0-9]+)*$", "maxLength": 12},
+    {"type": "string", "format": "uri", "minLength": 1, "maxLength": 60},
+    {"type": "string", "format": "date", "pattern": "^2[0-9]{3}-0[1-9]-1[0-9]$"},
+    {"type": "string", "minLength": 300, "maxLength": 700},
+    {"type": "string", "minLength": 130, "maxLength": 200},
+    {"type": "string", "maxLength": 100000},
+    {"type": "object", "propertyNames": {"enum": ["a", "b"]}, "additionalProperties": {"type": "null"}, "required": ["b"]},
+    {"type": "object", "propertyNames": {"type": "string", "pattern": "^x[0-9]$"}, "additionalProperties": {"type": "null"}},
+    {"type": "object", "propertyNames": {"type": "string"}, "additionalProperties": {"type": "boolean"}},
+    {"type": "object", "required": ["a"], "properties": {"b": {"type": "null"}}},
+    {"oneOf": [{"type": "object", "properties": {"k": {"const": "a"}, "n": {"type": "integer"}}, "required": ["k", "n"]},
+               {"type": "object", "properties": {"k": {"const": "b"}}, "required": ["k"]}],
+     "discriminator": {"propertyName": "k"}, "x-order": 1},
     TREE,
     {},
     True,

@@ -3,7 +3,9 @@
 import collections
 import itertools
 import json
+import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -132,18 +134,54 @@ def test_wrong_grammars_are_refused(port, grammar, said):
     assert said in refused(port, "grammar", grammar=grammar)
 
 
+@pytest.mark.parametrize("n", [1, 16])
+def test_an_answer_that_no_token_continues_is_an_error_of_the_grammar(port, n):
+    """The line feed ends this model's answers, so it is in no text. Other answers of the request may go on."""
+    assert "no token" in refused(port, "grammar", n=n, grammar='root ::= ("a" | "b" | "c" [d-z]{2}) "\\n"')
+
+
 @pytest.mark.parametrize("schema, said", [
     ({"type": "string", "contentSchema": {}}, "contentSchema"), ({"not": {}}, "not"), ({"type": "object", "patternProperties": {}}, "patternProperties"),
-    ({"type": "array", "uniqueItems": True}, "uniqueItems"), ({"type": "integer", "multipleOf": 3}, "multipleOf"), ({"type": "text"}, "text"),
+    ({"type": "array", "uniqueItems": True}, "uniqueItems"), ({"type": "number", "multipleOf": 0.5}, "multipleOf"), ({"type": "integer", "multipleOf": 103}, "multipleOf"), ({"type": "text"}, "text"),
     ({"$ref": "#/$defs/a"}, "#/$defs/a"), ({"$ref": "#"}, "no text"), ({"anyOf": [{}], "type": "string"}, "type"), ({"enum": []}, "enum"), (False, "no text"),
-    ({"type": "string", "format": "iri"}, "iri"), ({"type": "number", "minimum": 0.5}, "minimum"), ({"allOf": [{}, {}]}, "allOf"),
-    ({"type": "object", "required": ["a"]}, "required"), ({"type": "string", "minLength": 3, "maxLength": 2}, "maxLength"),
+    ({"type": "string", "format": "iri"}, "iri"), ({"type": "number", "minimum": 0.12345678901234567}, "minimum"), ({"type": "integer", "minimum": 1e20}, "minimum"), ({"allOf": [{}, {}]}, "allOf"),
+    ({"type": "object", "required": ["a"], "additionalProperties": False}, "required"),
+    ({"type": "string", "pattern": "^a{3}$", "maxLength": 2}, "maxLength"), ({"type": "string", "format": "uuid", "minLength": 40}, "minLength"),
+    ({"propertyNames": {"pattern": "^x"}, "properties": {"x": {}}}, "propertyNames"), ({"propertyNames": {"not": {}}}, "not next to propertyNames"),
+    ({"propertyNames": {"type": "integer"}}, "propertyNames"), ({"type": "string", "minLength": 3, "maxLength": 2}, "maxLength"),
     ({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}, "no text"), ({"type": "string", "pattern": "(?=a)"}, "look around"),
     ({"prefixItems": [{"type": "null"}], "items": {"$ref": "#/prefixItems/x"}}, "#/prefixItems/x"), ({"$ref": 7}, "$ref must be a string"),
     ({"type": "string", "format": 7}, "format must be a string"), ({"properties": {"a": {}}, "required": [7]}, "required must be a list of strings"),
     ({"properties": {f"p{i}": {} for i in range(2000)}}, "too many ways")])
 def test_other_schemas_are_refused_by_name(port, schema, said):
     assert said in refused(port, "json_schema", json_schema=json.dumps(schema))
+
+
+EXPLODING = {
+    "copies": ("grammar", 'root ::= (("a"{1000}){1000}){1000}', "states"),
+    "groups": ("grammar", "root ::= " + "(" * 5000 + '"a"' + ")" * 5000, "nested"),
+    "left": ("grammar", 'root ::= "" b "x"\nb ::= "c"? root | "d"', "left"),
+    "endless": ("grammar", 'root ::= "a" root', "no text"),
+    "ranges": ("regex", "(.{0,1000}){0,100}", "states"),
+    "ambiguous": ("regex", "(a|aa|aaa)*" * 2000, "ways"),
+    "members": ("json_schema", {"properties": {f"p{i}": {} for i in range(3000)}}, "ways"),
+    "multiples": ("json_schema", {"type": "array", "prefixItems": [{"type": "integer", "multipleOf": 97}] * 200}, "large"),
+    "strings": ("json_schema", {"type": "array", "prefixItems": [{"type": "string", "pattern": "^.{9000}$"}] * 60}, "states"),
+}
+
+
+@pytest.mark.parametrize("name", EXPLODING)
+def test_grammars_that_explode_are_refused_soon(server, name):
+    field, value, said = EXPLODING[name]
+    before = processor_seconds(server)
+    assert said in refused(server.port, field, **{field: value})
+    assert processor_seconds(server) - before < 0.1
+
+
+def processor_seconds(server):
+    """Of the server's process; a busy machine changes it little."""
+    used = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
 
 
 def test_choices(port):
@@ -281,6 +319,8 @@ class Reasoning(pydantic.BaseModel):
     steps: list[Step] = pydantic.Field(max_length=3)
     final_answer: str | None
     kind: "str" = pydantic.Field(pattern="^(sum|product)$")
+    share: float = pydantic.Field(gt=0.5, le=0.99)
+    dozens: int = pydantic.Field(ge=0, le=144, multiple_of=12)
 
 
 def test_structured_outputs_of_the_client(port):

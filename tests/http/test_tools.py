@@ -1,8 +1,10 @@
 """Calls of tools: every format, required, named and free, whole and streamed, on chats and on responses, on models with random weights."""
 
 import json
+from typing import Literal
 
 import openai
+import pydantic
 import pytest
 
 import tools as families
@@ -360,3 +362,32 @@ def test_bad_items(port, item, words):
 
 def test_other_tools_of_responses_are_refused(port):
     refused(call(port, "POST", RESPONSES, {"model": "hermes", "input": "a", "tools": [{"type": "web_search"}]}), "tools", "the type function")
+
+
+# --- the client's helpers
+
+class GetWeather(pydantic.BaseModel):
+    """The weather of a city."""
+
+    city: str = pydantic.Field(max_length=12)
+    unit: Literal["celsius", "fahrenheit"] | None
+    days: int = pydantic.Field(ge=1, le=9)
+
+
+@pytest.mark.parametrize("model", FAMILIES)
+def test_the_client_parses_calls_of_pydantic_models(server, model):
+    """As the examples of the package do it: whole, as a stream, and on responses."""
+    with openai.OpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key="none", max_retries=0) as api:
+        asked = {"model": model, "messages": HELLO, "tools": [openai.pydantic_function_tool(GetWeather)], "tool_choice": "required", "max_tokens": 2000,
+                 "temperature": 1, "seed": 5}
+        made = api.chat.completions.parse(**asked).choices[0].message.tool_calls
+        assert made and all(isinstance(c.function.parsed_arguments, GetWeather) for c in made)
+        with api.chat.completions.stream(**asked) as stream:
+            done = [e for e in stream if e.type == "tool_calls.function.arguments.done"]
+            final = stream.get_final_completion().choices[0].message.tool_calls
+        assert [e.parsed_arguments for e in done] == [c.function.parsed_arguments for c in final] == [c.function.parsed_arguments for c in made]
+        tool = openai.pydantic_function_tool(GetWeather)["function"]
+        said = api.responses.parse(model=model, input="hello", tools=[{"type": "function", **tool}], tool_choice="required", max_output_tokens=2000,
+                                   temperature=1, extra_body={"seed": 5})
+        calls = [item for item in said.output if item.type == "function_call"]
+        assert calls and all(GetWeather.model_validate_json(item.arguments) for item in calls)

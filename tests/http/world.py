@@ -30,12 +30,23 @@ def lines(tokens):
     return "".join(out)
 
 
-def encode(tokens, text):
+def encoder(tokens):
+    """The function from a text to its ids."""
     by_bytes = {token: id_ for id_, token in tokens.items()}
-    longest = max(map(len, by_bytes))
-    ids, at = [], 0
-    while at < len(text):
-        n = next(n for n in range(longest, 0, -1) if text[at:at + n] in by_bytes and at + n <= len(text))
-        ids.append(by_bytes[text[at:at + n]])
-        at += n
-    return ids
+    lengths = {}  # of the tokens that begin with a byte, the longest first
+    for token in sorted(by_bytes, key=len, reverse=True):
+        lengths.setdefault(token[0], {})[len(token)] = None
+
+    def ids_of(text):
+        ids, at = [], 0
+        while at < len(text):
+            n = next(n for n in lengths[text[at]] if text[at:at + n] in by_bytes and at + n <= len(text))
+            ids.append(by_bytes[text[at:at + n]])
+            at += n
+        return ids
+
+    return ids_of
+
+
+def encode(tokens, text):
+    return encoder(tokens)(text)

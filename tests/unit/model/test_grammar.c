@@ -68,7 +68,9 @@ static lx_status try_machine(machine *m, lx_shape_kind kind, const char *text, l
     else if (kind == LX_SHAPE_CHOICE)
         lx_grammar_read_choice(&a, text, strlen(text));
     else
-        lx_ast_define(&a, 0, lx_grammar_read_regex(&a, text, strlen(text), lx_spell_plain, false));
+        lx_ast_define(&a, 0,
+                      lx_grammar_read_regex(&a, text, strlen(text),
+                                            &(lx_regex_use){.spell = lx_spell_plain, .most = -1}));
     st = lx_automaton_make(&m->automaton, &a, m->words.deepest);
     lx_ast_fini(&a);
     return st == LX_OK ? lx_places_new(&m->automaton, &m->words, &m->places, err) : st;
@@ -145,6 +147,78 @@ static void texts_are_those_of_the_language(void **state)
                    "  a b ab bb abb bbb ");
     check_language(LX_SHAPE_CHOICE, "[\"ab\", \"b\", \"abc\", \"a\", \"bca\", \"b\", \"abbc\"]", 4,
                    " a ab abc abbc b bca ");
+}
+
+/* Numbers with up to two decimals are accepted exactly where the bounds allow them. */
+static void check_numbers(const char *source, double low, double high, int step, bool whole)
+{
+    machine m;
+    char text[32];
+    make_machine(&m, LX_SHAPE_SCHEMA, source);
+    for (int hundredths = -130000; hundredths <= 130000; hundredths++) {
+        int size = abs(hundredths);
+        if (size % 500 == 0)
+            lx_places_clear(m.places); /* before they are full */
+        bool is_whole = size % 100 == 0;
+        double x = hundredths / 100.0;
+        (void)snprintf(text, sizeof text, is_whole ? "%s%d" : "%s%d.%02d",
+                       hundredths < 0 ? "-" : "", size / 100, size % 100);
+        bool wanted = x >= low && x <= high && (is_whole || !whole) && size / 100 % step == 0;
+        if (accepts(&m, text) != wanted)
+            print_error("%s: %s\n", source, text);
+        assert_int_equal(accepts(&m, text), wanted);
+        if (!is_whole && size % 10 == 0 && !whole) { /* the shorter spelling */
+            text[strlen(text) - 1] = '\0';
+            assert_int_equal(accepts(&m, text), wanted);
+        }
+    }
+    machine_fini(&m);
+}
+
+static void numbers_keep_their_bounds(void **state)
+{
+    (void)state;
+#define NUMBER "{\"type\": \"number\", "
+#define INTEGER "{\"type\": \"integer\", "
+    check_numbers(NUMBER "\"minimum\": -7.25, \"maximum\": 3.1}", -7.25, 3.1, 1, false);
+    check_numbers(NUMBER "\"exclusiveMinimum\": -0.5, \"exclusiveMaximum\": 0.07}", -0.49, 0.06, 1,
+                  false);
+    check_numbers(NUMBER "\"exclusiveMinimum\": 99.9, \"maximum\": 1000}", 99.91, 1000, 1, false);
+    check_numbers(NUMBER "\"exclusiveMaximum\": -12.3, \"minimum\": -3e38}", -1e9, -12.31, 1,
+                  false);
+    check_numbers(INTEGER "\"minimum\": -9007199254740991, \"maximum\": 17.5}", -1e9, 17, 1, true);
+    check_numbers(INTEGER "\"multipleOf\": 7}", -1e9, 1e9, 7, true);
+    check_numbers(INTEGER "\"multipleOf\": 20, \"minimum\": -101, \"exclusiveMaximum\": 1200}",
+                  -101, 1199, 20, true);
+    check_numbers(NUMBER "\"multipleOf\": 100, \"exclusiveMinimum\": 0}", 1, 1e9, 100, true);
+}
+
+/* Repeats are narrowed until every text has a length that the schema allows. */
+static void patterns_keep_their_lengths(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source, *yes, *no;
+    } cases[] = {
+        {"{\"pattern\": \"^[a-z]+$\", \"minLength\": 2, \"maxLength\": 4}", "\"ab\" \"abcd\"",
+         "\"a\" \"abcde\""},
+        {"{\"pattern\": \"^(a|bb)*$\", \"maxLength\": 5}", "\"\" \"abb\" \"bbbb\"", "\"bbbbbb\""},
+        {"{\"pattern\": \"\\\"\", \"maxLength\": 3}", "\"\\\"\" \"a\\\"b\"", "\"ab\\\"c\""},
+        {"{\"format\": \"uuid\", \"minLength\": 1, \"maxLength\": 36}",
+         "\"12345678-1234-1234-1234-123456789abc\"", "\"\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        machine m;
+        make_machine(&m, LX_SHAPE_SCHEMA, cases[i].source);
+        for (int wanted = 0; wanted < 2; wanted++) {
+            char list[128], *rest = NULL;
+            (void)snprintf(list, sizeof list, "%s", wanted ? cases[i].yes : cases[i].no);
+            for (char *text = strtok_r(list, " ", &rest); text != NULL;
+                 text = strtok_r(NULL, " ", &rest))
+                assert_int_equal(accepts(&m, text), wanted);
+        }
+        machine_fini(&m);
+    }
 }
 
 /* --- masks --- */
@@ -439,6 +513,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_are_those_of_the_language),
+        cmocka_unit_test(numbers_keep_their_bounds),
+        cmocka_unit_test(patterns_keep_their_lengths),
         cmocka_unit_test(masks_are_the_tokens_that_may_follow),
         cmocka_unit_test(a_saved_place_is_found_again),
         cmocka_unit_test(guesses_change_no_mask),
