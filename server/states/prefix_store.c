@@ -225,32 +225,48 @@ static head head_of(const lx_prefix_name *name, size_t n_floats)
     return h;
 }
 
-static void fill_blob(const lx_prefix_name *name, const float *state, size_t n_floats,
-                      unsigned char *blob)
+/* The blob of a state that lies in it. */
+static unsigned char *blob_of(const lx_prefix_name *name, float *state)
+{
+    return (unsigned char *)state - id_bytes(name) - sizeof(head);
+}
+
+static float *make_room(lx_prefix_place *p, const lx_prefix_name *name, size_t n_floats)
+{
+    const prefix_store *s = (const prefix_store *)p;
+    unsigned char *blob = s->store != NULL ? malloc(blob_bytes(name, n_floats)) : NULL;
+    return blob != NULL ? (float *)(void *)(blob + sizeof(head) + id_bytes(name)) : NULL;
+}
+
+static void drop_room(lx_prefix_place *p, const lx_prefix_name *name, float *state)
+{
+    (void)p;
+    free(blob_of(name, state));
+}
+
+/* Fills the rest of the blob. */
+static void fill_blob(const lx_prefix_name *name, size_t n_floats, unsigned char *blob)
 {
     size_t n = blob_bytes(name, n_floats) - CRC_BYTES;
     head h = head_of(name, n_floats);
     memcpy(blob, &h, sizeof h);
     memcpy(blob + sizeof h, name->key.ids, id_bytes(name));
-    memcpy(blob + sizeof h + id_bytes(name), state, n_floats * sizeof *state);
     uint32_t crc = lx_crc32c(0, blob, n);
     memcpy(blob + n, &crc, sizeof crc);
 }
 
-static void write_state(lx_prefix_place *p, const lx_prefix_name *name, const float *state,
+static void write_state(lx_prefix_place *p, const lx_prefix_name *name, float *state,
                         size_t n_floats, void (*done)(void *context, bool ok), void *context)
 {
     prefix_store *s = (prefix_store *)p;
     writing *w = malloc(sizeof *w);
-    size_t n = blob_bytes(name, n_floats);
-    unsigned char *blob = s->store != NULL ? malloc(n) : NULL;
-    if (blob == NULL || w == NULL) {
-        free(w);
+    unsigned char *blob = blob_of(name, state);
+    if (w == NULL) {
         free(blob);
         done(context, false);
         return;
     }
-    fill_blob(name, state, n_floats, blob);
+    fill_blob(name, n_floats, blob);
     *w = (writing){s, entry_of(name), done, context};
     char id[LX_STATE_ID_MAX + 1];
     write_id(w->entry, id);
@@ -260,11 +276,11 @@ static void write_state(lx_prefix_place *p, const lx_prefix_name *name, const fl
                            .owner = &owner,
                            .id = id,
                            .blob = blob,
-                           .size = n,
+                           .size = blob_bytes(name, n_floats),
+                           .gives_blob = true,
                            .ttl_ms = TTL_MS,
                            .droppable = true};
     s->store->ops->call(s->store, &rq, written, w);
-    free(blob);
 }
 
 /* --- reading --- */
@@ -397,8 +413,12 @@ static lx_status index_file(prefix_store *s, const char *path, lx_error *err)
     return st;
 }
 
-static const lx_prefix_place table = {
-    .find = find, .read = read_state, .write = write_state, .works = works};
+static const lx_prefix_place table = {.find = find,
+                                      .read = read_state,
+                                      .room = make_room,
+                                      .drop = drop_room,
+                                      .write = write_state,
+                                      .works = works};
 
 lx_status lx_prefix_store_open(const char *path, int64_t max_bytes, lx_prefix_place **out,
                                lx_error *err)

@@ -190,7 +190,7 @@ def test_a_call_that_is_cut_has_no_input(port):
 
 
 def test_an_agent_calls_ten_tools(port):
-    """Each turn reads the states of the turn before it, computes the new rows alone, and ends with a call."""
+    """Each turn starts where the answer of the turn before it began, or after that, and ends with a call."""
     messages = list(HELLO)
     before = 0
     for turn in range(10):
@@ -199,7 +199,7 @@ def test_an_agent_calls_ten_tools(port):
         assert message["stop_reason"] == "tool_use"
         usage = message["usage"]
         assert usage["cache_read_input_tokens"] >= before
-        before = prompt_tokens(usage) - 1
+        before = prompt_tokens(usage) - len("<|im_end|>\n<|im_start|>assistant\n")
         results = [{"type": "tool_result", "tool_use_id": b["id"], "content": f"answer {turn}"} for b in message["content"] if b["type"] == "tool_use"]
         messages += [{"role": "assistant", "content": message["content"]}, {"role": "user", "content": results}]
     last = ask(port, messages, model="hermes", system=SYSTEM, tools=OWN_TOOLS, tool_choice={"type": "none"}, max_tokens=5)
