@@ -143,11 +143,14 @@ int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row)
     return pause;
 }
 
-/* Whether so many rows of the prompt are those that most conversations begin with: the
-   instructions and the list of tools, before the first border. */
-static bool is_common(const lx_plan *p, int32_t rows)
+/* Whether the state after so many rows is worth storing even if prompts do not part there. Most
+   conversations of a client begin with the rows before the first border, its instructions and
+   tools. The next prompt may lack what begins the answer, so it goes on from the last border. */
+static bool is_lasting(const lx_plan *p, int32_t rows)
 {
-    return p->n_borders > 0 && rows == p->borders[0];
+    int32_t last = p->n_prompt - 1, border = p->n_borders > 0 ? p->borders[p->n_borders - 1] : 0;
+    return rows == (last - border < LX_PREFIX_WORTH && border > 0 ? border : last) ||
+           (p->n_borders > 0 && rows == p->borders[0]);
 }
 
 /* --- pages --- */
@@ -234,7 +237,7 @@ lx_status lx_prefix_keep(lx_engine *e, int32_t slot, int32_t row, lx_error *err)
     const lx_run *r = &e->runs[s->run];
     int32_t at = s->prompt_row;
     lx_prefix_key key = key_of(e, r, r->plan->prompt_ids, at);
-    key.passing = at != r->branch && at < last_pause(r->plan) && !is_common(r->plan, at);
+    key.passing = at != r->branch && !is_lasting(r->plan, at);
     return at == lx_prefix_pause(e, r, row) ? keep(e, slot, key, err) : LX_OK;
 }
 

@@ -1,15 +1,15 @@
 """An agent's day, made by a script: requests of POST /v1/messages with tools, thoughts and results, and the text that a template makes
 of them. The model's answers are thoughts, which its client sends back. The texts are ASCII, so that bytes are tokens.
 
-Of a day's turns each RETRY-th is asked twice, each NEXT-th ends with the user's next message, after which the template drops earlier
-thoughts, each EDIT-th with an edited message and nothing after it, and after each CUT-th older results are cut.
+Some turns are asked twice. Some end with the user's next message, after which the template drops earlier thoughts. After some turns the
+user edits an earlier message, which ends the chat then, or older results are cut.
 """
 
 import json
 import random
 
-RETRY, NEXT, EDIT, CUT = 10, 12, 25, 30
-KEPT = 20  # messages whose results are never cut
+LONG = {"retry": 10, "next": 12, "edit": 25, "cut": 30, "kept": 20}  # each so many turns; messages whose results are never cut
+SHORT = {"retry": 4, "next": 5, "edit": 9, "cut": 11, "kept": 8}
 TOOLS = 34
 LETTERS = [ord(c) for c in "abcdefghijklmnopqrstuvwxyz"]
 WORDS = ("list read write file folder line branch commit test build server client time value name error search replace open close first last every "
@@ -63,21 +63,21 @@ def cut(message):
     return {"role": "user", "content": [blocks[0] | {"content": "(cut)"}]}
 
 
-def day(number, turns):
+def day(number, turns, each=LONG):
     """Yields the messages of each request and is sent the thought that the model answered."""
     r = random.Random(number)
     messages = [user(words(r, 20))]
     for turn in range(1, turns + 1):
         thought = yield messages
-        if turn % RETRY == 0:
+        if turn % each["retry"] == 0:
             thought = yield messages
         messages = messages + turn_of(r, thought, turn)
-        if turn % CUT == 0:
-            messages = [cut(m) for m in messages[:-KEPT]] + messages[-KEPT:]
-        if turn % EDIT == 0:
+        if turn % each["cut"] == 0:
+            messages = [cut(m) for m in messages[:-each["kept"]]] + messages[-each["kept"]:]
+        if turn % each["edit"] == 0:
             last = max(i for i, m in enumerate(messages) if isinstance(m["content"], str))
             messages = [*messages[:last], user(messages[last]["content"] + " " + words(r, 4))]
-        elif turn % NEXT == 0:
+        elif turn % each["next"] == 0:
             messages = [*messages, user(words(r, 15))]
 
 
