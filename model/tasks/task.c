@@ -165,6 +165,7 @@ void lx_plan_free(lx_plan *plan)
     lx_follower_free(plan->follower);
     free(plan->data);
     free(plan->prompt_ids);
+    free(plan->borders);
     free(plan);
 }
 

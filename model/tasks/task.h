@@ -20,7 +20,12 @@
 #include "model/model.h"
 #include "model/tokenizers/tokenizer.h"
 
-enum { LX_MAX_BANNED = 160, LX_MAX_CARD = 8, LX_MAX_TEMPERATURES = 4 };
+enum {
+    LX_MAX_BANNED = 160,
+    LX_MAX_CARD = 8,
+    LX_MAX_TEMPERATURES = 4,
+    LX_BORDER_ROWS = 16 /* rows from one border to the next: a step costs about as much as these */
+};
 
 typedef struct lx_temperatures {
     int32_t n; /* 0: one temperature for all samples */
@@ -35,6 +40,10 @@ typedef struct lx_plan {
     const lx_model *model;
     int32_t n_prompt;    /* input rows before the first generated token, >= 1 */
     int32_t *prompt_ids; /* [n_prompt, n_inputs], owned */
+    /* Rows before which messages of a chat begin or end, ascending, LX_BORDER_ROWS apart: a later
+       prompt may part from this one there. Owned. */
+    int32_t *borders;
+    int32_t n_borders;
     /* Text, with score_prompt: so many tokens of the prompt after its rows, prompt_ids + n_prompt,
        are the first of the answer, so that they are scored; n_new counts them too. */
     int32_t n_given;
@@ -78,6 +87,8 @@ typedef struct lx_task_request {
     size_t text_bytes;
     const int32_t *ids; /* instead of a text, its n_ids tokens; NULL: text */
     int32_t n_ids;
+    const int32_t *borders; /* [n_borders] of the ids, ascending: see lx_plan */
+    int32_t n_borders;
     int32_t max_prompt; /* tokens that a prompt of any text may have, 0: as the model's context */
     /* Where the task says `ends`: see lx_plan.n_given, and whether the answer ends with its last
        token or a stop string only. */

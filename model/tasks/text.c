@@ -215,6 +215,23 @@ static int32_t count_unknown(const lx_model *model, const lx_task_request *reque
     return count;
 }
 
+static lx_status take_borders(lx_plan *plan, const lx_task_request *request, lx_error *err)
+{
+    if (request->n_borders == 0)
+        return LX_OK;
+    plan->borders = malloc((size_t)request->n_borders * sizeof *plan->borders);
+    if (plan->borders == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a prompt");
+    for (int32_t i = 0, before = 0; i < request->n_borders; i++) {
+        int32_t row = request->borders[i];
+        if (row < before + LX_BORDER_ROWS || row >= plan->n_prompt)
+            continue;
+        plan->borders[plan->n_borders++] = row;
+        before = row;
+    }
+    return LX_OK;
+}
+
 lx_status lx_text_plan_init(lx_plan *plan, const lx_task_request *request, lx_error *err)
 {
     const lx_model *model = plan->model;
@@ -243,7 +260,7 @@ lx_status lx_text_plan_init(lx_plan *plan, const lx_task_request *request, lx_er
     plan->n_new = c->context - plan->n_prompt;
     plan->ignores_end = request->ignore_end;
     plan->runs_ahead = request->ignore_end || c->n_ends == 0;
-    return LX_OK;
+    return take_borders(plan, request, err);
 }
 
 /* --- answers of a given shape --- */

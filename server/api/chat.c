@@ -18,6 +18,7 @@
 
 #include "common/random.h"
 #include "model/chat.h"
+#include "model/chat_borders.h"
 #include "model/jinja/chat.h"
 #include "model/tasks/text.h"
 #include "server/api/chat_calls.h"
@@ -226,12 +227,41 @@ typedef struct rendered {
     const char *field;
     lx_buffer text;
     lx_token_list list;
-    lx_buffer *whole; /* gets all of the text; NULL: the tokens are wanted */
+    lx_buffer *whole;      /* gets all of the text; NULL: the tokens are wanted */
+    lx_token_list offsets; /* in the text, where messages begin */
+    lx_token_list borders; /* tokens of the list at which they begin */
 } rendered;
+
+static void init_rendered(rendered *r, size_t bytes, int32_t n_messages)
+{
+    lx_buffer_init(&r->text, bytes);
+    lx_token_list_init(&r->list, bytes * LONGER + MORE_TOKENS);
+    lx_token_list_init(&r->offsets, (size_t)n_messages + 1);
+    lx_token_list_init(&r->borders, (size_t)n_messages + 1);
+}
+
+static void note_border(rendered *r)
+{
+    lx_token_list_add(&r->offsets, (int32_t)r->text.length);
+}
+
+static void take_borders(rendered *r, size_t first)
+{
+    lx_chat_tokens c = {.tokenizer = r->model->tokenizer,
+                        .text = r->text.data,
+                        .n = r->text.length,
+                        .ids = r->list.ids,
+                        .first = first,
+                        .end = r->list.n};
+    if (r->list.status == LX_OK)
+        lx_chat_borders_at(&c, r->offsets.ids, r->offsets.n, &r->borders);
+    r->offsets.n = 0;
+}
 
 static lx_status encode(rendered *r, unsigned flags, lx_error *err)
 {
     lx_status st = r->text.status;
+    size_t first = r->list.n;
     if (st != LX_OK)
         return lx_fail(err, st, NULL, "no memory for the chat");
     if (r->whole != NULL)
@@ -239,6 +269,7 @@ static lx_status encode(rendered *r, unsigned flags, lx_error *err)
     st = r->text.length > 0 ? lx_text_encode(r->model, r->text.data, r->text.length, flags,
                                              r->field, &r->list, err)
                             : LX_OK;
+    take_borders(r, first);
     r->text.length = 0;
     return st;
 }
@@ -247,6 +278,7 @@ static lx_status encode(rendered *r, unsigned flags, lx_error *err)
 static lx_status render_message(rendered *r, const lx_chat_message *m, bool plain, lx_error *err)
 {
     const lx_chat_template *t = r->model->chat;
+    note_border(r);
     lx_buffer_puts(&r->text, t->before[m->role]);
     lx_status st = plain ? encode(r, 0, err) : LX_OK;
     lx_chat_write(t, m->text, m->bytes, &r->text);
@@ -292,16 +324,33 @@ static lx_status render(rendered *r, lx_completion_params *p, lx_error *err)
             lx_buffer_puts(&r->text, t->behind);
     }
     bool begins = is_unbegun(p) || (p->begins_answer && !p->continues);
+    if (begins)
+        note_border(r);
     lx_buffer_puts(&r->text, begins ? t->answer : "");
     p->leading = begins ? lx_chat_leading(t) : "";
     return st == LX_OK ? encode(r, 0, err) : st;
 }
 
-/* The tokens of the prompt, which replace the request's text. */
-static void take_tokens(lx_completion_params *p, const lx_token_list *list)
+/* The tokens of the prompt and its borders, which replace the request's text. NULL: no borders. */
+static void take_tokens(lx_completion_params *p, const lx_token_list *list,
+                        const lx_token_list *borders)
 {
     free(p->prompts[0].text);
     p->prompts[0] = (lx_prompt){.ids = list->ids, .n_ids = (int32_t)list->n};
+    if (borders != NULL) {
+        p->prompts[0].borders = borders->ids;
+        p->prompts[0].n_borders = (int32_t)borders->n;
+    }
+}
+
+/* Whether there was memory for all lists. */
+static lx_status check_lists(const lx_token_list *list, const lx_token_list *borders, lx_error *err)
+{
+    if (list->status != LX_OK)
+        return lx_fail(err, list->status, NULL, "no memory for the chat");
+    if (borders->status != LX_OK)
+        return lx_fail(err, borders->status, NULL, "no memory for the chat");
+    return LX_OK;
 }
 
 /* The rendered messages become the one prompt, or text in *whole. */
@@ -309,8 +358,7 @@ static lx_status set_prompt(const lx_model *model, size_t bytes, lx_completion_p
                             lx_buffer *whole, lx_error *err)
 {
     rendered r = {.model = model, .field = p->response ? "input" : "messages", .whole = whole};
-    lx_buffer_init(&r.text, bytes);
-    lx_token_list_init(&r.list, bytes * LONGER + MORE_TOKENS);
+    init_rendered(&r, bytes, p->n_messages);
     if (p->follows) {
         lx_buffer_append(&r.text, p->tail, p->tail_bytes);
         lx_buffer_puts(&r.text, model->chat->behind);
@@ -319,13 +367,16 @@ static lx_status set_prompt(const lx_model *model, size_t bytes, lx_completion_p
     if (whole != NULL)
         write_token(model, first_token(model), whole);
     lx_status st = render(&r, p, err);
-    if (st == LX_OK && r.list.status != LX_OK)
-        st = lx_fail(err, r.list.status, NULL, "no memory for the chat");
+    if (st == LX_OK)
+        st = check_lists(&r.list, &r.borders, err);
     lx_buffer_fini(&r.text);
-    if (st == LX_OK && whole == NULL)
-        take_tokens(p, &r.list);
-    else
-        lx_token_list_fini(&r.list);
+    lx_token_list_fini(&r.offsets);
+    if (st == LX_OK && whole == NULL) {
+        take_tokens(p, &r.list, &r.borders);
+        return st;
+    }
+    lx_token_list_fini(&r.list);
+    lx_token_list_fini(&r.borders);
     return st;
 }
 
@@ -438,14 +489,28 @@ static lx_thinking_begin find_thoughts(const lx_model *model, const lx_completio
 static lx_status encode_jinja(const lx_model *model, const lx_jinja_text *text,
                               lx_completion_params *p, lx_error *err)
 {
-    lx_token_list list;
+    lx_token_list list, borders;
     lx_token_list_init(&list, text->n * LONGER + MORE_TOKENS);
+    lx_token_list_init(&borders, list.max);
     lx_status st =
         lx_text_encode_marked(model, text->bytes, text->marks, text->n, field_of(p, 1), &list, err);
-    if (st == LX_OK)
-        take_tokens(p, &list);
-    else
-        lx_token_list_fini(&list);
+    if (st == LX_OK) {
+        bool begun = list.n > 0 && list.ids[0] == lx_text_of(&model->config)->begin;
+        lx_chat_tokens c = {.tokenizer = model->tokenizer,
+                            .text = text->bytes,
+                            .n = text->n,
+                            .ids = list.ids,
+                            .first = begun,
+                            .end = list.n};
+        lx_chat_borders_of(&c, &model->marks, &borders);
+        st = check_lists(&list, &borders, err);
+    }
+    if (st == LX_OK) {
+        take_tokens(p, &list, &borders);
+        return st;
+    }
+    lx_token_list_fini(&list);
+    lx_token_list_fini(&borders);
     return st;
 }
 
@@ -651,14 +716,13 @@ static lx_status encode_plain(const lx_model *model, lx_completion_params *p, lx
 {
     size_t bytes = p->tail_bytes + p->prompts[0].bytes;
     rendered r = {.model = model, .field = "input"};
-    lx_buffer_init(&r.text, bytes + 1);
-    lx_token_list_init(&r.list, bytes * LONGER + MORE_TOKENS);
+    init_rendered(&r, bytes + 1, 0);
     lx_buffer_append(&r.text, p->tail, p->tail_bytes);
     lx_buffer_append(&r.text, p->prompts[0].text, p->prompts[0].bytes);
     lx_status st = encode(&r, 0, err);
     lx_buffer_fini(&r.text);
     if (st == LX_OK)
-        take_tokens(p, &r.list);
+        take_tokens(p, &r.list, NULL);
     else
         lx_token_list_fini(&r.list);
     return st;

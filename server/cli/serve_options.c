@@ -49,7 +49,8 @@ static const lx_option options[] = {
            "writes none."),
     LX_INT("prefix-every", prefix_every, "0", 0, 1 << 20, "N",
            "The prefix cache also keeps a state every N prompt tokens; each costs a step. 0 keeps "
-           "states at ends and branches, and at ends of steps in prompts of open texts."),
+           "states at ends and branches, where messages of a chat begin, and at ends of steps in "
+           "prompts of open texts."),
     LX_FLAG("share-prefixes", share_prefixes, "off",
             "API keys share the states of the prefix cache. This is faster if many keys send one "
             "long beginning. Times and cached_tokens then reveal prompts to other keys."),

@@ -9,10 +9,13 @@
  * answer does not depend on where its prompt started.
  *
  * A state exists only at the end of a step, so a prompt pauses where its state is worth keeping:
- *   - before its last row, since the same prompt or a longer one may come again
- *   - where it parts from a known prompt, since a third one may part there too
+ *   - before its last row, or at a border shortly before that, since the same prompt or a longer
+ * one may come again
+ *   - where it parts from a known prompt, since a third one may part there too, but not shortly
+ *     after a border
+ *   - where a message of a chat begins (lx_plan.borders), since an edit parts there
  *   - every prefix_every rows; without that option, every prompt_chunk rows if prompts go on from
- *     answers, as in a chat
+ *     answers, as in a chat. The beginning of a message that is nearer than that goes first
  *
  * In a chat the state at the end of an answer is kept too: the next prompt begins with that answer.
  *
@@ -62,6 +65,25 @@ void lx_prefix_count_spared(lx_engine *e, int32_t n_rows, double row_ns)
     }
 }
 
+/* The first border after a row; INT32_MAX: there is none. */
+static int32_t next_border(const lx_plan *p, int32_t row)
+{
+    int32_t low = 0, high = p->n_borders;
+    while (low < high) {
+        int32_t middle = (low + high) / 2;
+        if (p->borders[middle] <= row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < p->n_borders ? p->borders[low] : INT32_MAX;
+}
+
+static int32_t nearer(int32_t row, int32_t a, int32_t b)
+{
+    return b > row && b < a ? b : a;
+}
+
 /* Rows of the longest stored beginning of the prompt. At least one row of the prompt is left for
    the run's first slot, which waits for the state in the phase PROMPT. */
 static int32_t stored_rows(const lx_engine *e, const lx_run *r)
@@ -80,17 +102,14 @@ int32_t lx_prefix_begin(lx_engine *e, lx_run *r)
     int32_t stored = stored_rows(e, r);
     r->awaits_state = stored >= found.rows + LX_PREFIX_WORTH;
     r->first_row = r->awaits_state ? stored : found.rows;
-    r->branch = found.shared - r->first_row >= MIN_BRANCH ? found.shared : 0;
+    bool parts = found.shared - r->first_row >= MIN_BRANCH &&
+                 next_border(r->plan, found.shared - LX_BORDER_ROWS) > found.shared;
+    r->branch = parts ? found.shared : 0;
     lx_job_mark_cached(r->job, r->first_row);
     if (r->awaits_state)
         return -1;
     note_cached(e, found.rows);
     return found.slot >= 0 ? e->total_slots + found.slot : -1;
-}
-
-static int32_t nearer(int32_t row, int32_t a, int32_t b)
-{
-    return b > row && b < a ? b : a;
 }
 
 /* Whether prompts go on from answers. Lines and pictures are complete. */
@@ -99,18 +118,39 @@ static bool is_open(const lx_engine *e)
     return e->model->task->ends != NULL;
 }
 
+/* The last rows of a chat only begin its answer: after a border there is no other pause. */
+static int32_t last_pause(const lx_plan *p)
+{
+    int32_t last = p->n_prompt - 1, border = next_border(p, last - LX_BORDER_ROWS);
+    return border < last ? border : last;
+}
+
 int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row)
 {
     if (!shares(e, r))
         return INT32_MAX;
-    int32_t every = e->options.prefix_every, last = r->plan->n_prompt - 1;
+    int32_t every = e->options.prefix_every, last = last_pause(r->plan);
     if (every == 0 && is_open(e))
         every = e->options.prompt_chunk;
     int32_t pause = nearer(row, INT32_MAX, last);
     pause = nearer(row, pause, r->branch);
-    if (every > 0 && row < last && row / every < last / every)
-        pause = nearer(row, pause, (row / every + 1) * every);
+    pause = nearer(row, pause, next_border(r->plan, row));
+    for (int32_t at = every > 0 ? (row / every + 1) * every : pause; at < pause && at < last;
+         at += every) {
+        if (next_border(r->plan, at - every) - at >= every)
+            return at;
+    }
     return pause;
+}
+
+/* Whether the state after so many rows is worth storing even if prompts do not part there. Most
+   conversations of a client begin with the rows before the first border, its instructions and
+   tools. The next prompt may lack what begins the answer, so it goes on from the last border. */
+static bool is_lasting(const lx_plan *p, int32_t rows)
+{
+    int32_t last = p->n_prompt - 1, border = p->n_borders > 0 ? p->borders[p->n_borders - 1] : 0;
+    return rows == (last - border < LX_PREFIX_WORTH && border > 0 ? border : last) ||
+           (p->n_borders > 0 && rows == p->borders[0]);
 }
 
 /* --- pages --- */
@@ -197,7 +237,7 @@ lx_status lx_prefix_keep(lx_engine *e, int32_t slot, int32_t row, lx_error *err)
     const lx_run *r = &e->runs[s->run];
     int32_t at = s->prompt_row;
     lx_prefix_key key = key_of(e, r, r->plan->prompt_ids, at);
-    key.passing = at != r->branch && at < r->plan->n_prompt - 1;
+    key.passing = at != r->branch && !is_lasting(r->plan, at);
     return at == lx_prefix_pause(e, r, row) ? keep(e, slot, key, err) : LX_OK;
 }
 

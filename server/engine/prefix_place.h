@@ -36,10 +36,13 @@ struct lx_prefix_place {
     /* Waits for the state of exactly these rows. After a failure it may have written to `to`. */
     lx_status (*read)(lx_prefix_place *p, const lx_prefix_name *name, float *to, size_t n_floats,
                       lx_error *err);
-    /* Copies the state and returns. `done` is called once, by any thread, perhaps before this
+    /* Room for a state, of which write takes or drop frees the memory; NULL: there is none. */
+    float *(*room)(lx_prefix_place *p, const lx_prefix_name *name, size_t n_floats);
+    void (*drop)(lx_prefix_place *p, const lx_prefix_name *name, float *state);
+    /* Takes the state and returns. `done` is called once, by any thread, perhaps before this
        returns. */
-    void (*write)(lx_prefix_place *p, const lx_prefix_name *name, const float *state,
-                  size_t n_floats, void (*done)(void *context, bool ok), void *context);
+    void (*write)(lx_prefix_place *p, const lx_prefix_name *name, float *state, size_t n_floats,
+                  void (*done)(void *context, bool ok), void *context);
     bool (*works)(lx_prefix_place *p); /* its last call did not fail */
 };
 

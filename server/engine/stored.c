@@ -3,7 +3,7 @@
  *
  * After each turn the engine gives the place the kept state whose loss would cost most rows, and
  * waits with the next one until that state is written. So states are written as fast as the place
- * takes them, next to the steps. Only the copy into the place's memory takes the engine's time. A
+ * takes them, next to the steps. Only one copy into the place's memory takes the engine's time. A
  * state is tried once: if it cannot be written, its prompt is computed after a restart.
  *
  * Reads go through the thread that moves states (moves.c).
@@ -84,18 +84,21 @@ lx_status lx_stored_save(lx_engine *e, lx_error *err)
     if (!e->unstored)
         return LX_OK;
     size_t n = (size_t)lx_model_state_floats(e->model, key.n_rows);
-    float *floats = malloc(n * sizeof *floats);
-    if (floats == NULL)
-        return LX_OK; /* a state that is not stored costs time only */
-    lx_status st = lx_transformer_state_save(e->transformer, e->states, e->total_slots + slot,
-                                             key.n_rows, floats, err);
-    if (st == LX_OK) {
-        lx_prefix_name name = name_of(e, key);
-        atomic_store(&e->storing, true);
-        p->write(p, &name, floats, n, stored, e);
+    lx_prefix_name name = name_of(e, key);
+    float *room = p->room(p, &name, n);
+    if (room == NULL) { /* a state that is not stored costs time only */
+        lx_counter_add(&e->metrics->failed_prefixes, 1);
+        return LX_OK;
     }
-    free(floats);
-    return st;
+    lx_status st = lx_transformer_state_save(e->transformer, e->states, e->total_slots + slot,
+                                             key.n_rows, room, err);
+    if (st != LX_OK) {
+        p->drop(p, &name, room);
+        return st;
+    }
+    atomic_store(&e->storing, true);
+    p->write(p, &name, room, n, stored, e);
+    return LX_OK;
 }
 
 static void wait_for_place(lx_engine *e)

@@ -76,6 +76,7 @@ void lx_completion_params_fini(lx_completion_params *p)
     for (int32_t i = 0; i < p->n_prompts; i++) {
         free(p->prompts[i].text);
         free(p->prompts[i].ids);
+        free(p->prompts[i].borders);
     }
     free(p->prompts);
     for (int32_t i = 0; i < p->n_messages; i++) {

@@ -52,6 +52,8 @@ typedef struct lx_prompt {
     size_t bytes;
     int32_t *ids; /* [n_ids], owned */
     int32_t n_ids;
+    int32_t *borders; /* [n_borders], owned: see lx_plan */
+    int32_t n_borders;
 } lx_prompt;
 
 typedef struct lx_chat_message {

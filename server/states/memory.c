@@ -366,6 +366,8 @@ static void memory_call(lx_state_store *s, const lx_store_request *rq, lx_store_
         result.status = memory_find(m, rq, &b, &result, &err);
     if (result.status != LX_OK)
         result.err = &err;
+    if (rq->gives_blob)
+        free((void *)(uintptr_t)rq->blob);
     done(context, &result);
     blob_unref(b);
     free(entries);

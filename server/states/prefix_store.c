@@ -4,7 +4,7 @@
  * The id of a state has the number of its rows and a hash of owner, maker and rows. An index of all
  * ids stays in memory. To find the longest stored beginning of a prompt, one pass hashes its rows
  * and compares the hash after each number of rows that the index has. Hashes may collide, so a
- * reader compares owner, maker and rows with those of the blob. A CRC-32C finds damage.
+ * reader compares owner, maker and rows with those of the blob (prefix_blob.h).
  *
  * The store drops the least recently used states above its limit, and the index learns of it when a
  * read fails.
@@ -14,32 +14,23 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "common/crc32c.h"
 #include "common/lock.h"
 #include "common/log.h"
 #include "server/auth/keys.h"
+#include "server/states/prefix_blob.h"
 #include "server/states/sqlite.h"
 
 #define TTL_MS ((int64_t)30 * 24 * 3600 * 1000)
 /* Bytes of states that wait to be written. A larger state may go alone. */
 #define ON_THEIR_WAY ((int64_t)64 << 20)
 
-enum { MOST_STATES = 1 << 16, LIST_PAGE = 256, CRC_BYTES = 4 };
-
-static const char magic[8] = {'L', 'I', 'N', 'P', 'R', 'E', 'F', '1'};
-
-/* The blob's head, without padding. After it come ids[rows, width], the floats and the CRC. */
-typedef struct head {
-    char magic[8];
-    uint64_t n_floats;
-    uint32_t rows, width;
-    char maker[LX_PREFIX_MAKER];
-} head;
+enum { MOST_STATES = 1 << 16, LIST_PAGE = 256 };
 
 typedef struct entry {
     int32_t rows;
@@ -52,6 +43,7 @@ typedef struct prefix_store {
     pthread_mutex_t mutex; /* of the index */
     entry *index;          /* [MOST_STATES], sorted by rows */
     int32_t n;
+    atomic_bool damaged; /* the log has it */
 } prefix_store;
 
 /* --- names --- */
@@ -208,51 +200,37 @@ static void written(void *context, const lx_store_result *result)
     free(w);
 }
 
-static size_t id_bytes(const lx_prefix_name *name)
+/* The blob of a state that lies in it. */
+static unsigned char *blob_of(const lx_prefix_name *name, float *state)
 {
-    return (size_t)name->key.n_rows * (size_t)name->width * sizeof *name->key.ids;
+    return (unsigned char *)state - lx_prefix_blob_head(name);
 }
 
-static size_t blob_bytes(const lx_prefix_name *name, size_t n_floats)
+static float *make_room(lx_prefix_place *p, const lx_prefix_name *name, size_t n_floats)
 {
-    return sizeof(head) + id_bytes(name) + n_floats * sizeof(float) + CRC_BYTES;
+    const prefix_store *s = (const prefix_store *)p;
+    unsigned char *blob = s->store != NULL ? malloc(lx_prefix_blob_bytes(name, n_floats)) : NULL;
+    return blob != NULL ? (float *)(void *)(blob + lx_prefix_blob_head(name)) : NULL;
 }
 
-static head head_of(const lx_prefix_name *name, size_t n_floats)
+static void drop_room(lx_prefix_place *p, const lx_prefix_name *name, float *state)
 {
-    head h = {
-        .n_floats = n_floats, .rows = (uint32_t)name->key.n_rows, .width = (uint32_t)name->width};
-    memcpy(h.magic, magic, sizeof magic);
-    memcpy(h.maker, name->maker, strnlen(name->maker, sizeof h.maker - 1));
-    return h;
+    (void)p;
+    free(blob_of(name, state));
 }
 
-static void fill_blob(const lx_prefix_name *name, const float *state, size_t n_floats,
-                      unsigned char *blob)
-{
-    size_t n = blob_bytes(name, n_floats) - CRC_BYTES;
-    head h = head_of(name, n_floats);
-    memcpy(blob, &h, sizeof h);
-    memcpy(blob + sizeof h, name->key.ids, id_bytes(name));
-    memcpy(blob + sizeof h + id_bytes(name), state, n_floats * sizeof *state);
-    uint32_t crc = lx_crc32c(0, blob, n);
-    memcpy(blob + n, &crc, sizeof crc);
-}
-
-static void write_state(lx_prefix_place *p, const lx_prefix_name *name, const float *state,
+static void write_state(lx_prefix_place *p, const lx_prefix_name *name, float *state,
                         size_t n_floats, void (*done)(void *context, bool ok), void *context)
 {
     prefix_store *s = (prefix_store *)p;
     writing *w = malloc(sizeof *w);
-    size_t n = blob_bytes(name, n_floats);
-    unsigned char *blob = s->store != NULL ? malloc(n) : NULL;
-    if (blob == NULL || w == NULL) {
-        free(w);
+    unsigned char *blob = blob_of(name, state);
+    if (w == NULL) {
         free(blob);
         done(context, false);
         return;
     }
-    fill_blob(name, state, n_floats, blob);
+    lx_prefix_blob_fill(name, n_floats, blob);
     *w = (writing){s, entry_of(name), done, context};
     char id[LX_STATE_ID_MAX + 1];
     write_id(w->entry, id);
@@ -262,11 +240,11 @@ static void write_state(lx_prefix_place *p, const lx_prefix_name *name, const fl
                            .owner = &owner,
                            .id = id,
                            .blob = blob,
-                           .size = n,
+                           .size = lx_prefix_blob_bytes(name, n_floats),
+                           .gives_blob = true,
                            .ttl_ms = TTL_MS,
                            .droppable = true};
     s->store->ops->call(s->store, &rq, written, w);
-    free(blob);
 }
 
 /* --- reading --- */
@@ -282,22 +260,6 @@ typedef struct reading {
     lx_error err;
 } reading;
 
-/* Copies the floats of a blob that has exactly the wanted rows, of the wanted maker. */
-static lx_status take_floats(const reading *r, const unsigned char *blob, size_t n, lx_error *err)
-{
-    uint32_t crc = 0;
-    head h = head_of(r->name, r->n_floats);
-    size_t ids = id_bytes(r->name);
-    bool fits = n == blob_bytes(r->name, r->n_floats);
-    if (fits)
-        memcpy(&crc, blob + n - CRC_BYTES, sizeof crc);
-    if (!fits || crc != lx_crc32c(0, blob, n - CRC_BYTES) || memcmp(blob, &h, sizeof h) != 0 ||
-        memcmp(blob + sizeof h, r->name->key.ids, ids) != 0)
-        return lx_fail(err, LX_ERR_NOT_FOUND, NULL, "a stored prompt state is damaged");
-    memcpy(r->to, blob + sizeof h + ids, r->n_floats * sizeof *r->to);
-    return LX_OK;
-}
-
 static void was_read(void *context, const lx_store_result *result)
 {
     reading *r = context;
@@ -306,7 +268,8 @@ static void was_read(void *context, const lx_store_result *result)
     if (result->err != NULL)
         r->err = *result->err;
     if (r->status == LX_OK)
-        r->status = take_floats(r, result->blob, result->size, &r->err);
+        r->status =
+            lx_prefix_blob_read(r->name, result->blob, result->size, r->to, r->n_floats, &r->err);
     r->done = true;
     (void)pthread_cond_signal(&r->changed);
 }
@@ -339,6 +302,12 @@ static lx_status read_state(lx_prefix_place *p, const lx_prefix_name *name, floa
     (void)pthread_mutex_destroy(&r.mutex);
     if (r.status == LX_OK)
         return LX_OK;
+    if (r.status == LX_ERR_FORMAT) {
+        if (!atomic_exchange(&s->damaged, true))
+            lx_log(LX_LOG_WARN, "%s; its prompt is computed, like those of other such states",
+                   r.err.text);
+        r.status = LX_ERR_NOT_FOUND;
+    }
     if (r.status == LX_ERR_NOT_FOUND)
         forget(s, e);
     if (err != NULL)
@@ -399,8 +368,12 @@ static lx_status index_file(prefix_store *s, const char *path, lx_error *err)
     return st;
 }
 
-static const lx_prefix_place table = {
-    .find = find, .read = read_state, .write = write_state, .works = works};
+static const lx_prefix_place table = {.find = find,
+                                      .read = read_state,
+                                      .room = make_room,
+                                      .drop = drop_room,
+                                      .write = write_state,
+                                      .works = works};
 
 lx_status lx_prefix_store_open(const char *path, int64_t max_bytes, lx_prefix_place **out,
                                lx_error *err)

@@ -56,14 +56,21 @@ static lx_status enqueue(lx_store_queue *q, lx_store_item *item, lx_error *err)
     return LX_OK;
 }
 
+static void free_item(lx_store_item *item)
+{
+    free(item->given);
+    free(item);
+}
+
+/* A blob that is given is freed by the caller after a failure. */
 static lx_status add(lx_store_queue *q, const lx_store_request *rq, lx_store_done done,
                      void *context, lx_error *err)
 {
-    size_t size = rq->op == LX_STORE_PUT ? rq->size : 0;
+    size_t size = rq->op == LX_STORE_PUT ? rq->size : 0, copied = rq->gives_blob ? 0 : size;
     if (size > q->max_blob)
         return lx_fail(err, LX_ERR_TOO_LARGE, "state", "a state of %zu bytes; the limit is %zu",
                        size, q->max_blob);
-    lx_store_item *item = calloc(1, sizeof *item + size);
+    lx_store_item *item = calloc(1, sizeof *item + copied);
     if (item == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a state");
     *item = (lx_store_item){.op = rq->op,
@@ -76,8 +83,10 @@ static lx_status add(lx_store_queue *q, const lx_store_request *rq, lx_store_don
                             .context = context,
                             .size = size};
     memcpy(item->id, rq->id, strnlen(rq->id, LX_STATE_ID_MAX));
-    if (size > 0)
-        memcpy(item->bytes, rq->blob, size);
+    item->given = rq->gives_blob ? (void *)(uintptr_t)rq->blob : NULL;
+    item->blob = item->given != NULL ? item->given : item->bytes;
+    if (copied > 0)
+        memcpy(item->bytes, rq->blob, copied);
     lx_status st = enqueue(q, item, err);
     if (st != LX_OK)
         free(item);
@@ -89,6 +98,8 @@ void lx_store_queue_add(lx_store_queue *q, const lx_store_request *rq, lx_store_
 {
     lx_error err = {0};
     lx_status st = add(q, rq, done, context, &err);
+    if (st != LX_OK && rq->gives_blob)
+        free((void *)(uintptr_t)rq->blob);
     if (st != LX_OK)
         done(context, &(lx_store_result){.status = st, .err = &err});
 }
@@ -111,7 +122,7 @@ void lx_store_queue_finish(lx_store_queue *q, lx_store_item *item, lx_store_resu
                            const lx_error *err)
 {
     lx_store_item head = *item;
-    free(item);
+    free_item(item);
     (void)pthread_mutex_lock(&q->mutex);
     q->bytes -= head.size;
     (void)pthread_mutex_unlock(&q->mutex);

@@ -11,7 +11,7 @@
 
 #include "server/states/store.h"
 
-/* A call, with a copy of its request. */
+/* A call, with a copy of its request, but for a blob that was given. */
 typedef struct lx_store_item {
     struct lx_store_item *next;
     lx_store_op op;
@@ -23,7 +23,9 @@ typedef struct lx_store_item {
     lx_store_done done;
     void *context;
     size_t size;
-    unsigned char bytes[]; /* of a put */
+    void *blob;            /* [size] of a put */
+    void *given;           /* the blob's memory, NULL: the next line */
+    unsigned char bytes[]; /* a copy of the blob */
 } lx_store_item;
 
 typedef struct lx_store_queue {
@@ -42,7 +44,7 @@ lx_status lx_store_queue_init(lx_store_queue *q, size_t max_bytes, size_t max_bl
                               lx_error *err) LX_MUST_USE;
 void lx_store_queue_fini(lx_store_queue *q);
 
-/* Adds a copy of the call, or answers it at once with the reason why not. */
+/* Adds the call, or answers it at once with the reason why not. */
 void lx_store_queue_add(lx_store_queue *q, const lx_store_request *rq, lx_store_done done,
                         void *context);
 /* Under the mutex: takes the first call; NULL when none waits. */

@@ -183,7 +183,7 @@ static lx_status converse_counted(const exchange *x, lx_store_result *result, vo
                                                   lx_redis_text(sizes), lx_redis_text(c->id)};
     int n = N_KEYS + 1;
     if (c->op == LX_STORE_PUT)
-        words[n++] = (lx_redis_word){c->bytes, c->size};
+        words[n++] = (lx_redis_word){c->blob, c->size};
     if (c->op != LX_STORE_REMOVE)
         words[n++] = lx_redis_number(c->ttl_ms, texts[0]);
     if (c->op == LX_STORE_PUT) {
@@ -216,7 +216,7 @@ static lx_status converse(const exchange *x, lx_store_result *result, void **byt
         return converse_counted(x, result, bytes, err);
     switch (c->op) {
     case LX_STORE_PUT:
-        return lx_redis_set(x->link, x->key, c->bytes, c->size, c->ttl_ms, x->deadline_ns, err);
+        return lx_redis_set(x->link, x->key, c->blob, c->size, c->ttl_ms, x->deadline_ns, err);
     case LX_STORE_GET:
         return lx_redis_get(x->link, x->key, c->ttl_ms, LX_REDIS_MAX_BLOB, x->deadline_ns, bytes,
                             &result->size, &result->ttl_ms, err);

@@ -71,7 +71,7 @@ static lx_status carry_out(sqlite_store *s, const lx_store_item *c, outcome *o)
         return lx_state_file_put(s->file,
                                  &(lx_store_request){.owner = &c->owner,
                                                      .id = c->id,
-                                                     .blob = c->bytes,
+                                                     .blob = c->blob,
                                                      .size = c->size,
                                                      .ttl_ms = c->ttl_ms,
                                                      .droppable = c->droppable},

@@ -75,7 +75,14 @@ lx_status lx_store_call_start(lx_state_store *s, lx_store_op op, const char *id,
     c->wake = waiter->wake;
     c->wake_context = waiter->wake_context;
     c->reserve = lx_reserve_ref(waiter->reserve);
-    lx_store_request rq = {op, waiter->owner, id, bytes, n, ttl_ms, n, waiter->droppable};
+    lx_store_request rq = {.op = op,
+                           .owner = waiter->owner,
+                           .id = id,
+                           .blob = bytes,
+                           .size = n,
+                           .ttl_ms = ttl_ms,
+                           .most = n,
+                           .droppable = waiter->droppable};
     s->ops->call(s, &rq, done, c);
     *out = c;
     return LX_OK;

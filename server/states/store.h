@@ -69,6 +69,8 @@ typedef struct lx_store_request {
     const char *id;
     const void *blob; /* [size], of a put */
     size_t size;
+    bool gives_blob; /* of a put: the store keeps the blob's memory, of malloc, and frees it. It
+                        needs no copy */
     int64_t ttl_ms;
     size_t most;    /* of a list, at least 1 */
     bool droppable; /* of a put: dropped for newer ones rather than refusing them, the least

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Recurrent models on a CPU: Linnet and other servers for such models, in turn on the same cores.
 
-    python3 tests/bench/recurrent.py [--build build] [--size full|large|small] [--precisions f32,bf16,q8,q4]
+    python3 tests/bench/recurrent.py [--build build] [--size full|large|half|small] [--precisions f32,bf16,q8,q4]
     python3 tests/bench/recurrent.py --trained MODEL.bin
 
 The models have random weights and layers of width 768: RWKV-7 0.1B (12 layers), Mamba-1 and Mamba-2 130M (24), Qwen3.5's hybrid of
@@ -53,6 +53,7 @@ spec.loader.exec_module(converter)
 PEERS = Path(__file__).with_name("recurrent_peers.py")
 SIZES = {"full": {"width": 768, "layers": 12, "mamba_layers": 24, "state": 128, "hidden": 3072},
          "large": {"width": 1536, "layers": 24, "mamba_layers": 48, "state": 128, "hidden": 6144},
+         "half": {"width": 384, "layers": 12, "mamba_layers": 24, "state": 64, "hidden": 1536},
          "small": {"width": 128, "layers": 4, "mamba_layers": 2, "state": 32, "hidden": 256}}
 THEIR = {"f32": "F32", "bf16": "BF16", "q8": "Q8_0", "q4": "Q4_0"}
 OUR = {"f32": "f32", "bf16": "auto", "q8": "int8", "q4": "int4"}

@@ -1,4 +1,11 @@
-"""The `anthropic` package: messages, streams, tools, thoughts, counted tokens, errors. More of the route: tests/http/test_messages.py."""
+"""The `anthropic` package: messages, streams, tools, thoughts, counted tokens, errors. More of the route: tests/http/test_messages.py. The official
+JavaScript client is in neither Debian nor PyPI, so ANTHROPIC_JS names its built folder (dist)."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
 
 import anthropic
 import pytest
@@ -81,6 +88,24 @@ def test_tools(callers):
                      {"role": "user", "content": [{"type": "tool_result", "tool_use_id": use.id, "content": "sun"}]}]
         second = api.messages.create(messages=messages, tool_choice={"type": "none"}, **fields | {"max_tokens": 10})
         assert all(b.type == "text" for b in second.content)
+
+
+TURNS = 10
+
+
+def test_an_agent_in_javascript(callers):
+    """Ten calls under a grammar, streamed; each turn starts from kept states."""
+    node = shutil.which("node")
+    if node is None or "ANTHROPIC_JS" not in os.environ:
+        pytest.skip("needs node, and the client's folder in ANTHROPIC_JS")
+    script = Path(__file__).with_name("agent.mjs")
+    ended = subprocess.run([node, script, f"http://127.0.0.1:{callers.port}", "hermes", str(TURNS)], capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    got = json.loads(ended.stdout)
+    assert len(got["inputs"]) == TURNS and got["inputs"] == got["parts"] and all(1 <= given["days"] <= 9 for given in got["inputs"])
+    assert got["cached"] == sorted(got["cached"]) and got["cached"][1] > 0
+    assert set(got["last"]) <= {"text"} and got["reason"] in ("end_turn", "max_tokens") and got["counted"] > 0
+    assert got["missing"] == ["NotFoundError", 404]
 
 
 def test_thoughts(callers):

@@ -432,6 +432,16 @@ def states() -> dict[str, bytes]:
     }
 
 
+def prefixes() -> dict[str, bytes]:
+    """Kept states of prompts, as fuzz_prefix.c names the right one; the fuzzer puts the CRC in."""
+    def blob(magic=b"LINPREF1", floats=5, rows=3, width=2, maker=b"m", ids=(1, 2, 3, 4, 5, 6)):
+        head = struct.pack("<8sQII192s", magic, floats, rows, width, maker)
+        return head + struct.pack(f"<{len(ids)}i", *ids) + struct.pack(f"<{floats}f", *range(floats)) + bytes(4)
+
+    return {"right": blob(), "rows": blob(ids=(1, 2, 3, 4, 5, 7)), "fewer": blob(rows=2), "maker": blob(maker=b"n"), "floats": blob(floats=4),
+            "magic": blob(b"LINSTAT1"), "padding": blob(maker=b"m\0x"), "short": b"LINPREF1", "nothing": b"", "longer": blob() + bytes(4)}
+
+
 def templates() -> dict[str, bytes]:
     """Those of tests/golden/jinja.py."""
     cases = json.loads((pathlib.Path(__file__).parents[1] / "golden/jinja/cases.json").read_text())
@@ -458,7 +468,7 @@ def main():
     out = pathlib.Path(sys.argv[1])
     kinds = {"png": pngs, "config": configs, "safetensors": safetensors, "gguf": gguf_files, "vocab": vocabularies,
              "tokenizer": tokenizers, "idx": idx_files, "multipart": forms, "json": bodies, "headers": heads,
-             "front": clients, "state": states, "sound": sounds, "jinja": templates, "grammar": grammars}
+             "front": clients, "state": states, "prefix": prefixes, "sound": sounds, "jinja": templates, "grammar": grammars}
     for kind, make in kinds.items():
         folder = out / kind
         folder.mkdir(parents=True, exist_ok=True)

@@ -190,7 +190,7 @@ def test_a_call_that_is_cut_has_no_input(port):
 
 
 def test_an_agent_calls_ten_tools(port):
-    """Each turn reads the states of the turn before it, computes the new rows alone, and ends with a call."""
+    """Each turn starts where the answer of the turn before it began, or after that, and ends with a call."""
     messages = list(HELLO)
     before = 0
     for turn in range(10):
@@ -199,7 +199,7 @@ def test_an_agent_calls_ten_tools(port):
         assert message["stop_reason"] == "tool_use"
         usage = message["usage"]
         assert usage["cache_read_input_tokens"] >= before
-        before = prompt_tokens(usage) - 1
+        before = prompt_tokens(usage) - len("<|im_end|>\n<|im_start|>assistant\n")
         results = [{"type": "tool_result", "tool_use_id": b["id"], "content": f"answer {turn}"} for b in message["content"] if b["type"] == "tool_use"]
         messages += [{"role": "assistant", "content": message["content"]}, {"role": "user", "content": results}]
     last = ask(port, messages, model="hermes", system=SYSTEM, tools=OWN_TOOLS, tool_choice={"type": "none"}, max_tokens=5)
@@ -302,14 +302,15 @@ def test_a_stream_of_a_couplet(couplet_port):
 # --- usage
 
 def test_usage_says_what_was_computed_and_kept(models):
-    """All rows but the last one are kept by the first request and read by the second."""
+    """All rows but those that only begin the answer are kept by the first request and read by the second."""
     with Server("--models", models[0] / "talk", "--slots", "2") as server:
         first, second = (ask(server.port, TALKED, system=SYSTEM, max_tokens=1)["usage"] for _ in range(2))
-        n = prompt_tokens(first)
-        assert first == {"input_tokens": 1, "cache_creation_input_tokens": n - 1, "cache_read_input_tokens": 0, "output_tokens": 1}
-        assert second == {"input_tokens": 1, "cache_creation_input_tokens": 0, "cache_read_input_tokens": n - 1, "output_tokens": 1}
+        n, begin = prompt_tokens(first), len("\n\nAssistant:")
+        kept = n - begin
+        assert first == {"input_tokens": begin, "cache_creation_input_tokens": kept, "cache_read_input_tokens": 0, "output_tokens": 1}
+        assert second == {"input_tokens": begin, "cache_creation_input_tokens": 0, "cache_read_input_tokens": kept, "output_tokens": 1}
         longer = ask(server.port, [*TALKED, {"role": "assistant", "content": "x"}, *HELLO], system=SYSTEM, max_tokens=1)["usage"]
-        assert longer["input_tokens"] == 1 and n > longer["cache_read_input_tokens"] > 0 and longer["cache_creation_input_tokens"] > 0
+        assert longer["input_tokens"] == begin and n > longer["cache_read_input_tokens"] > 0 and longer["cache_creation_input_tokens"] > 0
     with Server("--models", models[0] / "talk", "--slots", "2", "--prefix-cache-mb", "0") as server:
         for _ in range(2):
             usage = ask(server.port, TALKED, system=SYSTEM, max_tokens=1)["usage"]

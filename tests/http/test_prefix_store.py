@@ -6,6 +6,7 @@ import random
 import resource
 import signal
 import sqlite3
+import subprocess
 
 import pytest
 
@@ -138,6 +139,7 @@ def test_damaged_states_cost_time_only(models, path):
     with serve(models, path) as second:
         assert ask(second, prompt) == (expected, 0)
         assert second.metric("linnet_prefix_store_lost_total") == 1
+        assert second.log.count("a stored prompt state is damaged") == 1
         assert second.metric("linnet_cached_prompt_tokens_total") == 0
         wait_written(second, 1)  # in place of the damaged one
     with serve(models, path) as third:
@@ -153,6 +155,58 @@ def test_a_file_that_cannot_be_used_is_one_line_of_the_log(models, path):
         assert server.metric("linnet_prefix_store_up") == 0
         assert server.log.count("prompt states are not kept on disk") == 1
         assert complete_ok(server.port, model="linear", prompt=[1, 2], return_state=True, **FIELDS)["states"], "the other file works"
+
+
+class Someone:
+    """A server's user whom rights hold back."""
+
+    @staticmethod
+    def run_in():
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+
+
+@pytest.fixture
+def disk(tmp_path, models):
+    """A folder for the file of prompt states, which becomes read-only; the file of states lies in another one."""
+    without_sqlite()
+    for path in (tmp_path, *tmp_path.parents, models, *models.parents):
+        if "pytest" in str(path) and path.stat().st_uid == os.geteuid():
+            path.chmod(0o755)
+    folder, other = tmp_path / "disk", tmp_path / "other"
+    for path in (folder, other):
+        path.mkdir()
+        path.chmod(0o777)
+    path = other / "states.db"
+    file_of(path).symlink_to(folder / "prompts.db")
+    yield folder, path
+    folder.chmod(0o777)
+
+
+@pytest.mark.quick
+def test_a_read_only_disk(models, disk):
+    folder, path = disk
+    flags = ("--models", models, "--slots", "4", "--state-store", path)
+    try:
+        with Server(*flags, container=Someone) as first:
+            expected = ask(first, prompt_of(6, 400))[0]
+            wait_written(first, 1)
+    except (PermissionError, subprocess.SubprocessError, AssertionError) as fault:
+        if os.geteuid() != 0 or isinstance(fault, AssertionError) and "ermission" not in str(fault):
+            raise
+        pytest.skip("another user cannot run the program or read its models")
+    for name in folder.iterdir():
+        name.chmod(0o444)
+    folder.chmod(0o555)
+    with Server(*flags, container=Someone) as second:
+        assert ask(second, prompt_of(6, 400))[0] == expected
+        assert ask(second, prompt_of(7, 400))[1] == 0 and ask(second, prompt_of(7, 400))[1] == 399
+        wait_until(lambda: second.metric("linnet_prefix_store_up", model="linear") == 0, 60, "the store does not work")
+        said = second.log.count("prompt states are not kept on disk") + second.log.count("state store:")
+        assert said == 1, second.log
+        assert complete_ok(second.port, model="linear", prompt=[1, 2], return_state=True, **FIELDS)["states"], "the other file works"
 
 
 @pytest.mark.quick

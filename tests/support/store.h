@@ -8,21 +8,22 @@ static inline void store_put(lx_state_store *s, const lx_owner *owner, const cha
                              const void *blob, size_t size, int64_t ttl_ms, lx_store_done done,
                              void *context)
 {
-    lx_store_request rq = {LX_STORE_PUT, owner, id, blob, size, ttl_ms, 0, false};
+    lx_store_request rq = {
+        .op = LX_STORE_PUT, .owner = owner, .id = id, .blob = blob, .size = size, .ttl_ms = ttl_ms};
     s->ops->call(s, &rq, done, context);
 }
 
 static inline void store_get(lx_state_store *s, const lx_owner *owner, const char *id,
                              int64_t ttl_ms, lx_store_done done, void *context)
 {
-    lx_store_request rq = {LX_STORE_GET, owner, id, NULL, 0, ttl_ms, 0, false};
+    lx_store_request rq = {.op = LX_STORE_GET, .owner = owner, .id = id, .ttl_ms = ttl_ms};
     s->ops->call(s, &rq, done, context);
 }
 
 static inline void store_remove(lx_state_store *s, const lx_owner *owner, const char *id,
                                 lx_store_done done, void *context)
 {
-    lx_store_request rq = {LX_STORE_REMOVE, owner, id, NULL, 0, 0, 0, false};
+    lx_store_request rq = {.op = LX_STORE_REMOVE, .owner = owner, .id = id};
     s->ops->call(s, &rq, done, context);
 }
 

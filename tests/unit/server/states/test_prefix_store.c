@@ -65,7 +65,11 @@ static void count(void *context, bool ok)
 static int written(lx_prefix_place *p, const lx_prefix_name *name, size_t n)
 {
     _Atomic int answers = 0;
-    p->write(p, name, state, n, count, &answers);
+    float *room = p->room(p, name, n);
+    if (room == NULL)
+        return 100;
+    memcpy(room, state, n * sizeof *room);
+    p->write(p, name, room, n, count, &answers);
     wait_until(atomic_load(&answers) > 0);
     return atomic_load(&answers);
 }
@@ -131,12 +135,16 @@ static void the_limit_drops_old_states(void **unused)
     assert_int_equal(p->find(p, &first), 0);
     assert_int_equal(written(p, &first, FLOATS), 1);
     const lx_prefix_name large = name_of(NULL, "n", N);
-    float *much = calloc(4, sizeof state);
+    float *much = p->room(p, &large, (size_t)4 * FLOATS);
+    assert_non_null(much);
+    memset(much, 0, 4 * sizeof state);
     _Atomic int answers = 0;
     p->write(p, &large, much, (size_t)4 * FLOATS, count, &answers);
     wait_until(atomic_load(&answers) > 0);
     assert_int_equal(atomic_load(&answers), 100);
-    free(much);
+    much = p->room(p, &large, 1);
+    assert_non_null(much);
+    p->drop(p, &large, much);
     lx_prefix_store_close(p);
 }
 
