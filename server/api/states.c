@@ -761,8 +761,11 @@ static void answer_inspection(lx_api *api, void *params, const void *bytes, size
         st = lx_state_model(api, &s, &served, &err);
     if (st == LX_OK)
         st = check_index("layer", r->layer, served->model->config.n_layers, &err);
-    if (st == LX_OK)
-        st = check_index("head", r->head, lx_model_state_heads(served->model, r->layer), &err);
+    if (st == LX_OK) {
+        int32_t heads = lx_model_state_heads(served->model, r->layer);
+        /* a layer without state has none */
+        st = check_index("head", r->head, heads > 0 ? heads : 1, &err);
+    }
     if (st == LX_OK) {
         lx_buffer body;
         lx_buffer_init(&body, MAX_HEAD);
