@@ -7,7 +7,7 @@
  * opened first. Without this script the page shows both forms and the article.
  */
 import {
-  $, bytesText, explain, findModel, hashOf, isStrip, loadModels, loadStyle, onRender, page, requestRender, untilBack,
+  $, bytesText, explain, findModel, hashOf, isStrip, loadModels, loadStyle, onRender, page, requestRender, say, untilBack,
   writeAddress,
 } from './common.js';
 import { racersOf, stripOf } from './strips.js';
@@ -43,6 +43,7 @@ const tabLinks = () => Array.from(document.querySelectorAll('.tabs a'));
 const nameOf = (link) => link.getAttribute('href').slice(1);
 
 function show(name) {
+  if (name !== page.tab) say(''); // the news was the other tab's
   page.tab = name;
   requestRender();
 }
@@ -171,7 +172,7 @@ function render() {
   for (const span of document.querySelectorAll('.state-size')) {
     const bytes = page.tab === 'race' ? 0 : stateBytes[page.tab] ?? stateBytes.first; // racers have sizes of their own
     const size = bytes ? bytesText(bytes) : '';
-    span.textContent = size && (span.parentElement.lang === 'zh' ? `（${size}）` : ` (${size})`);
+    span.textContent = size && (span.parentElement.lang === 'zh' ? `（这里 ${size}）` : ` (${size} here)`);
   }
   $('away').textContent = away && !loaded[page.tab] ? explain(new TypeError()) : '';
   loaded[page.tab]?.render();

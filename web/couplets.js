@@ -467,11 +467,11 @@ function point(event) {
 
 /* --- errors in plain words --------------------------------------------------------------------- */
 
-/* Why the server refused this line, as far as it can be seen in the line. */
+/* Why the server refused this line, as far as it can be seen in the line. Foreign words keep their spaces. */
 function explainLine(line, words) {
   const [digits] = /[0-9０-９]+/u.exec(line) ?? [];
   if (digits) return words.digits(digits, chars(digits.normalize('NFKC')).map((d) => '〇一二三四五六七八九'[d]).join(''));
-  const [latin] = /\p{Script=Latin}+/u.exec(line) ?? [];
+  const [latin] = /\p{Script=Latin}+(\s+\p{Script=Latin}+)*/u.exec($('upper').value) ?? [];
   if (latin) return words.latin(latin);
   const other = chars(line).find((c) => !/\p{Script=Han}/u.test(c) && !isPunctuation(c));
   if (other) return words.symbol(other);

@@ -107,7 +107,7 @@ function operation(api, path, method, op, shared) {
   const codes = Object.keys(op.responses).sort().join(', ');
   const note = element('p', 'note', ...both(`状态码：${codes}`, `Status codes: ${codes}`));
   if (rows.length > 0) {
-    section.append(element('details', '', element('summary', '', ...both(`${rows.length} 个字段`, `${rows.length} fields`)),
+    section.append(element('details', '', element('summary', '', ...both(`${rows.length} 个字段`, `${rows.length} field${rows.length === 1 ? '' : 's'}`)),
       element('dl', '', ...rows), note));
   } else section.append(note);
   return section;

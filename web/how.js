@@ -82,6 +82,7 @@ const state = {
 
 let walking = null; // AbortController of the walk in progress
 let player = null;  // timer of the walk as it plays
+let watch = null;   // IntersectionObserver until the walk is seen
 
 const find = (selector) => document.querySelector(`#how ${selector}`);
 const words = () => WORDS[page.lang];
@@ -156,7 +157,7 @@ async function walk() {
   try {
     await loadModel();
     if (state.model) {
-      play();
+      playWhenSeen();
       await walkThrough(signal);
       if (!state.foreign) say(words().facts(...measures(state.steps.length - 1)));
     }
@@ -182,7 +183,23 @@ function play() {
   if (reached) writeHash();
 }
 
+/* The walk stands below the toy, so it would be over before a visitor comes to it. Where nothing plays, nothing waits. */
+function playWhenSeen() {
+  watch?.disconnect();
+  if (state.wanted !== null || calm.matches) {
+    play();
+    return;
+  }
+  watch = new IntersectionObserver((seen) => {
+    if (!seen.some(({ isIntersecting }) => isIntersecting)) return;
+    watch.disconnect();
+    play();
+  });
+  watch.observe($('lab-form'));
+}
+
 function goTo(at) {
+  watch?.disconnect();
   clearTimeout(player);
   player = null;
   state.wanted = null;

@@ -120,8 +120,8 @@ function makePainters() {
   for (const model of state.models) {
     const button = Object.assign(document.createElement('button'), { type: 'button', textContent: model.id, model });
     button.addEventListener('click', () => {
-      state.wish = null;
       setModel(model);
+      drawWish();
       paintNew();
     });
     $('painters').append(button);
@@ -321,9 +321,18 @@ function follow() {
   return true;
 }
 
+/* Digits of one class, which visitors recognise; digits of any class look like scribbles at first sight. */
+function drawWish() {
+  const { length } = state.model?.classes ?? [];
+  state.wish = length > 0 ? drawSeed() % length : null;
+}
+
 /* A visitor without a link sees the first sheet being painted. */
-function visit() {
-  if (!state.answer && !running) start(() => new Uint8Array(0));
+async function visit() {
+  await loadModel().catch(() => {}); // start() says why
+  if (state.answer || running || page.tab !== 'images') return;
+  drawWish();
+  start(() => new Uint8Array(0));
 }
 
 /* --- rendering --------------------------------------------------------------------------------- */

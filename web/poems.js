@@ -67,6 +67,7 @@ const MARKUP = `
     <p id="poem-note" class="note">${both('藏头：每句一个字，依次作句首。', 'Acrostic: one character per line, at its beginning.')}</p>
   </details>
 </form>
+<p id="poem-busy" class="note"></p>
 <div id="poem" class="poem" lang="zh" tabindex="0" role="region" aria-labelledby="poems-title" hidden></div>
 <p class="note word-by-word en" lang="en"></p>
 <div class="poem-choices" role="group" lang="zh" aria-label="选一首 Choose a poem"></div>
@@ -81,6 +82,7 @@ const WORDS = {
   zh: {
     fields: { form: '格式', acrostic: '藏头', prompt: '题目或起句' },
     none: '这台服务器没有写诗的模型。',
+    busy: '正在写……',
     acrostic: (n) => `藏头要 ${n} 个模型认得的汉字，一句一个；起句要和它相合。`,
     begin: '起句不合格式：每句的字数要对，奇数句后用「，」，偶数句后用「。」；要押韵时，双句末字须同韵。',
     title: '题目要有汉字，例如「秋夜」。',
@@ -90,6 +92,7 @@ const WORDS = {
   en: {
     fields: { form: 'The form', acrostic: 'The acrostic', prompt: 'The title or the beginning' },
     none: 'This server has no model of poems.',
+    busy: 'Writing …',
     acrostic: (n) => `An acrostic has ${n} Chinese characters that the model knows, one per line. A given beginning must agree with the acrostic.`,
     begin: 'The beginning breaks the form. Every line needs its length, then ， after an odd line and 。 after an even line; with rhymes, given even lines must rhyme too.',
     title: 'A title needs Chinese characters, for example 秋夜 (autumn night).',
@@ -305,7 +308,8 @@ function render() {
   renderPoem();
   renderMeanings();
   renderChoices();
-  $('poem-again').parentElement.hidden = running === null; // nothing was asked for yet
+  $('poem-again').parentElement.hidden = !state.answer;
+  setText($('poem-busy'), running && !state.answer && !state.failure ? words().busy : '');
   const facts = state.answer ? words().facts(state.answer) : [];
   if (state.answer && state.bytes) facts.push(words().memory(bytesText(state.bytes)));
   setText(document.querySelector('#poems .facts'), facts.join(' · '));

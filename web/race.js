@@ -29,6 +29,9 @@ const MARKUP = `
 <figure class="chart" data-of="ms"><figcaption></figcaption><svg role="img"></svg></figure>
 <figure class="chart" data-of="bytes"><figcaption></figcaption><svg role="img"></svg></figure>`;
 
+/* Chinese has a space after a Latin word. */
+const spaced = (kind) => kind.replace(/[a-z]$/, '$& ');
+
 const WORDS = {
   zh: {
     none: '这台服务器没有可以赛跑的模型。',
@@ -37,9 +40,9 @@ const WORDS = {
     kinds: { linear: '线性', softmax: '带缓存的 softmax', softmax_recompute: '每次重算的 softmax' },
     facts: (slowest) => `算得最久的用了 ${slowest} 秒。时间与内存由服务器量得；最后一栏是 1 GiB 除以量得的内存。`,
     ms: '每个词元的毫秒，按位置（对数刻度）', bytes: '一个请求的内存，按位置（对数刻度）',
-    full: (kind, size) => `${kind}停在这里：服务器没有内存再存一份 ${size} 的缓存。`,
-    bar: (size) => `内存 ${size}`, painted: (kind, n) => `${kind}画的 ${n} 个像素`,
-    closing: (n, a, b, time, memory) => `画 ${n} 个像素：${a.kind}算了 ${a.seconds} 秒，内存始终 ${a.bytes}；${b.kind}算了 ${b.seconds} 秒，内存长到 ${b.bytes}，时间是 ${time} 倍，内存是 ${memory} 倍。`,
+    full: (kind, size) => `${spaced(kind)}停在这里：服务器没有内存再存一份 ${size} 的缓存。`,
+    bar: (size) => `内存 ${size}`, painted: (kind, n) => `${spaced(kind)}画的 ${n} 个像素`,
+    closing: (n, a, b, time, memory) => `画 ${n} 个像素：${spaced(a.kind)}算了 ${a.seconds} 秒，内存始终 ${a.bytes}；${spaced(b.kind)}算了 ${b.seconds} 秒，内存长到 ${b.bytes}，时间是 ${time} 倍，内存是 ${memory} 倍。`,
     last: (kind, value, position) => `${kind}：位置 ${position} 处 ${value}`,
     unit: '毫秒', said: '跑完了。',
   },
@@ -237,11 +240,13 @@ function fillRow(row, texts, name) {
   return row;
 }
 
-/* Compares linear attention with the first other kind, at the last position that both have reached. */
+/* Compares linear attention with the first other kind, at the last position that both have reached. It speaks when both are
+   over: the times of a few tokens say nothing. */
 function closingOf(w) {
   const linear = state.lanes.find(({ kind }) => kind === 'linear');
   const other = state.lanes.find((lane) => lane !== linear);
-  const n = Math.min(linear?.tokens ?? 0, other?.tokens ?? 0);
+  if (!linear || !other || !isOver(linear) || !isOver(other)) return '';
+  const n = Math.min(linear.tokens, other.tokens);
   if (n === 0) return '';
   const [a, b] = [linear, other].map((lane) => {
     const turns = lane.points.filter(({ from }) => from < n);

@@ -29,7 +29,10 @@ const WORDS = {
     digits: '这里的模型只听得懂英文数字，零到九：zero、one、two、three、four、five、six、seven、eight、nine。',
     record: '录音', stop: '停', busy: '正在听……',
     none: '这台服务器没有听写的模型。',
-    microphone: '用不了麦克风：没有麦克风，浏览器没有准许，或者网页不是经 HTTPS 打开的。',
+    microphone: {
+      none: '用不了麦克风：没有找到麦克风。', refused: '用不了麦克风：浏览器没有准许。',
+      insecure: '用不了麦克风：浏览器只在 HTTPS 或 localhost 的网页上准许。', failed: '用不了麦克风：也许别的程序正在用。',
+    },
     kind: '这里只读 WAV、FLAC 和 Ogg；别的声音文件请先转换，例如 ffmpeg -i said.mp3 said.wav。',
     undecoded: '浏览器读不了这个文件，它也许坏了。',
     long: (s) => `声音最长 ${s} 秒。`,
@@ -42,7 +45,11 @@ const WORDS = {
     digits: 'The model here knows English digits only: say zero, one, two, three, four, five, six, seven, eight, nine.',
     record: 'Record', stop: 'Stop', busy: 'Listening …',
     none: 'This server has no model of speech.',
-    microphone: 'The microphone cannot be used: there is none, the browser did not allow it, or the page was not opened by HTTPS.',
+    microphone: {
+      none: 'The microphone cannot be used: there is none.', refused: 'The microphone cannot be used: the browser did not allow it.',
+      insecure: 'The microphone cannot be used: browsers allow it only on pages by HTTPS or from localhost.',
+      failed: 'The microphone cannot be used: another program may be using it.',
+    },
     kind: 'This is not a WAV, FLAC or Ogg file. Convert the sound first, for example with ffmpeg -i said.mp3 said.wav.',
     undecoded: 'The browser cannot read this file. It may be damaged.',
     long: (s) => `A sound may last ${s} s at most.`,
@@ -60,6 +67,7 @@ const state = {
   busy: false,
   answer: null,   // { samples, words, text, duration, took }
   refusal: null,  // the page's own refusal: a key of WORDS
+  why: null,      // the microphone was refused: a key of its words
   failure: null,
   longest: null,  // seconds, once known
   model: '',      // its name, once known
@@ -151,6 +159,12 @@ async function hear(blob) {
 
 /* --- the microphone ---------------------------------------------------------------------------- */
 
+/* Why there is no sound of a microphone: a key of its WORDS. */
+function reasonOf({ name }) {
+  if (!isSecureContext) return 'insecure';
+  return { NotFoundError: 'none', NotAllowedError: 'refused' }[name] ?? 'failed';
+}
+
 async function record() {
   if (state.asking) return;
   running?.abort();
@@ -171,8 +185,8 @@ async function record() {
     listenToLevel(microphone, recorder);
     recorder.start();
     Object.assign(state, { recorder, started: performance.now() });
-  } catch {
-    state.refusal = 'microphone';
+  } catch (error) {
+    Object.assign(state, { refusal: 'microphone', why: reasonOf(error) });
   }
   state.asking = false;
   requestRender();
@@ -251,7 +265,7 @@ function factsOf({ recorder, busy, answer, started }) {
 }
 
 function render() {
-  const text = words()[state.refusal];
+  const text = state.refusal === 'microphone' ? words().microphone[state.why] : words()[state.refusal];
   setText($('speech-record'), state.recorder ? words().stop : words().record);
   setText($('speech-error'), typeof text === 'function' ? text(state.longest.toFixed(1))
     : text ?? (state.failure ? explain(state.failure, words().fields) : ''));

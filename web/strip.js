@@ -45,7 +45,7 @@ const WORDS = {
     lost: '上一个数字的状态没有保存住，画不下去了。',
     go: '接着画', pause: '停', whatIf: '要是换一条路？', anew: '从头来', copy: '复制链接', save: '存成图片',
     back: (at, all) => `画到第 ${at} 个数字（共 ${all} 个，每个数字之后的状态都留着）`,
-    made: (p, all) => `${p} / ${all} 像素，一条序列`,
+    made: (p, all) => `${p} 像素，一条序列（这个模型最多 ${all}）`,
     state: (size) => `状态 ${size}（每个数字之后量得）`,
     cache: (size) => `换成 softmax 注意力，缓存此刻是 ${size}（算式）`,
     ways: (at) => `第 ${at} 个数字之后的 ${WAYS} 种可能，从同一个状态出发：选一个走下去`,
@@ -58,7 +58,7 @@ const WORDS = {
     lost: 'The state of the last digit could not be kept, so the strip cannot continue.',
     go: 'Go on', pause: 'Pause', whatIf: 'What if?', anew: 'Begin anew', copy: 'Copy link', save: 'Save as picture',
     back: (at, all) => `At digit ${at} of ${all}; the state after each digit is kept`,
-    made: (p, all) => `${p} of ${all} pixels, one sequence`,
+    made: (p, all) => `${p} pixels, one sequence (at most ${all} with this model)`,
     state: (size) => `State: ${size}, measured after every digit`,
     cache: (size) => `With softmax attention the cache would be ${size} by now (formula)`,
     ways: (at) => `After digit ${at}, ${WAYS} ways to continue its state: choose one`,
@@ -323,7 +323,7 @@ function paintDigit(canvas, digit) {
 
 function newTile(name) {
   const tile = document.createElement(name);
-  tile.append(Object.assign(document.createElement('canvas'), { className: 'picture' }));
+  tile.append(Object.assign(document.createElement('canvas'), { className: 'picture' }), document.createElement('small'));
   return tile;
 }
 
@@ -345,6 +345,7 @@ function renderDigits(w) {
     tile.classList.toggle('behind', i >= state.at);
     tile.tabIndex = selected ? 0 : -1;
     paintDigit(tile.firstElementChild, digit);
+    setText(tile.lastElementChild, wishOf(digit));
     if (selected && focused) tile.focus();
   });
 }
@@ -365,6 +366,7 @@ function renderWays(w) {
     button.disabled = !way.digit.id;
     button.onclick = () => take(way);
     paintDigit(button.firstElementChild, way.digit);
+    setText(button.lastElementChild, wishOf(way.digit));
   });
 }
 

@@ -19,14 +19,14 @@ const STEP_MS = 1800; // of the walk as it plays
 
 const MARKUP = `
 <div class="walk"><button class="back" type="button">‹</button><ol class="stops" lang="zh"></ol><button class="next" type="button">›</button></div>
+<p class="actions"><button class="play" type="button"></button></p>
 <p class="says" aria-live="polite"></p>
 <div class="contrast">
   <figure><ul class="cards" lang="zh"></ul><figcaption></figcaption></figure>
   <figure><table><thead><tr><td></td><th scope="col" colspan="3"><i>s</i></th><th scope="col"><i>z</i></th></tr></thead><tbody></tbody></table>
     <figcaption></figcaption></figure>
 </div>
-<p class="asked"></p>
-<p class="actions"><button class="play" type="button"></button></p>`;
+<p class="asked"></p>`;
 
 const list = (numbers) => `(${numbers.join(' ')})`;
 
@@ -41,7 +41,7 @@ const WORDS = {
     third: '「风」进抽屉 3。左边五张卡片，右边仍是 12 个数。',
     mean: '问「山」：取抽屉 1 的和，除以 z，得两份的平均。',
     blur: '问「月」：抽屉 2 里也有「雨」的一份，分不开了。大小固定的记忆就是这样变模糊的。',
-    cards: (n) => `softmax 留着每一张卡片（键与值）：${n} 张，${6 * n} 个数`,
+    cards: (n) => `softmax 留着每一张卡片（键 → 值）：${n} 张，${6 * n} 个数`,
     square: '线性注意力只有一个方块：始终 12 个数',
   },
   en: {
@@ -54,7 +54,7 @@ const WORDS = {
     third: '风 (wind) goes into drawer 3. Five cards lie on the left. The right side still has 12 numbers.',
     mean: 'The question 山 takes the sum in drawer 1 and divides it by z: the mean of both values.',
     blur: 'The question 月 finds a part of 雨 in drawer 2 as well, and cannot separate them. In this way a memory of fixed size blurs.',
-    cards: (n) => `softmax keeps every card, a key and a value: ${n} cards, ${6 * n} numbers`,
+    cards: (n) => `softmax keeps every card, key → value: ${n} cards, ${6 * n} numbers`,
     square: 'linear attention has one square: always 12 numbers',
   },
 };
@@ -105,7 +105,7 @@ function renderCards(words) {
   while (box.childElementCount > cards.length) box.lastElementChild.remove();
   for (const { character, key, value } of cards.slice(box.childElementCount)) {
     const card = make('li', '');
-    card.append(make('b', '', character), ` ${list(key)} ${list(value)}`);
+    card.append(make('b', '', character), ` ${list(key)} → ${list(value)}`);
     box.append(card);
   }
   setText(find('.contrast figcaption'), words.cards(cards.length));

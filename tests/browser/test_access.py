@@ -1,7 +1,9 @@
 """Every tab on all widths of screens, with forced colours, less motion, twice the size, another language. axe judges
 it, and so do the page's width and its loaded bytes."""
 
+import contextlib
 import importlib.resources
+import os
 import re
 import subprocess
 
@@ -99,6 +101,18 @@ def test_keys_are_told_where_there_are_keys(open_page, way, told):
         expect(page.locator(f"#{tab} .en kbd").first).to_be_visible(visible=told)
 
 
+def test_keys_are_told_without_a_pointer_that_hovers(browser, open_page, origin):
+    """A sentence that names keys has them, or is not there: a browser without a pointer has keys."""
+    flags = ["--no-sandbox", "--disable-gpu", "--blink-settings=primaryHoverType=1,availableHoverTypes=1,primaryPointerType=4,availablePointerTypes=4"]
+    path = os.environ.get("CHROMIUM", "/usr/bin/chromium-headless-shell")
+    with contextlib.closing(browser.browser_type.launch(executable_path=path, args=flags)) as other:
+        page = other.new_page(locale="en-US")
+        page.goto(f"{origin}/{TABS['couplets'][0]}")
+        page.wait_for_function(TABS["couplets"][1])
+        assert page.evaluate("matchMedia('(hover: none) and (pointer: fine)').matches")
+        expect(page.locator("#keys .en")).to_contain_text("with ↑ ↓.", use_inner_text=True)
+
+
 def assert_chosen(page, tab):
     edges = page.locator(".tabs a").evaluate_all(
         "(all) => all.map((e) => [e.id, getComputedStyle(e).borderBottomColor, e.offsetHeight])"
@@ -149,7 +163,7 @@ def test_what_is_special_is_said_above_the_fold(open_page):
             if tab == "speech":  # a model without a state
                 expect(claim.locator("p")).to_be_hidden()
             else:  # the size is that of the tab's model, and racers have several
-                size = "" if tab == "race" else r" \(\d+ KiB\)"
+                size = "" if tab == "race" else r" \(\d+ KiB here\)"
                 expect(claim).to_contain_text(re.compile(rf"A request's memory keeps one size{size}, however long the answer\."))
             box = claim.bounding_box()
             assert box["y"] + box["height"] < viewport["height"] / 2
@@ -220,6 +234,7 @@ def test_the_api_has_a_page(open_page):
     expect(page.locator(".operation")).to_have_count(count)
     expect(page.locator(".operation", has_text="POST /v1/states").first).to_contain_text("prompt")
     expect(page.locator("#contents a")).to_have_count(count)
+    assert {text for text in page.locator(".operation summary .en").all_inner_texts() if text.startswith("1 ")} == {"1 field"}
     expect(page.locator(".operation pre")).to_have_count(2 * count)
     for height in page.locator(".group").evaluate_all("(all) => all.map((e) => e.offsetHeight)"):
         assert height <= 3 * 900, "a group has three screens at most"

@@ -133,7 +133,7 @@ def test_the_claim_tells_the_state_of_the_tabs_own_model(asked, open_page):
     models = page.request.get(f"{asked}/v1/models").json()["data"]
     sizes = {m["id"]: m["meta"]["state_bytes"] / 1024 for m in models}
     assert models[0]["id"] == "colours" and sizes["colours"] > 2 * sizes["digits"]
-    expect(page.locator(".claim .en .state-size")).to_have_text(f" ({round(sizes['digits'])} KiB)")
+    expect(page.locator(".claim .en .state-size")).to_have_text(f" ({round(sizes['digits'])} KiB here)")
 
 
 def test_digits_that_obey(asked, open_page):
@@ -142,7 +142,7 @@ def test_digits_that_obey(asked, open_page):
     assert page.locator("#pad").evaluate("(pad) => pad.width") == 28
     buttons = page.locator("#wishes button")
     assert buttons.all_inner_texts() == [*"0123456789", "surprise"]
-    expect(buttons.last).to_have_attribute("aria-pressed", "true")
+    expect(buttons.last).to_have_attribute("aria-pressed", "false")
     page.fill("#image-n", str(N))
     sent = []
     page.on("request", lambda request: request.method == "POST" and sent.append(json.loads(request.post_data)))

@@ -91,11 +91,14 @@ def test_the_toy_is_stepped_through(open_page):
     page = open_page("#how", **CALM)
     numbers = page.locator("#toy tbody td")
     expect(page.locator("#toy .cards li")).to_have_count(0)
+    play, told, square = (page.locator(f"#toy {part}").bounding_box()["y"] for part in (".play", ".says", "table"))
+    assert play < told < square and square - play < 600, "a phone shows all that the button moves"
     for cards in range(1, 6):
         page.click("#toy .next")
         expect(page.locator("#toy .cards li")).to_have_count(cards)
         expect(numbers).to_have_count(12)
         expect(page.locator("#toy figcaption").first).to_contain_text(f"{cards} cards, {6 * cards} numbers")
+    expect(page.locator("#toy .cards li").first).to_have_text("山 (1 0 0) → (2 0 1)")
     expect(numbers).to_have_text(list("602204321322"))
     page.click("#toy .next")
     expect(page.locator("#toy .asked span")).to_have_text(["q = (1 0 0)", "q·s = (6 0 2)", "q·z = 2", "(6 0 2) / 2 = (3 0 1)"])
@@ -182,8 +185,11 @@ def test_states_are_not_left_behind(walk):
         assert reply.status == 404
 
 
-def test_it_plays_by_itself(open_page):
-    page = open_page("#how")
+def test_it_plays_by_itself_when_it_is_seen(open_page):
+    """It stands below the toy, and would be over before a visitor comes to it."""
+    page = open_page("#how", viewport={"width": 1280, "height": 720})
+    expect(page.locator(".steps li")).to_have_count(6)
+    expect(page.locator(".steps [aria-current]")).to_have_text("empty")
     page.evaluate(
         """() => {
             window.shown = new Set();
@@ -191,6 +197,8 @@ def test_it_plays_by_itself(open_page):
             new MutationObserver(note).observe(document.querySelector('#lab'), { subtree: true, attributes: true });
         }"""
     )
+    assert not page.url.endswith("step=5")
+    page.locator("#lab-form").scroll_into_view_if_needed()
     page.wait_for_function("() => location.hash.includes('step=5')")
     assert page.evaluate("shown.size") >= 4
 

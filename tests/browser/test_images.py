@@ -368,6 +368,18 @@ def test_tabs_with_the_keyboard(open_page):
     assert {"image-n", "image-temperature", "image-seed", "paint", "kept", "complete", "clear"} <= reached
 
 
+def test_the_first_sheet_is_of_one_class(serve, open_page, tmp_path):
+    """Digits of any class look like scribbles to who has asked for none."""
+    image_model.write(tmp_path / "digits", 14, 14, classes=list("0123456789"))
+    page = open_page(at=serve(tmp_path))
+    page.wait_for_function("() => location.hash.includes('class=')")
+    pressed = page.locator("#wishes [aria-pressed=true]")
+    expect(pressed).to_have_text(re.compile(r"^\d$"))
+    assert page.url.endswith(f"class={pressed.inner_text()}")
+    page.locator("#wishes button").last.click()  # anything
+    page.wait_for_function("() => !location.hash.includes('class=') && location.hash.includes('seed=')")
+
+
 def test_only_what_is_served_is_offered(open_page):
     page = open_page()
     fulfil_models(page, "couplet")

@@ -164,7 +164,7 @@ def test_emoji_is_refused_in_words(open_page):
 
 @pytest.mark.parametrize("line, words", [
     ("山" * 33, "33"), ("山" * 5000, "5000"), ("2026年快乐", "Write “二〇二六” instead of “2026”"),
-    ("祝贺Linnet", "“Linnet” has Latin letters"),
+    ("祝贺Linnet", "“Linnet” has Latin letters"), ("The moon over the sea", "“The moon over the sea” has Latin letters"),
 ])
 def test_refused_lines(open_page, line, words):
     page = open_page(allow=REFUSED)
@@ -225,6 +225,27 @@ def test_a_lower_line_hangs_on_the_left(open_page):
     expect(page.locator(".scroll.lower")).to_have_text("海上明月，山")
     expect(page.locator("#candidates-title")).to_have_text("Upper lines")
     expect(page.locator(".read-as")).to_contain_text("so it is a lower line")
+    page.click("[data-choose=zh]")
+    expect(page.locator("[data-rule=shared]")).to_have_text("不用你的字", use_inner_text=True)  # of either scroll
+
+
+def test_the_order_of_the_lines_is_explained(open_page):
+    """It is not that of the numbers alone."""
+    page = open_page()
+    answer_with(page)
+    ask(page, "海上明月，山")
+    finished(page)
+    expect(page.locator("#keys")).to_contain_text("The order also counts faults", use_inner_text=True)
+
+
+def test_the_news_of_a_tab_stays_in_it(open_page):
+    page = open_page()
+    ask(page, UPPER)
+    finished(page)
+    expect(page.locator("#live")).not_to_be_empty()
+    page.click("#how-tab")
+    page.click("#race-tab")
+    expect(page.locator("#live")).to_be_empty()
 
 
 def test_a_character_shows_its_partner_sound_and_meaning(open_page):

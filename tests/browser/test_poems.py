@@ -302,6 +302,27 @@ def test_by_keyboard_alone(open_page):
     expect(page.locator("#poem")).to_be_focused()
 
 
+def test_a_poem_in_the_making_is_announced(open_page):
+    """A refused title leaves nothing to repeat, copy or save."""
+    page = open_page("#poems", **VIEW)
+    held = []
+    page.route("**/v1/completions", lambda route: held.append(route))
+    page.locator("#poem-form .primary").click()
+    expect(page.locator("#poem-busy")).to_have_text("Writing …")
+    page.wait_for_function("() => document.querySelector('#poem-again').closest('p').hidden")
+    while not held:
+        page.evaluate("new Promise(requestAnimationFrame)")
+    held[0].continue_()
+    expect(page.locator("#poem-again")).to_be_visible()
+    expect(page.locator("#poem-busy")).to_be_empty()
+    page.fill("#poem-title", "Love letter")
+    page.locator("#poem-form .primary").click()
+    expect(page.locator("#poem-error")).to_contain_text("A title needs Chinese characters")
+    expect(page.locator("#poem-busy")).to_be_empty()
+    for button in ("again", "copy", "save"):
+        expect(page.locator(f"#poem-{button}")).to_be_hidden()
+
+
 def test_it_is_offered_only_where_a_model_writes_poems(serve, open_page, tmp_path):
     expect(open_page(**VIEW).locator("#poems-tab")).to_be_visible()
     image_model.write(tmp_path / "one" / "mnist", 28, 28)
@@ -319,9 +340,9 @@ def test_the_first_line_has_the_size_of_the_tabs_own_state(open_page, origin):
     models = page.request.get(f"{origin}/v1/models").json()["data"]
     sizes = {m["meta"]["task"]: round(m["meta"]["state_bytes"] / 1024) for m in models if m["id"] in ("couplet", "poem")}
     assert len(set(sizes.values())) == 2
-    expect(page.locator(".claim .en .state-size")).to_have_text(f" ({sizes['poem']} KiB)")
+    expect(page.locator(".claim .en .state-size")).to_have_text(f" ({sizes['poem']} KiB here)")
     page.click("#couplets-tab")
-    expect(page.locator(".claim .en .state-size")).to_have_text(f" ({sizes['couplet']} KiB)")
+    expect(page.locator(".claim .en .state-size")).to_have_text(f" ({sizes['couplet']} KiB here)")
 
 
 def test_without_a_table_nothing_rhymes(serve, open_page, tmp_path):

@@ -242,10 +242,30 @@ def test_the_shipped_models_race(serve, open_page):
     expect(page.locator(".papers li b")).to_have_text(["linear", "softmax with cache"])
 
 
-def test_chinese(open_page):
-    page = open_page("#race", locale="zh-CN")
+def test_chinese(small, open_page):
+    page = open_page("#race", locale="zh-CN", at=small)
     expect(page.locator(".lanes tbody th").first).to_have_text("线性")
     expect(page.locator("#race-go")).to_have_text("开跑")
+    page.click("#race-go")
+    expect(page.locator(".closing")).to_contain_text("线性算了", timeout=120_000)
+    expect(page.locator(".closing")).to_contain_text("带缓存的 softmax 算了")
+    expect(page.locator(".papers canvas").nth(1)).to_have_attribute("aria-label", "带缓存的 softmax 画的 1,820 个像素")
+
+
+def test_the_closing_sentence_waits_for_the_end(small, open_page):
+    """The times of the first tokens say nothing."""
+    page = open_page("#race", at=small)
+    turn = Turn(page, after=6)
+    start(page)
+    turn.wait()
+    page.click("#race-go")
+    turn.route.continue_()
+    expect(page.locator("#race-go")).to_have_text("Go on")
+    assert all(n > 0 for n in tokens(page))
+    expect(page.locator(".closing")).to_be_hidden()
+    page.click("#race-go")
+    expect(page.locator("#live")).to_have_text("The race is over.", timeout=120_000)
+    expect(page.locator(".closing")).to_contain_text("times the memory")
 
 
 # Tokens of the second in the race, who is the slowest that gets anywhere.

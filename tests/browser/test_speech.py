@@ -4,6 +4,7 @@ words with their times. Faults get an explanation. The tab is absent where no sp
 import json
 import math
 import os
+import re
 import struct
 import urllib.request
 import wave
@@ -126,10 +127,17 @@ def test_what_cannot_be_heard_is_explained(open_page, locale, data, words):
     expect(page.locator("#speech-error")).to_be_empty()
 
 
-def test_a_microphone_that_is_not_there_is_explained(open_page):
+@pytest.mark.parametrize("before, told", [
+    ("", "there is none"),
+    ("navigator.mediaDevices.getUserMedia = async () => { throw new DOMException('', 'NotAllowedError'); }", "the browser did not allow it"),
+    ("navigator.mediaDevices.getUserMedia = async () => { throw new DOMException('', 'NotReadableError'); }", "another program"),
+    ("Object.defineProperty(window, 'isSecureContext', { value: false })", "only on pages by HTTPS"),
+])
+def test_a_microphone_that_is_not_there_is_explained(open_page, before, told):
     page = open_page("#speech", **VIEW)
+    page.evaluate(f"() => {{ {before} }}")
     page.click("#speech-record")
-    expect(page.locator("#speech-error")).to_contain_text("The microphone cannot be used")
+    expect(page.locator("#speech-error")).to_contain_text(re.compile(f"The microphone cannot be used: .*{told}"))
     expect(page.locator("#speech-record")).to_have_text("Record")
 
 

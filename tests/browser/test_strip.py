@@ -39,8 +39,8 @@ def test_a_strip_is_one_sequence(open_page):
 
 
 def classes_of(request):
-    """Of a request for a digit; the tab of pictures, which is open first, asks for none."""
-    return [request.post_data_json["class"]] if request.url.endswith("/generations") and "class" in request.post_data_json else []
+    """Of a request for a digit; those of the tab of pictures, which is open first, keep no state."""
+    return [request.post_data_json["class"]] if request.url.endswith("/generations") and "return_state" in request.post_data_json else []
 
 
 def test_each_digit_asks_for_a_class(serve, open_page, tmp_path):
@@ -58,6 +58,10 @@ def test_each_digit_asks_for_a_class(serve, open_page, tmp_path):
     assert len(asked) == 10 and asked[:5] == asked[5:] and len(set(asked)) > 1 and set(asked) <= set(range(10))
     names = page.locator("#digits li").evaluate_all("(all) => all.map((tile) => tile.getAttribute('aria-label'))")
     assert names == [f"Digit {i + 1}, asked for {wish}" for i, wish in enumerate(asked[:5])]
+    expect(page.locator("#digits li")).to_have_text([str(wish) for wish in asked[:5]])
+    page.click("#strip-fork")
+    expect(page.locator(".ways button:enabled")).to_have_count(3)
+    assert all(re.fullmatch(r"\d", text.strip()) for text in page.locator(".ways button").all_inner_texts())
 
 
 def test_the_meter_of_the_state_stands_still(open_page):
@@ -69,7 +73,7 @@ def test_the_meter_of_the_state_stands_still(open_page):
         kib = strip_model(page)["meta"]["state_bytes"] // 1024
         expect(page.locator("#strip .state .text")).to_have_text(f"State: {kib} KiB, measured after every digit")
         seen.add(page.locator("#strip .cache .text").inner_text())
-        expect(page.locator("#strip .made .text")).to_contain_text(f"{n * 784:,} of 401,408 pixels")
+        expect(page.locator("#strip .made .text")).to_contain_text(f"{n * 784:,} pixels, one sequence (at most 401,408")
     assert len(seen) == 3  # the formula does not
 
 
@@ -193,7 +197,7 @@ def test_a_refusal_is_told(open_page):
 
 def test_picture(open_page, screenshots):
     """docs/images/strip.png"""
-    page = open_page("#strip&turns=0.3&digits=60", viewport={"width": 1280, "height": 900})
+    page = open_page("#strip&turns=0.3&digits=60", viewport={"width": 1280, "height": 1180})
     rest(page, 60)
     page.click("#strip-fork")
     expect(page.locator(".ways button:enabled")).to_have_count(3)
