@@ -32,9 +32,11 @@ WORKDIR /source
 # The commit that --version prints: --build-arg COMMIT="$(git rev-parse --short=12 HEAD)".
 FROM source AS build
 ARG COMMIT=""
+# native compiles the CPU back end only for the processor that builds: for an image that stays there, as in tests.
+ARG INSTRUCTION_SETS=all
 ARG TARGETARCH
 RUN cmake -B build -DCMAKE_BUILD_TYPE=Release -DLINNET_TESTS=OFF -DLINNET_CUDA=OFF -DCMAKE_INSTALL_LIBDIR=lib \
-        -DLINNET_ARCH="${TARGETARCH:-}" -DLINNET_COMMIT="${COMMIT}" \
+        -DLINNET_ARCH="${TARGETARCH:-}" -DLINNET_COMMIT="${COMMIT}" -DLINNET_INSTRUCTION_SETS="${INSTRUCTION_SETS}" \
     && cmake --build build --parallel "$(nproc)" \
     && cmake --install build --strip --prefix /out \
     && mv /out/share/linnet/models /out/models && chmod -R a+rX /out

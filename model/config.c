@@ -237,6 +237,8 @@ static void take_mixer(lx_config_reader *r, lx_config_object s, const lx_config 
     *m = mixer_config(c, mixer);
     if (!is_feed_forward)
         take_own_sizes(r, s, m);
+    else if (lx_config_has(r, s, "d_ff"))
+        m->d_ff = lx_config_int(r, s, "d_ff", 1, LX_MAX_D_FF);
     for (int32_t i = 0; i < mixer->n_params; i++)
         take_param(r, s, &mixer->params[i], m, &m->params[i]);
     lx_config_finish(r, s);

@@ -36,6 +36,10 @@ typedef enum lx_head_kind {
     LX_HEAD_CTC /* a value a row, of which 0 is none: model/ctc.h */
 } lx_head_kind;
 
+/* The branches of a layer: a sequence mixer and, unless that is a whole layer (lx_mixer), a
+   feed-forward net; or one of these alone. */
+typedef enum lx_layer_branches { LX_LAYER_USUAL, LX_LAYER_MIXER, LX_LAYER_NET } lx_layer_branches;
+
 /* One input stream: row `id` of its table is added to the embedding of a token. */
 typedef struct lx_input {
     char name[LX_MAX_NAME];
@@ -76,7 +80,8 @@ typedef struct lx_config {
     float head_scale;      /* of the final norm, and so of the logits; 0: 1 */
     bool input_norm;       /* a norm between the sum of the input embeddings and the first layer */
     lx_activation activation;
-    int32_t n_mixers; /* 1: all layers have one mixer; otherwise n_layers */
+    uint8_t branches[LX_MAX_LAYERS]; /* lx_layer_branches */
+    int32_t n_mixers;                /* 1: all layers have one mixer; otherwise n_layers */
     lx_mixer_config mixers[LX_MAX_LAYERS];
     /* A second sequence mixer of every layer, with the same input as the first one. Its kind is
        NULL where there is none. Only with the wiring PRE. */
@@ -99,17 +104,25 @@ typedef struct lx_config {
     lx_task_part own;     /* of the task: lx_text_config, lx_image_config, .. */
 } lx_config;
 
-/* The sequence mixer of a layer. */
+/* The sequence mixer of a layer; of a layer without one that of another layer. */
 static inline const lx_mixer_config *lx_config_mixer(const lx_config *c, int32_t layer)
 {
     return &c->mixers[c->n_mixers > 1 ? layer : 0];
 }
 
-/* Whether a layer has a feed-forward net next to its sequence mixer. */
+/* Whether a layer has a sequence mixer. */
+static inline bool lx_config_has_mixer(const lx_config *c, int32_t layer)
+{
+    return c->branches[layer] != LX_LAYER_NET;
+}
+
+/* Whether a layer has a feed-forward net. */
 static inline bool lx_config_has_feed_forward(const lx_config *c, int32_t layer)
 {
     const lx_mixer_config *m = lx_config_mixer(c, layer);
     int32_t given = m->mixer->feed_forward;
+    if (c->branches[layer] != LX_LAYER_USUAL)
+        return c->branches[layer] == LX_LAYER_NET;
     return !m->mixer->is_whole_layer || (given > 0 && m->params[given - 1].i);
 }
 

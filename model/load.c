@@ -31,10 +31,10 @@ typedef struct tensor_check {
     lx_error *err;
 } tensor_check;
 
-/* One expected tensor with its uses; rows = 0 for a vector of `cols` elements. The first fault is
-   kept. */
-static void expect(tensor_check *c, const char *prefix, const char *suffix, int64_t rows,
-                   int64_t cols, unsigned uses)
+/* One expected tensor with its uses; rows = 0 for a vector of `cols` elements, and planes = 0 for
+   one without such, which other tensors may have: planes rows. The first fault is kept. */
+static void expect(tensor_check *c, const char *prefix, const char *suffix, int64_t planes,
+                   int64_t rows, int64_t cols, unsigned uses)
 {
     char own[128], name[LX_HF_NAME];
     if (c->status != LX_OK)
@@ -49,7 +49,13 @@ static void expect(tensor_check *c, const char *prefix, const char *suffix, int6
     }
     c->model->tensor_uses[t->idx] |= (uint8_t)uses;
     int64_t found_rows = t->n_dims > 1 ? t->t.rows : 0;
-    if (found_rows != rows || t->t.cols != cols || t->n_dims > 2) {
+    bool fits = t->n_dims > 2 ? t->n_dims == 3 && t->planes == planes : true;
+    rows *= planes > 0 ? planes : 1;
+    if (found_rows == rows && t->t.cols == cols && !fits && t->planes > 0 && planes > 0) {
+        c->status = lx_fail(c->err, LX_ERR_FORMAT, NULL,
+                            "%s: tensor %s has %lld matrices, the config asks for %lld",
+                            lx_file_label(c->path), name, (long long)t->planes, (long long)planes);
+    } else if (found_rows != rows || t->t.cols != cols || !fits) {
         c->status = lx_fail(c->err, LX_ERR_FORMAT, NULL,
                             "%s: tensor %s has shape [%lld, %lld], the config asks for [%lld, %lld]"
                             " (0: a vector)",
@@ -70,10 +76,10 @@ static void expect_parameters(tensor_check *c, const char *prefix, const lx_mixe
         uses |= LX_TENSOR_IS_TABLE;
     if (t->first % LX_BLOCK != 0 || t->cols % LX_BLOCK != 0)
         uses |= LX_TENSOR_CUTS_BLOCKS;
-    expect(c, prefix, t->role == LX_TENSOR_ARRAY ? "" : ".weight", rows, lx_mixer_file_cols(t),
+    expect(c, prefix, t->role == LX_TENSOR_ARRAY ? "" : ".weight", 0, rows, lx_mixer_file_cols(t),
            uses);
     if (has_bias)
-        expect(c, prefix, ".bias", 0, rows > 0 ? rows : t->cols, LX_TENSOR_USED);
+        expect(c, prefix, ".bias", 0, 0, rows > 0 ? rows : t->cols, LX_TENSOR_USED);
 }
 
 static void expect_norms(tensor_check *c, int32_t index, const lx_branch *b)
@@ -90,9 +96,34 @@ static void expect_norms(tensor_check *c, int32_t index, const lx_branch *b)
     }
 }
 
+/* Whether the folder has a name of its own for a tensor of a layer. */
+static bool has_name(const tensor_check *c, const char *own)
+{
+    static const char layers[] = "layers.";
+    char theirs[LX_HF_NAME];
+    lx_hf_tensor_name(&c->model->config, own, theirs);
+    const char *rest = strchr(own + sizeof layers - 1, '.');
+    return rest != NULL && strstr(theirs, rest) == NULL;
+}
+
+/* Whether t must be a part of another tensor, whose name this gives. */
+static bool is_part(const tensor_check *c, const lx_mixer_parts *parts, const lx_mixer_tensor *t,
+                    char name[LX_MIXER_TENSOR_NAME])
+{
+    char own[LX_MIXER_TENSOR_NAME];
+    lx_mixer_tensor_name(parts, t, 0, own);
+    return lx_model_whole(c->model, parts, t, name) != NULL ||
+           (t->part_of != NULL && has_name(c, name) && !has_name(c, own));
+}
+
 static void expect_tensor(tensor_check *c, const lx_mixer_parts *parts, const lx_mixer_tensor *t)
 {
     char name[LX_MIXER_TENSOR_NAME];
+    if (is_part(c, parts, t, name)) {
+        expect(c, name, "", t->n_experts, t->part_rows, t->cols,
+               LX_TENSOR_USED | LX_TENSOR_MULTIPLIES);
+        return;
+    }
     for (int32_t i = 0; i < lx_mixer_file_tensors(t); i++) {
         lx_mixer_tensor_name(parts, t, i, name);
         expect_parameters(c, name, t);
@@ -540,4 +571,14 @@ const lx_tensor *lx_model_tensor(const lx_model *m, const char *name)
     char theirs[LX_HF_NAME];
     lx_hf_tensor_name(&m->config, name, theirs);
     return lx_safetensors_find(m->weights, theirs);
+}
+
+const lx_tensor *lx_model_whole(const lx_model *m, const lx_mixer_parts *parts,
+                                const lx_mixer_tensor *t, char name[LX_MIXER_TENSOR_NAME])
+{
+    if (t->part_of == NULL)
+        return NULL;
+    (void)snprintf(name, LX_MIXER_TENSOR_NAME, "layers.%d.%s%s", parts->layer, parts->prefix,
+                   t->part_of);
+    return lx_model_tensor(m, name);
 }

@@ -132,8 +132,10 @@ lx_status lx_model_set_layers(lx_model *m, lx_error *err)
     set_frame(m);
     m->state_hash = LX_HASH_SEED;
     for (int32_t i = 0; i < m->config.n_layers; i++) {
-        m->state_hash = hash_mixer(m->state_hash, lx_config_mixer(&m->config, i));
-        add_branch(m, i, lx_config_mixer(&m->config, i), 1);
+        if (lx_config_has_mixer(&m->config, i)) {
+            m->state_hash = hash_mixer(m->state_hash, lx_config_mixer(&m->config, i));
+            add_branch(m, i, lx_config_mixer(&m->config, i), 1);
+        }
         if (m->config.beside.mixer != NULL)
             add_branch(m, i, &m->config.beside, 0);
         if (lx_config_has_feed_forward(&m->config, i))

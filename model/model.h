@@ -128,6 +128,10 @@ void lx_model_free(lx_model *m); /* NULL is allowed; nothing made from it may be
 /* A tensor by the name that docs/weights-format.md has for it; NULL where there is none. */
 const lx_tensor *lx_model_tensor(const lx_model *m, const char *name);
 
+/* The tensor of the file that t is a part of, and its name; NULL where t has tensors of its own. */
+const lx_tensor *lx_model_whole(const lx_model *m, const lx_mixer_parts *parts,
+                                const lx_mixer_tensor *t, char name[LX_MIXER_TENSOR_NAME]);
+
 /* The size of a state after so many input rows: pages of its growing part, and floats in all. */
 int32_t lx_model_state_pages(const lx_model *m, int64_t rows);
 int64_t lx_model_state_floats(const lx_model *m, int64_t rows);

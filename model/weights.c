@@ -5,13 +5,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tensors are read one at a time, into the same memory: fresh pages for each would take as long as
-   reading. */
+typedef struct room {
+    void *data;
+    size_t n_bytes;
+} room;
+
+/* Tensors are read and put together one at a time, in the same memory: fresh pages for each would
+   take as long as reading. */
 typedef struct loader {
     lx_weights *w;
-    void *values; /* of the tensor that was read last */
-    size_t n_bytes;
+    room values;    /* of the tensor that was read last */
+    room assembled; /* the matrix that is put together */
 } loader;
+
+/* NULL without memory. */
+static void *make_room(room *r, size_t n_bytes)
+{
+    if (n_bytes > r->n_bytes) {
+        free(r->data);
+        r->data = malloc(n_bytes);
+        r->n_bytes = r->data != NULL ? n_bytes : 0;
+    }
+    return r->data;
+}
 
 static lx_status no_memory(const char *prefix, const char *suffix, lx_error *err)
 {
@@ -30,17 +46,12 @@ static lx_status read_tensor(loader *l, const char *prefix, const char *suffix, 
                              lx_error *err)
 {
     const lx_tensor *t = find(l, prefix, suffix);
-    size_t n_bytes = lx_safetensors_bytes(t);
-    if (n_bytes > l->n_bytes) {
-        free(l->values);
-        l->values = malloc(n_bytes);
-        l->n_bytes = l->values != NULL ? n_bytes : 0;
-    }
-    if (l->values == NULL)
+    void *values = make_room(&l->values, lx_safetensors_bytes(t));
+    if (values == NULL)
         return no_memory(prefix, suffix, err);
     *out = t->t;
-    out->data = l->values;
-    return lx_safetensors_read(l->w->model->weights, t, l->values, err);
+    out->data = values;
+    return lx_safetensors_read(l->w->model->weights, t, values, err);
 }
 
 /* A tensor's numbers as f32; the caller frees them. */
@@ -129,9 +140,10 @@ static int64_t file_row(const lx_mixer_tensor *t, int64_t i)
     return t->block > 0 ? i / t->block * t->apart + t->first_row + i % t->block : i;
 }
 
-static void copy_row(assembly *to, const lx_host_tensor *from, int64_t at)
+/* Row i of the matrix, of a tensor's numbers from `at` on. */
+static void copy_row(assembly *to, int64_t i, const lx_host_tensor *from, int64_t at)
 {
-    char *row = to->data + lx_format_bytes(to->dtype, to->rows * to->cols);
+    char *row = to->data + lx_format_bytes(to->dtype, i * to->cols);
     if (from->dtype == to->dtype) {
         memcpy(row, (const char *)from->data + lx_format_bytes(to->dtype, at),
                lx_format_bytes(to->dtype, to->cols));
@@ -140,26 +152,61 @@ static void copy_row(assembly *to, const lx_host_tensor *from, int64_t at)
     lx_host_tensor_expand(from, at, to->cols, (float *)(void *)row);
 }
 
-/* Tensor i of those of the file that make up t, and the zeros after its rows. */
+/* Rows of part i of t, as many as it has, where the file has them as the matrix needs them, from
+ *first on; NULL: it has not. */
+static const lx_tensor *find_rows(const assembly *to, const loader *l, const lx_mixer_parts *parts,
+                                  const lx_mixer_tensor *t, int32_t i, int64_t *first)
+{
+    char name[LX_MIXER_TENSOR_NAME];
+    const lx_tensor *from = lx_model_whole(l->w->model, parts, t, name);
+    *first = from != NULL ? i * t->part_rows + t->part_row : 0;
+    if (from == NULL && t->block == 0 && t->all_cols == 0) {
+        lx_mixer_tensor_name(parts, t, i, name);
+        from = find(l, name, ".weight");
+    }
+    return from != NULL && from->t.dtype == to->dtype ? from : NULL;
+}
+
+/* The rows of part i of t. */
+static lx_status add_rows(assembly *to, loader *l, const lx_mixer_parts *parts,
+                          const lx_mixer_tensor *t, int32_t i, int64_t rows, lx_error *err)
+{
+    char prefix[LX_MIXER_TENSOR_NAME];
+    lx_host_tensor from;
+    int64_t first = 0;
+    const lx_safetensors *file = l->w->model->weights;
+    const lx_tensor *same = find_rows(to, l, parts, t, i, &first);
+    char *data = to->data + lx_format_bytes(to->dtype, to->rows * to->cols);
+    if (same != NULL && same->t.rows == rows)
+        return lx_safetensors_read(file, same, data, err);
+    if (same != NULL)
+        return lx_safetensors_read_rows(file, same, first, rows, data, err);
+    lx_mixer_tensor_name(parts, t, i, prefix);
+    lx_status st = read_tensor(l, prefix, ".weight", &from, err);
+    for (int64_t k = 0; k < rows && st == LX_OK; k++)
+        copy_row(to, to->rows + k, &from, file_row(t, k) * from.cols + t->first);
+    return st;
+}
+
+/* Part i of t, with its bias and the zeros after its rows. */
 static lx_status add_part(assembly *to, loader *l, const lx_mixer_parts *parts,
                           const lx_mixer_tensor *t, int32_t i, lx_error *err)
 {
     char prefix[LX_MIXER_TENSOR_NAME];
-    lx_host_tensor from;
     float *bias = NULL;
     int64_t all_rows = t->rows / lx_mixer_file_tensors(t);
     int64_t rows = t->n_experts > 0 ? t->expert_rows : all_rows;
     lx_mixer_tensor_name(parts, t, i, prefix);
     lx_status st = to->bias != NULL ? read_numbers(l, prefix, ".bias", &bias, err) : LX_OK;
     if (st == LX_OK)
-        st = read_tensor(l, prefix, ".weight", &from, err);
-    for (int64_t k = 0; k < rows && st == LX_OK; k++, to->rows++) {
-        copy_row(to, &from, file_row(t, k) * from.cols + t->first);
-        if (bias != NULL)
-            to->bias[to->rows] = bias[file_row(t, k)];
-    }
-    to->rows += all_rows - rows;
+        st = add_rows(to, l, parts, t, i, rows, err);
+    for (int64_t k = 0; k < rows && bias != NULL && st == LX_OK; k++)
+        to->bias[to->rows + k] = bias[file_row(t, k)];
     free(bias);
+    to->rows += rows;
+    memset(to->data + lx_format_bytes(to->dtype, to->rows * to->cols), 0,
+           lx_format_bytes(to->dtype, (all_rows - rows) * to->cols));
+    to->rows += all_rows - rows;
     return st;
 }
 
@@ -176,6 +223,9 @@ static lx_dtype part_dtype(const loader *l, const lx_mixer_parts *parts, const l
 {
     char name[LX_MIXER_TENSOR_NAME];
     lx_dtype all = LX_F32;
+    const lx_tensor *whole = lx_model_whole(l->w->model, parts, t, name);
+    if (whole != NULL)
+        return whole->t.dtype;
     for (int32_t i = 0; i < lx_mixer_file_tensors(t); i++) {
         lx_mixer_tensor_name(parts, t, i, name);
         lx_dtype dtype = find(l, name, ".weight")->t.dtype;
@@ -187,9 +237,9 @@ static lx_dtype part_dtype(const loader *l, const lx_mixer_parts *parts, const l
     return all;
 }
 
-/* Memory of zeros for the n tensors from t on, or their parts, as one matrix. */
-static lx_status new_assembly(const loader *l, const lx_mixer_parts *parts,
-                              const lx_mixer_tensor *t, int32_t n, assembly *all, lx_error *err)
+/* Memory for the n tensors from t on, or their parts, as one matrix. */
+static lx_status new_assembly(loader *l, const lx_mixer_parts *parts, const lx_mixer_tensor *t,
+                              int32_t n, assembly *all, lx_error *err)
 {
     char name[LX_MIXER_TENSOR_NAME];
     int64_t rows = 0;
@@ -199,7 +249,7 @@ static lx_status new_assembly(const loader *l, const lx_mixer_parts *parts,
         all->dtype = i == 0 ? dtype : common_dtype(all->dtype, dtype);
         rows += t[i].rows;
     }
-    all->data = calloc(1, lx_format_bytes(all->dtype, rows * all->cols));
+    all->data = make_room(&l->assembled, lx_format_bytes(all->dtype, rows * all->cols));
     all->bias = t->role == LX_TENSOR_PRODUCT ? malloc((size_t)rows * sizeof *all->bias) : NULL;
     if (all->data != NULL && (t->role != LX_TENSOR_PRODUCT || all->bias != NULL))
         return LX_OK;
@@ -219,7 +269,6 @@ static lx_status load_assembled(loader *l, const lx_mixer_parts *parts, const lx
     const lx_host_tensor host = {all.dtype, all.rows, all.cols, all.data};
     if (st == LX_OK)
         st = l->w->be->ops->matrix_new(l->w->be, &host, all.bias, out, err);
-    free(all.data);
     free(all.bias);
     return st;
 }
@@ -278,7 +327,8 @@ static lx_status load_tensor(loader *l, const lx_mixer_parts *parts, int32_t *i,
     int32_t first = *i;
     while (parts->tensors[*i].joins_next)
         ++*i;
-    if (*i > first || t->all_cols > 0 || t->block > 0 || t->n_experts > 0)
+    bool whole = lx_model_whole(l->w->model, parts, t, name) != NULL;
+    if (*i > first || t->all_cols > 0 || t->block > 0 || t->n_experts > 0 || whole)
         return load_assembled(l, parts, t, *i - first + 1, &to->products[first], err);
     bool array = t->role == LX_TENSOR_ARRAY;
     lx_mixer_tensor_name(parts, t, 0, name);
@@ -423,7 +473,8 @@ lx_status lx_weights_load(const lx_model *model, lx_backend *be, lx_weights *out
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a transformer");
     loader l = {.w = &w};
     lx_status st = load_all(&l, err);
-    free(l.values);
+    free(l.values.data);
+    free(l.assembled.data);
     if (st != LX_OK) {
         lx_weights_free(&w);
         return st;

@@ -113,10 +113,13 @@ make_base() {
     podman_ manifest add "localhost/$base" "containers-storage:localhost/base:$1" >>"$work/log" 2>&1
 }
 
-# build_image ARCH. The machine's own way to its package mirror, if it has one in files.
+# build_image ARCH. The machine's own way to its package mirror, if it has one in files. The image for this machine has its
+# instruction sets alone: compiling all of them is the work of the other builds.
 build_image() {
-    buildah_ bud ${KEEP:+--layers} --isolation chroot --pull=never --format docker --platform "linux/$1" --build-arg "BASE=$base" \
-        --volume /etc/apt/apt.conf.d:/etc/apt/apt.conf.d:ro -t "$image" . >>"$work/log" 2>&1
+    local sets=all
+    [ "$1" != "$here" ] || sets=native
+    buildah_ bud ${KEEP:+--layers} --isolation chroot --pull=never --format docker --platform "linux/$1" \
+        --build-arg "BASE=$base" --build-arg "INSTRUCTION_SETS=$sets" --volume /etc/apt/apt.conf.d:/etc/apt/apt.conf.d:ro -t "$image" . >>"$work/log" 2>&1
 }
 
 image_is_small() {

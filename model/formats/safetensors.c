@@ -35,6 +35,7 @@ struct lx_safetensors {
     bool has_blocks;              /* the file may have tensors in blocks */
     int32_t n;
     entry *entries; /* [n] in file order */
+    int32_t *found; /* [n] the places of the entries, in the order of their names */
     int32_t n_joined;
     lx_safetensors **joined; /* [n_joined] whose tensors these are; then there is no file */
     lx_tensor_source source; /* of another reader's tensors; then there is no file, too */
@@ -45,6 +46,33 @@ struct lx_safetensors {
 static lx_status bad(const lx_safetensors *f, const char *name, lx_error *err, const char *what)
 {
     return lx_fail(err, LX_ERR_FORMAT, NULL, "%s: tensor %s: %s", f->label, name, what);
+}
+
+/* --- the order of names --- */
+
+static int compare_names(const void *a, const void *b)
+{
+    const entry *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+/* Fills f->found, once all entries are in their places. */
+static lx_status sort_names(lx_safetensors *f, lx_error *err)
+{
+    const entry **sorted = calloc((size_t)f->n, sizeof *sorted);
+    f->found = calloc((size_t)f->n, sizeof *f->found);
+    if (sorted == NULL || f->found == NULL) {
+        free(sorted);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "%s: no memory for %d tensors",
+                       f->label != NULL ? f->label : "weights", f->n);
+    }
+    for (int32_t i = 0; i < f->n; i++)
+        sorted[i] = &f->entries[i];
+    qsort(sorted, (size_t)f->n, sizeof *sorted, compare_names);
+    for (int32_t i = 0; i < f->n; i++)
+        f->found[i] = (int32_t)(sorted[i] - f->entries);
+    free(sorted);
+    return LX_OK;
 }
 
 /* --- the header --- */
@@ -94,6 +122,7 @@ static bool parse_shape(const json_t *shape, lx_tensor *t, uint64_t *n_bytes)
         __builtin_mul_overflow((uint64_t)(n / format->block), (uint64_t)format->n_bytes, n_bytes))
         return false;
     t->n_dims = (int32_t)n_dims;
+    t->planes = n_dims == 3 ? json_integer_value(json_array_get(shape, 0)) : 0;
     t->t.rows = rows;
     t->t.cols = cols;
     return true;
@@ -349,7 +378,7 @@ static lx_status check_data(lx_safetensors *f, lx_hasher *hasher, lx_error *err)
         st = check_values(f, e, part, hasher, err);
     }
     free(part);
-    return st;
+    return st == LX_OK ? sort_names(f, err) : st;
 }
 
 /* --- the file --- */
@@ -400,6 +429,7 @@ void lx_safetensors_close(lx_safetensors *f)
         lx_safetensors_close(f->joined[i]);
     free(f->joined);
     free(f->entries);
+    free(f->found);
     free(f->label);
     free(f);
 }
@@ -416,9 +446,15 @@ const lx_tensor *lx_safetensors_at(const lx_safetensors *f, int32_t i)
 
 const lx_tensor *lx_safetensors_find(const lx_safetensors *f, const char *name)
 {
-    for (int32_t i = 0; i < f->n; i++) {
-        if (strcmp(f->entries[i].name, name) == 0)
-            return &f->entries[i].tensor;
+    int32_t from = 0, to = f->n;
+    while (from < to) {
+        int32_t middle = from + (to - from) / 2;
+        const entry *e = &f->entries[f->found[middle]];
+        int order = strcmp(name, e->name);
+        if (order == 0)
+            return &e->tensor;
+        from = order > 0 ? middle + 1 : from;
+        to = order < 0 ? middle : to;
     }
     return NULL;
 }
@@ -426,6 +462,18 @@ const lx_tensor *lx_safetensors_find(const lx_safetensors *f, const char *name)
 size_t lx_safetensors_bytes(const lx_tensor *t)
 {
     return lx_format_bytes(t->t.dtype, t->t.rows * t->t.cols);
+}
+
+lx_status lx_safetensors_read_rows(const lx_safetensors *f, const lx_tensor *t, int64_t first,
+                                   int64_t rows, void *data, lx_error *err)
+{
+    const entry *e = &f->entries[t->idx];
+    size_t row = lx_format_bytes(t->t.dtype, t->t.cols);
+    if (f->source.read != NULL)
+        return lx_fail(err, LX_ERR_UNSUPPORTED, NULL, "tensor %s cannot be read in parts", t->name);
+    return lx_file_read_at(&e->file->file, e->file->label,
+                           e->file->data_at + e->begin + (uint64_t)first * row, data,
+                           (size_t)rows * row, err);
 }
 
 lx_status lx_safetensors_read(const lx_safetensors *f, const lx_tensor *t, void *data,
@@ -483,6 +531,11 @@ lx_status lx_safetensors_join(lx_safetensors *const *files, int32_t n, lx_safete
             e->tensor.idx = f->n++;
         }
     }
+    lx_status st = sort_names(f, err);
+    if (st != LX_OK) { /* the files are still the caller's */
+        lx_safetensors_close(f);
+        return st;
+    }
     f->hash = LX_HASH_SEED;
     for (int32_t i = 0; i < n; i++) {
         f->joined[f->n_joined++] = files[i];
@@ -512,6 +565,11 @@ lx_status lx_safetensors_from(const lx_tensor *tensors, int32_t n, const lx_tens
         memcpy(e->name, tensors[f->n].name, length);
         e->tensor.name = e->name;
         e->tensor.idx = f->n;
+    }
+    lx_status st = sort_names(f, err);
+    if (st != LX_OK) {
+        lx_safetensors_close(f);
+        return st;
     }
     f->source = *source;
     f->hash = hash;

@@ -32,6 +32,7 @@ typedef struct lx_tensor {
     const char *name; /* owned by the file object */
     int32_t idx;      /* its place in the file, as for lx_safetensors_at */
     int32_t n_dims;   /* of more than 2 `t` has all but the last as rows */
+    int64_t planes;   /* the first size of 3 dimensions; otherwise 0 */
     lx_host_tensor t; /* type and shape, a vector has rows = 1; data is NULL */
 } lx_tensor;
 
@@ -51,6 +52,9 @@ size_t lx_safetensors_bytes(const lx_tensor *t);
 /* Copies the values of a tensor of `f` to `data`. From any thread. */
 lx_status lx_safetensors_read(const lx_safetensors *f, const lx_tensor *t, void *data,
                               lx_error *err) LX_MUST_USE;
+/* Rows first .. of it, of a file that is no other reader's (lx_safetensors_from). */
+lx_status lx_safetensors_read_rows(const lx_safetensors *f, const lx_tensor *t, int64_t first,
+                                   int64_t rows, void *data, lx_error *err) LX_MUST_USE;
 /* Its numbers as f32: rows * cols of them. */
 lx_status lx_safetensors_numbers(const lx_safetensors *f, const lx_tensor *t, float *data,
                                  lx_error *err) LX_MUST_USE;

@@ -14,8 +14,10 @@
  * Tensors: attn.q, attn.k, attn.v, attn.b, attn.out, products without bias; attn.norm.weight [V];
  * with taps attn.q_conv.weight, attn.k_conv.weight, attn.v_conv.weight [channels, taps]; then those
  * of the decay and of the gate. Joined, attn.qkv has the rows of the first three, those of attn.q
- * first, and attn.conv.weight those of the taps.
- * State: of a head S [K, V]; once the last inputs of the convolutions, q_conv, k_conv, v_conv.
+ * first, and attn.conv.weight those of the taps. Interleaved, attn.qkvz and attn.ba have for every
+ * head of keys in turn its rows of attn.q, attn.k, attn.v and attn.g, or those of attn.b and
+ * attn.a; attn.conv.weight is as above. State: of a head S [K, V]; once the last inputs of the
+ * convolutions, q_conv, k_conv, v_conv.
  */
 
 #include <math.h>
@@ -35,14 +37,15 @@ typedef struct lx_delta {
 } lx_delta;
 
 /* The keys of a kind are the first five, the fourth being `gate`, or with pairs their `rank`; some
-   have the sixth. */
+   have the other ones. */
 enum {
     LX_DELTA_KEY_HEADS, /* H; 0: n_heads */
     LX_DELTA_CONV,      /* taps: 0, or 2 to LX_CONV_MOST_TAPS */
     LX_DELTA_BETA,
     LX_DELTA_GATE,
-    LX_DELTA_EPS,   /* of the norm */
-    LX_DELTA_JOINED /* tensors */
+    LX_DELTA_EPS,    /* of the norm */
+    LX_DELTA_JOINED, /* tensors */
+    LX_DELTA_INTERLEAVED
 };
 static const char *const lx_delta_rates[] = {"sigmoid", "twice_sigmoid", NULL};
 static const char *const lx_delta_gates[] = {"none", "silu", NULL};
@@ -83,9 +86,15 @@ static bool has_gate(const lx_mixer_config *c)
     return kind_of(c)->has_pairs || c->params[LX_DELTA_GATE].i == 1;
 }
 
+static bool is_interleaved(const lx_mixer_config *c)
+{
+    return c->params[LX_DELTA_INTERLEAVED].i;
+}
+
+/* Whether one tensor has all taps. */
 static bool is_joined(const lx_mixer_config *c)
 {
-    return c->params[LX_DELTA_JOINED].i;
+    return c->params[LX_DELTA_JOINED].i || is_interleaved(c);
 }
 
 /* Where the tensors of the decay begin, and those of the gate. */
@@ -126,12 +135,35 @@ static const char *check(const lx_mixer_config *c)
 {
     if (c->n_heads % key_heads_of(c) != 0)
         return "key_heads must divide n_heads";
+    if (is_interleaved(c) && (!has_gate(c) || c->params[LX_DELTA_JOINED].i))
+        return "interleaved must be with a gate, and without joined";
     return taps_of(c) == 1 ? "conv must be 0, or 2 to 8" : NULL;
+}
+
+/* A map of n rows, or with `interleaved` rows of that tensor: of every head of keys as many,
+   `first` rows after the first of `apart`. */
+static void add_map(const lx_mixer_config *c, lx_mixer_parts *p, const char *name,
+                    const char *interleaved, int32_t n, int32_t first, int32_t apart)
+{
+    bool whole = !is_interleaved(c);
+    lx_mixer_add_map(p, whole ? name : interleaved, n, c->d_model);
+    if (!whole)
+        lx_mixer_take_rows(p, p->n_tensors - 1, first, n / key_heads_of(c), apart);
+}
+
+/* Of a head of keys the rows of q, k, v and the gate. */
+static int32_t rows_of_head(const lx_mixer_config *c)
+{
+    return 2 * c->d_key + 2 * columns_of(c, V) / key_heads_of(c);
 }
 
 static void declare_projections(const lx_mixer_config *c, lx_mixer_parts *p)
 {
     static const char *const own[] = {"attn.q", "attn.k", "attn.v"};
+    for (int32_t i = 0; i < PARTS && is_interleaved(c); i++)
+        add_map(c, p, own[i], "attn.qkvz", columns_of(c, i), i * c->d_key, rows_of_head(c));
+    if (is_interleaved(c))
+        return;
     for (int32_t i = 0; i < PARTS; i++) {
         int32_t n = columns_of(c, i);
         lx_mixer_add_map(p, is_joined(c) ? "attn.qkv" : own[i], n, c->d_model);
@@ -144,8 +176,9 @@ static void declare_tensors(const lx_mixer_config *c, lx_mixer_parts *p)
 {
     int32_t taps = taps_of(c), rank = c->params[LX_DELTA_GATE].i;
     int32_t values = columns_of(c, V);
+    int32_t shared = c->n_heads / key_heads_of(c);
     declare_projections(c, p);
-    lx_mixer_add_map(p, "attn.b", c->n_heads, c->d_model);
+    add_map(c, p, "attn.b", "attn.ba", c->n_heads, 0, 2 * shared);
     lx_mixer_add_map(p, "attn.out", c->d_model, values);
     lx_mixer_add_array(p, "attn.norm.weight", 0, c->d_value);
     if (taps > 0 && is_joined(c))
@@ -156,14 +189,15 @@ static void declare_tensors(const lx_mixer_config *c, lx_mixer_parts *p)
         lx_mixer_add_map(p, "attn.f1", rank, c->d_model);
         lx_mixer_add_map(p, "attn.f2", decays_of(c), rank);
     } else if (kind_of(c)->decay == LX_DECAY_HEAD) {
-        lx_mixer_add_map(p, "attn.a", c->n_heads, c->d_model);
+        add_map(c, p, "attn.a", "attn.ba", c->n_heads, shared, 2 * shared);
     }
     if (kind_of(c)->decay != LX_DECAY_NONE) {
         lx_mixer_add_array(p, "attn.A_log", 0, c->n_heads);
         lx_mixer_add_array(p, "attn.dt_bias", 0, decays_of(c));
     }
     if (!kind_of(c)->has_pairs && has_gate(c)) {
-        lx_mixer_add_map(p, "attn.g", values, c->d_model);
+        add_map(c, p, "attn.g", "attn.qkvz", values, 2 * c->d_key + values / key_heads_of(c),
+                rows_of_head(c));
     } else if (has_gate(c)) {
         lx_mixer_add_map(p, "attn.g1", rank, c->d_model);
         lx_mixer_add_product(p, "attn.g2", values, rank);
@@ -324,7 +358,8 @@ LX_RECURRENT_KIND(delta_net, "DeltaNet (Yang et al. 2024)");
  */
 static const lx_mixer_param gated_deltanet_params[] = {
     LX_DELTA_PARAMS(LX_DELTA_GATE_PARAM),
-    {.name = "joined", .kind = LX_PARAM_FLAG, .optional = true}};
+    {.name = "joined", .kind = LX_PARAM_FLAG, .optional = true},
+    {.name = "interleaved", .kind = LX_PARAM_FLAG, .optional = true}};
 static const lx_delta gated_deltanet = {.decay = LX_DECAY_HEAD};
 
 LX_RECURRENT_KIND(gated_deltanet, "Gated DeltaNet (Yang et al. 2024)");

@@ -99,13 +99,23 @@ void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64
 void lx_mixer_add_experts(lx_mixer_parts *p, const char *name, int32_t n_experts, int64_t outputs,
                           int64_t inputs)
 {
-    assert(strchr(name, '*') != NULL);
+    assert(n_experts == 1 || strchr(name, '*') != NULL);
     add_tensor(p, (lx_mixer_tensor){.name = name,
                                     .rows = n_experts * lx_expert_rows(outputs),
                                     .cols = inputs,
                                     .role = LX_TENSOR_MAP,
                                     .n_experts = n_experts,
                                     .expert_rows = outputs});
+}
+
+void lx_mixer_add_part_of(lx_mixer_parts *p, int32_t tensor, const char *name, int64_t part_row,
+                          int64_t part_rows)
+{
+    lx_mixer_tensor *t = &p->tensors[tensor];
+    assert(t->role == LX_TENSOR_MAP && t->block == 0 && t->all_cols == 0);
+    t->part_of = name;
+    t->part_row = part_row;
+    t->part_rows = part_rows;
 }
 
 void lx_mixer_join(lx_mixer_parts *p, int32_t first, int32_t n)

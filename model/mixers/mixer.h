@@ -101,6 +101,11 @@ typedef struct lx_mixer_tensor {
     int32_t n_experts;
     int64_t expert_rows;
     bool joins_next; /* one matrix with the rows of the next tensor after these */
+    /* MAP only: where the file has a tensor of this name (static, whole, without .weight) it is
+       that one instead: of its `part_rows` rows, for each expert so many, those from part_row on.
+       NULL: none. */
+    const char *part_of;
+    int64_t part_row, part_rows;
 } lx_mixer_tensor;
 
 typedef struct lx_mixer_parts lx_mixer_parts;
@@ -230,9 +235,13 @@ void lx_mixer_add_map(lx_mixer_parts *p, const char *name, int64_t outputs, int6
 void lx_mixer_add_map_part(lx_mixer_parts *p, const char *name, int64_t outputs, int64_t inputs,
                            int64_t first, int64_t all_inputs);
 void lx_mixer_add_array(lx_mixer_parts *p, const char *name, int64_t rows, int64_t cols);
-/* One matrix of n_experts maps, of tensors whose names have the expert's number in place of a *. */
+/* One matrix of n_experts maps, of tensors whose names have the expert's number in place of a *,
+   which one expert needs not have. */
 void lx_mixer_add_experts(lx_mixer_parts *p, const char *name, int32_t n_experts, int64_t outputs,
                           int64_t inputs);
+/* The tensor may be rows part_row .. of another one, see lx_mixer_tensor. */
+void lx_mixer_add_part_of(lx_mixer_parts *p, int32_t tensor, const char *name, int64_t part_row,
+                          int64_t part_rows);
 /* n consecutive products, all with a bias or none, become one in the place of the first: their rows
  * follow each other. */
 void lx_mixer_join(lx_mixer_parts *p, int32_t first, int32_t n);

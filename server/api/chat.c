@@ -58,6 +58,39 @@ static lx_status check_template(const lx_model *model, const lx_completion_param
                    model->name, model->no_jinja);
 }
 
+/* --- names of messages --- */
+
+/* The number of message i in its field; below 0: it is an item of the conversation. */
+static int32_t place_of(const lx_completion_params *p, int32_t i)
+{
+    return p->message ? p->messages[i].at : i - (p->instructions != NULL) - p->n_earlier;
+}
+
+/* As the request names it. */
+static const char *field_of(const lx_completion_params *p, int32_t i)
+{
+    if (p->has_system && i == 0)
+        return "system";
+    if (!p->response)
+        return "messages";
+    if (p->instructions != NULL && i == 0)
+        return "instructions";
+    return place_of(p, i) < 0 ? "conversation" : "input";
+}
+
+/* Where the text of message i stands in the request. */
+static void name_message(const lx_completion_params *p, int32_t i, const char *member, char *out,
+                         size_t size)
+{
+    const char *field = field_of(p, i);
+    if (strcmp(field, "conversation") == 0)
+        (void)snprintf(out, size, "the conversation");
+    else if (strcmp(field, "instructions") == 0 || strcmp(field, "system") == 0 || p->input_is_text)
+        (void)snprintf(out, size, "%s", field);
+    else
+        (void)snprintf(out, size, "%s[%d]%s", field, place_of(p, i), member);
+}
+
 /* --- fields that a template may not read --- */
 
 /* Whether a variable, or a member of a message, changes the text of the template. */
@@ -93,11 +126,11 @@ static void note_members(const lx_model *model, lx_completion_params *p)
     static const char *const blocks[] = {"tool_use", "thinking"}; /* as Anthropic names them */
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         for (int32_t i = 0; i < p->n_messages && !reads(model, p, names[k]); i++) {
-            char field[64];
+            char member[32], field[64];
             if (!lx_json_has(p->messages[i].more, names[k]))
                 continue;
-            (void)snprintf(field, sizeof field, "messages[%d].%s",
-                           p->message ? p->messages[i].at : i, p->message ? blocks[k] : names[k]);
+            (void)snprintf(member, sizeof member, ".%s", p->message ? blocks[k] : names[k]);
+            name_message(p, i, member, field, sizeof field);
             note_unread(p, field);
             break;
         }
@@ -116,38 +149,23 @@ static lx_status check_tools(const lx_model *model, const lx_completion_params *
 /* The known templates have no tools, so a tool's answer would have no place. */
 static lx_status check_roles(const lx_model *model, const lx_completion_params *p, lx_error *err)
 {
-    for (int32_t i = 0; i < p->n_messages; i++)
-        if (p->messages[i].role == LX_CHAT_TOOL &&
-            (model->task->ends == NULL || find_known(model, p) != NULL))
-            return lx_fail(err, LX_ERR_INVALID, "messages",
-                           "messages[%d] has %s, which model %s does not know",
-                           p->message ? p->messages[i].at : i,
-                           p->message ? "a tool_result" : "the role tool", model->name);
+    for (int32_t i = 0; i < p->n_messages; i++) {
+        char name[64];
+        if (p->messages[i].role != LX_CHAT_TOOL ||
+            (model->task->ends != NULL && find_known(model, p) == NULL))
+            continue;
+        name_message(p, i, "", name, sizeof name);
+        return lx_fail(err, LX_ERR_INVALID, field_of(p, i),
+                       "%s has %s, which model %s does not know", name,
+                       p->message    ? "a tool_result"
+                       : p->response ? "a function_call_output"
+                                     : "the role tool",
+                       model->name);
+    }
     return LX_OK;
 }
 
 /* --- messages --- */
-
-/* As the request names it. */
-static const char *field_of(const lx_completion_params *p, int32_t i)
-{
-    if (p->has_system && i == 0)
-        return "system";
-    return !p->response ? "messages" : p->instructions != NULL && i == 0 ? "instructions" : "input";
-}
-
-/* Where the text of message i stands in the request. */
-static void name_message(const lx_completion_params *p, int32_t i, const char *member, char *out,
-                         size_t size)
-{
-    const char *field = field_of(p, i);
-    bool alone = strcmp(field, "instructions") == 0 || strcmp(field, "system") == 0;
-    int32_t at = p->message ? p->messages[i].at : i - (p->instructions != NULL);
-    if (alone || p->input_is_text)
-        (void)snprintf(out, size, "%s", field);
-    else
-        (void)snprintf(out, size, "%s[%d]%s", field, at, member);
-}
 
 /* Whether the tokenizer can read the template's mark as the mark and as plain text. */
 static bool is_token(const lx_model *model, const char *mark)

@@ -366,7 +366,8 @@ static answer_size size_of(const lx_completion_params *p, const lx_work_params *
                             LX_STREAM_TOKENS + HELD_TOKENS + (int64_t)lx_stops_longest(&p->stops),
                         .token_bytes = plans[0]->model->token_bytes,
                         .prompt_ids = -1,
-                        .repeated_bytes = (int64_t)p->instructions_bytes + tool_bytes(p),
+                        .repeated_bytes = (int64_t)p->instructions_bytes + tool_bytes(p) +
+                                          (p->metadata != NULL ? (int64_t)strlen(p->metadata) : 0),
                         .n_stored = p->response ? p->store + (p->conversation != NULL) : 0,
                         .stored_bytes = lx_cost_messages(p) + p->kept_bytes,
                         .chat = p->chat,

@@ -87,12 +87,13 @@ static void write_request(const lx_responding *r, lx_buffer *out)
         lx_json_put(out, ",'max_output_tokens':null");
     lx_json_put(out,
                 ",'temperature':%f,'top_p':%f,'top_logprobs':%d,'text':{'format':{'type':'text'}},"
-                "'truncation':%s,'store':%i,'metadata':{},'previous_response_id':%s,"
-                "'background':false,'parallel_tool_calls':%i,'tools':",
+                "'truncation':%s,'store':%i,'metadata':",
                 s->temperature, s->top_p, r->c->n_logprobs > 0 ? r->c->n_logprobs : 0,
-                r->truncates ? "auto" : "disabled", r->store,
-                r->previous[0] != '\0' ? r->previous : NULL,
-                r->c->calls != NULL && !r->serial_calls);
+                r->truncates ? "auto" : "disabled", r->store);
+    lx_buffer_puts(out, r->metadata != NULL ? r->metadata : "{}");
+    lx_json_put(
+        out, ",'previous_response_id':%s,'background':false,'parallel_tool_calls':%i,'tools':",
+        r->previous[0] != '\0' ? r->previous : NULL, r->c->calls != NULL && !r->serial_calls);
     lx_buffer_puts(out, r->tools.length > 0 ? r->tools.data : "[]");
     if (r->tool_name != NULL)
         lx_json_put(out, ",'tool_choice':{'type':'function','name':%s}", r->tool_name);

@@ -28,6 +28,7 @@ typedef struct lx_responding {
     char item_id[32];
     char *instructions; /* owned; NULL: none */
     size_t instructions_bytes;
+    char *metadata; /* owned; NULL: none */
     int32_t max_output_tokens;
     char previous[LX_STATE_ID_MAX + 1]; /* the response that it follows; "": none */
     lx_conversation talk;               /* that it belongs to; without an id: none */

@@ -303,6 +303,7 @@ static void release(void *context)
     lx_thinking_fini(&r->parts);
     lx_buffer_fini(&r->tools);
     free(r->tool_name);
+    free(r->metadata);
     if (r->c != NULL)
         lx_completion_release(r->c);
     free(r->instructions);
@@ -369,6 +370,7 @@ static lx_status new_responding(lx_completion_params *p, const lx_saved_state *f
     p->instructions = NULL;
     r->tool_choice = p->tool_choice;
     r->tool_name = p->tool_name;
+    r->metadata = p->metadata != NULL ? strdup(p->metadata) : NULL; /* p counts its bytes */
     r->serial_calls = p->serial_calls;
     p->tool_name = NULL;
     lx_buffer_init(&r->tools, 2 * lx_json_indented_bytes(p->variables) + EVENT_HEAD);
@@ -376,6 +378,8 @@ static lx_status new_responding(lx_completion_params *p, const lx_saved_state *f
         lx_json_write_tools(p->variables, &r->tools);
     if (st == LX_OK && r->tools.status != LX_OK)
         st = lx_fail(err, r->tools.status, NULL, "no memory for tools");
+    if (st == LX_OK && p->metadata != NULL && r->metadata == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for metadata");
     return st;
 }
 

@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "model/tasks/image.h"
+#include "server/api/claims.h"
 #include "server/api/generation.h"
 #include "server/api/state_flow.h"
 #include "server/json/answers.h"
@@ -27,7 +28,20 @@ typedef struct state_request {
     lx_saved_state uploaded; /* PUT: its facts */
     size_t uploaded_bytes;
     int32_t layer, head; /* inspect */
+    lx_claim *claim;     /* owned; of a change of a conversation */
 } state_request;
+
+static void fini_request(void *params)
+{
+    lx_claim_free(((state_request *)params)->claim);
+}
+
+/* Before the answer is sent, as the client may change the conversation again at once. */
+static void end_claim(state_request *r)
+{
+    lx_claim_free(r->claim);
+    r->claim = NULL;
+}
 
 /* Takes the body, of JSON; 503 when it did not fit. */
 static void respond_json(lx_response *rs, int status, lx_buffer *body)
@@ -72,7 +86,8 @@ static bool begin(lx_api *api, const lx_request *rq, state_request *r, lx_respon
     return st == LX_OK;
 }
 
-/* Calls the store with the n bytes, which it copies, and answers later. */
+/* Calls the store with the n bytes, which it copies, and answers later. A turn under way would
+   store the conversation again, so a change waits for its end. */
 static void call_store(lx_api *api, lx_store_op op, state_request *r, lx_state_answer answer,
                        const void *bytes, size_t n, const lx_request *rq, lx_response *rs)
 {
@@ -83,8 +98,16 @@ static void call_store(lx_api *api, lx_store_op op, state_request *r, lx_state_a
                               .put = bytes,
                               .put_bytes = n,
                               .params = r,
-                              .params_bytes = sizeof *r};
-    lx_state_resolve(api, &source, rq, rs);
+                              .params_bytes = sizeof *r,
+                              .fini_params = fini_request};
+    lx_error err = {0};
+    lx_status st = op != LX_STORE_GET && lx_state_id_has(LX_CONVERSATION_PREFIX, r->id)
+                       ? lx_claim_take(api, rq->owner, r->id, &r->claim, &err)
+                       : LX_OK;
+    if (st == LX_OK)
+        lx_state_resolve(api, &source, rq, rs);
+    else
+        lx_respond_claimed(rs, st, &err);
 }
 
 /* --- describing, downloading, uploading, deleting --- */
@@ -164,10 +187,10 @@ static void answer_nothing(lx_api *api, void *params, const void *bytes, size_t 
                            lx_response *rs)
 {
     (void)api;
-    (void)params;
     (void)bytes;
     (void)n;
     (void)ttl_ms;
+    end_claim(params);
     rs->status = 204;
 }
 
@@ -184,7 +207,8 @@ static void answer_uploaded(lx_api *api, void *params, const void *bytes, size_t
     (void)bytes;
     (void)n;
     (void)ttl_ms;
-    const state_request *r = params;
+    state_request *r = params;
+    end_claim(r);
     respond_facts(api, 201, r->id, &r->uploaded, r->uploaded_bytes, api->state_ttl_ms, NULL, rs);
 }
 
@@ -737,8 +761,11 @@ static void answer_inspection(lx_api *api, void *params, const void *bytes, size
         st = lx_state_model(api, &s, &served, &err);
     if (st == LX_OK)
         st = check_index("layer", r->layer, served->model->config.n_layers, &err);
-    if (st == LX_OK)
-        st = check_index("head", r->head, lx_model_state_heads(served->model, r->layer), &err);
+    if (st == LX_OK) {
+        int32_t heads = lx_model_state_heads(served->model, r->layer);
+        /* a layer without state has none */
+        st = check_index("head", r->head, heads > 0 ? heads : 1, &err);
+    }
     if (st == LX_OK) {
         lx_buffer body;
         lx_buffer_init(&body, MAX_HEAD);

@@ -421,7 +421,8 @@ static lx_status read_page(const lx_request *rq, stored_request *r, lx_error *er
     const char *after = rq->argument(rq->query, "after");
     char *end = NULL;
     long most = limit != NULL ? strtol(limit, &end, 10) : USUAL_ITEMS;
-    if (most < 1 || most > MOST_ITEMS || (end != NULL && *end != '\0'))
+    bool digits = limit == NULL || (*limit >= '0' && *limit <= '9' && *end == '\0');
+    if (!digits || most < 1 || most > MOST_ITEMS) /* strtol takes " 1" and "+1" */
         return lx_fail(err, LX_ERR_INVALID, "limit", "limit must be from 1 to %d", MOST_ITEMS);
     if (order != NULL && strcmp(order, "asc") != 0 && strcmp(order, "desc") != 0)
         return lx_fail(err, LX_ERR_INVALID, "order", "order must be asc or desc");

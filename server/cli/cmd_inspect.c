@@ -58,42 +58,47 @@ static void print_param(const lx_mixer_config *m, const lx_mixer_param *param, l
     }
 }
 
-static void print_mixer(const lx_mixer_config *m)
+/* d_ff: of the model. */
+static void print_mixer(const lx_mixer_config *m, int32_t d_ff)
 {
     (void)printf("%s", m->mixer->name);
     for (int32_t k = 0; k < m->mixer->n_params; k++)
-        if (!(m->mixer->params[k].kind == LX_PARAM_WORD ||
-              m->mixer->params[k].kind == LX_PARAM_SCALE) ||
-            !m->mixer->params[k].optional ||
+        if (m->mixer->params[k].kind == LX_PARAM_INTS || !m->mixer->params[k].optional ||
             m->params[k].i != 0) /* which is the first word, or left out */
             print_param(m, &m->mixer->params[k], m->params[k]);
+    if (m->d_ff != d_ff && m->mixer->is_feed_forward)
+        (void)printf(", d_ff %d", m->d_ff);
     (void)printf("\n");
 }
 
-/* A line for all layers, or one for each. */
-static void print_layers(const char *title, const lx_mixer_config *mixers, int32_t n)
+/* A line for all layers, or one for each; has: whether a layer has such a branch. */
+static void print_layers(const char *title, const lx_config *c, const lx_mixer_config *mixers,
+                         int32_t n, bool (*has)(const lx_config *c, int32_t layer))
 {
     for (int32_t i = 0; i < n; i++) {
         (void)printf("%-12s ", i == 0 ? title : "");
         if (n > 1)
             (void)printf("%d: ", i);
-        print_mixer(&mixers[i]);
+        if (n > 1 && !has(c, i))
+            (void)printf("none\n");
+        else
+            print_mixer(&mixers[i], c->d_ff);
     }
 }
 
 static void print_mixers(const lx_config *c)
 {
-    print_layers("attention", c->mixers, c->n_mixers);
+    print_layers("attention", c, c->mixers, c->n_mixers, lx_config_has_mixer);
     int32_t layer = 0;
     while (layer < c->n_mixers && !lx_config_has_feed_forward(c, layer))
         layer++;
     if (c->beside.mixer != NULL) {
         (void)printf("next to it   ");
-        print_mixer(&c->beside);
+        print_mixer(&c->beside, c->d_ff);
     }
     if (layer < c->n_mixers)
-        print_layers("feed-forward", c->feed_forwards,
-                     c->n_feed_forwards > 1 ? c->n_feed_forwards : 1);
+        print_layers("feed-forward", c, c->feed_forwards,
+                     c->n_feed_forwards > 1 ? c->n_feed_forwards : 1, lx_config_has_feed_forward);
     else
         (void)printf("feed-forward none\n");
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "server/cli/cli.h"
+#include "server/states/prefix_store.h"
 #include "server/states/sqlite.h"
 #include "server/states/stored.h"
 
@@ -24,6 +25,7 @@ static const lx_option options[] = {
 
 typedef struct task {
     const states_options *options;
+    const char *path;            /* of file */
     lx_state_file *file, *other; /* other: of an import, the source */
     int64_t n, skipped;
 } task;
@@ -151,6 +153,19 @@ static lx_status import_states(task *t, const char *other, lx_error *err)
     return st;
 }
 
+/* The states of prompts have the tokens of conversations, deleted ones too. They spare time only,
+   so all of them go. */
+static lx_status remove_prompts(const char *file, lx_error *err)
+{
+    bool removed = false;
+    char *path = lx_store_is_file(file) ? lx_prefix_store_path(file) : NULL;
+    lx_status st = path != NULL ? lx_prefix_store_remove(path, &removed, err) : LX_OK;
+    if (removed)
+        (void)printf("%s with the states of prompts was removed\n", path);
+    free(path);
+    return st;
+}
+
 static lx_status vacuum(task *t, const char *other, lx_error *err)
 {
     (void)other;
@@ -161,7 +176,7 @@ static lx_status vacuum(task *t, const char *other, lx_error *err)
     if (st == LX_OK)
         (void)printf("the file is sound; %" PRId64 " states with %" PRId64 " bytes are left\n",
                      t->n, bytes);
-    return st;
+    return st == LX_OK ? remove_prompts(t->path, err) : st;
 }
 
 static const struct {
@@ -177,7 +192,7 @@ static const struct {
 
 static lx_status run(void *values, const char *const *rest, lx_error *err)
 {
-    task t = {.options = values};
+    task t = {.options = values, .path = rest[1]};
     for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++) {
         if (strcmp(rest[0], tasks[i].name) != 0)
             continue;
@@ -208,5 +223,5 @@ const lx_command lx_states_command = {
              "import FILE.db OTHER.db adds the states of OTHER.db whose ids FILE.db does not "
              "have.\n"
              "vacuum FILE.db checks the file, and removes all bytes of deleted and expired "
-             "states.\n",
+             "states, and the file of states of prompts.\n",
 };

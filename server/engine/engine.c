@@ -194,8 +194,8 @@ bool lx_engine_idle(lx_engine *e)
     return lx_engine_jobs(e) + atomic_load(&e->n_follows) == 0;
 }
 
-/* Seconds that all jobs of the engine still need, if every slot has work: as many tokens per slot
-   and step as lately, and one before the first steps. */
+/* Seconds that all jobs of the engine and those that will follow them still need, if every slot has
+   work: as many tokens per slot and step as lately, and one before the first steps. */
 static double work_s(const lx_engine *e)
 {
     int64_t ppm = atomic_load(&e->yield_ppm);

@@ -149,7 +149,7 @@ struct lx_engine {
     atomic_bool healthy, suspending;
     _Atomic int64_t n_jobs;    /* queued or running, without the jobs that follow others */
     _Atomic int64_t n_follows; /* these jobs */
-    _Atomic int64_t work_left; /* tokens that these still need */
+    _Atomic int64_t work_left; /* tokens that the first of these two still need */
     _Atomic int64_t step_ns;   /* mean time of a step and of the pause before it */
     /* Of the latest steps, where older ones count less: slots that had rows, and tokens made. These
        two are the engine's thread's; their ratio, tokens per slot and step in millionths, is for

@@ -155,10 +155,11 @@ void lx_engine_count_beyond(lx_engine *e)
 
 /* --- jobs come and end --- */
 
-static int64_t total_tokens(const lx_job *job)
+/* Its tokens in work_left if it has made n_made of them. */
+static int64_t work_of(const lx_job *job, int64_t n_made)
 {
     const lx_job_params *p = lx_job_get_params(job);
-    return (int64_t)p->n * (p->max_new - p->start.n_tokens);
+    return p->follows ? 0 : (int64_t)p->n * (p->max_new - p->start.n_tokens) - n_made;
 }
 
 static _Atomic int64_t *count_of(lx_engine *e, const lx_job *job)
@@ -218,7 +219,7 @@ lx_status lx_engine_submit(lx_engine *e, lx_job *job, lx_error *err)
     e->queue[e->n_queue++] = (lx_queued){.job = job, .order = follows ? 0 : e->next_order++};
     publish_queue(e);
     atomic_fetch_add(count_of(e, job), 1);
-    atomic_fetch_add(&e->work_left, total_tokens(job));
+    atomic_fetch_add(&e->work_left, work_of(job, 0));
     (void)pthread_cond_signal(&e->changed);
     return LX_OK;
 }
@@ -226,7 +227,7 @@ lx_status lx_engine_submit(lx_engine *e, lx_job *job, lx_error *err)
 void lx_engine_end_job(lx_engine *e, lx_job *job, int64_t n_tokens, lx_status status,
                        const lx_error *err)
 {
-    atomic_fetch_sub(&e->work_left, total_tokens(job) - n_tokens);
+    atomic_fetch_sub(&e->work_left, work_of(job, n_tokens));
     atomic_fetch_sub(count_of(e, job), 1);
     lx_engine_publish_slots(e); /* before the reader is woken, who may look at them */
     lx_job_mark(job, LX_JOB_ENDED, atomic_load(&e->metrics->steps));

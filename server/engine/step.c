@@ -74,6 +74,7 @@ static lx_status take_moves(lx_engine *e, lx_error *err)
 
 typedef struct counts {
     int32_t generated, scored; /* tokens handed out */
+    int32_t work;              /* those of them that count in work_left */
 } counts;
 
 /* Whether the sample goes on. */
@@ -89,6 +90,7 @@ static bool push_token(lx_engine *e, int32_t slot, lx_sample sample, int64_t now
     bool scored = lx_job_tokens(r->job, s->sample, NULL, NULL) < r->params->n_targets;
     n->scored += scored;
     n->generated += !scored;
+    n->work += !r->params->follows;
     observe_token(e, r, s, now);
     lx_drafts_learn(e, r, s, sample.token);
     r->advanced |= lx_job_push(r->job, s->sample, sample.token, sample.logprob);
@@ -181,12 +183,15 @@ static void tell_jobs(lx_engine *e)
 }
 
 /* A step's share of the time in which the engine had work. It includes the time between two steps:
-   on a busy machine that is most of what a client waits for. */
+   on a busy machine that is most of what a client waits for. The mean spans a second at least,
+   because steps are slow for a moment when many requests arrive together. */
 static void measure_pace(lx_engine *e, int64_t now)
 {
     int64_t ns = now - e->paced_ns, mean = atomic_load(&e->step_ns);
+    int64_t in_a_second = mean > 0 ? LX_NS_PER_S / mean : 0;
+    int64_t most = in_a_second > MEAN_STEPS ? in_a_second : MEAN_STEPS;
     e->paced_ns = now;
-    e->n_averaged += e->n_averaged < MEAN_STEPS;
+    e->n_averaged = e->n_averaged < most ? e->n_averaged + 1 : most;
     atomic_store(&e->step_ns, mean + (ns - mean) / e->n_averaged);
 }
 
@@ -208,7 +213,9 @@ static void count(lx_engine *e, const lx_frame *f)
 }
 
 /* In a step a slot makes no token of a prompt, and several where guesses are right. So its yield is
-   measured over many steps. */
+   measured over many steps. Jobs that follow others use slots and yield nothing: of the jobs that
+   wait it is not known yet how many will follow them, so the yield of their tokens is that much
+   smaller. */
 static void measure_yield(lx_engine *e, int64_t n_slots, int64_t n_tokens)
 {
     e->busy_slots += (double)n_slots - e->busy_slots / MEAN_STEPS;
@@ -225,8 +232,8 @@ static lx_status hand_out_all(lx_engine *e, const lx_frame *f, lx_error *err)
     for (int32_t i = 0; i < f->step.batch.n_outputs && st == LX_OK;)
         st = hand_out(e, f, &i, now, &n, err);
     lx_counter_add(&e->metrics->generated_tokens, n.generated);
-    atomic_fetch_sub(&e->work_left, n.generated + n.scored);
-    measure_yield(e, f->step.batch.n_seqs, n.generated + n.scored);
+    atomic_fetch_sub(&e->work_left, n.work);
+    measure_yield(e, f->step.batch.n_seqs, n.work);
     atomic_store(&e->last_step_ns, now);
     return st;
 }

@@ -14,7 +14,7 @@
 #include "server/json/fields.h"
 #include "server/json/scan.h"
 
-enum { MAX_ITEMS = 20 };
+enum { MAX_ITEMS = 20, ITEM_ID = 32 };
 
 static lx_status no_memory(const char *field, lx_error *err)
 {
@@ -467,11 +467,12 @@ static lx_status keep_call(const json_t *item, size_t i, const lx_json_reading *
     lx_completion_params *p = r->params;
     lx_chat_message *last = p->n_messages > 0 ? &p->messages[p->n_messages - 1] : NULL;
     char where[64];
-    (void)snprintf(where, sizeof where, "%s[%zu]", r->name, i);
+    (void)snprintf(where, sizeof where, "%s[%zu].arguments", r->name, i);
     const json_t *name = lx_json_field(item, "name"), *id = lx_json_field(item, "call_id");
     if (!lx_chat_is_name(name) || !json_is_string(id))
         return lx_fail(err, LX_ERR_INVALID, r->name,
-                       "%s must have a name and a call_id, as it is a function_call", where);
+                       "%s[%zu] must have a name and a call_id, as it is a function_call", r->name,
+                       i);
     json_t *arguments = NULL;
     lx_status st = read_arguments(lx_json_field(item, "arguments"), where, r, &arguments, err);
     if (st != LX_OK)
@@ -628,8 +629,15 @@ int32_t lx_json_count_items(const lx_chat_message *m)
     return own_items(m) + (int32_t)json_array_size(calls_of(m));
 }
 
+/* The client chose the call's id, and may have chosen it twice. An item's id is its own. */
+static void make_item_id(const char *kind, char id[ITEM_ID])
+{
+    (void)snprintf(id, ITEM_ID, "%s_%016llx", kind, (unsigned long long)lx_random_bits());
+}
+
 static void write_call(const json_t *call, lx_buffer *out)
 {
+    char own[ITEM_ID];
     const json_t *function = json_object_get(call, "function"), *id = json_object_get(call, "id");
     const json_t *arguments = json_object_get(function, "arguments");
     size_t bytes = json_dumpb(arguments, NULL, 0, JSON_COMPACT);
@@ -639,11 +647,12 @@ static void write_call(const json_t *call, lx_buffer *out)
         free(text);
         return;
     }
+    make_item_id("fc", own);
     lx_json_put(out,
                 "{'id':%s,'type':'function_call','status':'completed','call_id':%s,'name':%s,"
                 "'arguments':%.*s}",
-                json_string_value(id), json_string_value(id),
-                json_string_value(json_object_get(function, "name")), (int)bytes, text);
+                own, json_string_value(id), json_string_value(json_object_get(function, "name")),
+                (int)bytes, text);
     free(text);
 }
 
@@ -654,10 +663,9 @@ void lx_json_write_item(const lx_chat_message *m, int32_t i, lx_buffer *out)
         write_call(json_array_get(calls_of(m), (size_t)(i - own_items(m))), out);
         return;
     }
-    char id[32];
+    char id[ITEM_ID];
     bool result = m->role == LX_CHAT_TOOL, said = m->role == LX_CHAT_ASSISTANT;
-    (void)snprintf(id, sizeof id, "%s_%016llx", result ? "fco" : "msg",
-                   (unsigned long long)lx_random_bits());
+    make_item_id(result ? "fco" : "msg", id);
     if (result) {
         lx_json_put(out,
                     "{'id':%s,'type':'function_call_output','status':'completed','call_id':%s,"

@@ -290,7 +290,7 @@ static const lx_field rows[] = {
     IGNORED("parallel_tool_calls", COMPLETIONS, FALSE | TRUE, NULL),
     IGNORED("service_tier", TEXT, AUTO, NULL),
     IGNORED("store", CHOICES, FALSE, "answers are not kept"),
-    IGNORED("metadata", OPENAI_TEXT, EMPTY, NULL),
+    IGNORED("metadata", CHOICES, EMPTY, NULL),
     OWN("metadata", MESSAGES, text, model, message_metadata),
 
     /* Images. */
@@ -343,9 +343,9 @@ static const lx_field rows[] = {
     INT32("n", FORK, forks, n, 1, LX_FIELD_MAX_N),
     OWN("seeds", FORK, forks, seeds, seeds),
 
-    /* Conversations. */
+    /* Responses and conversations. */
     OWN("items", CONVERSATION | ITEMS, text, messages, items),
-    OWN("metadata", CONVERSATION | METADATA, text, metadata, metadata),
+    OWN("metadata", RESPONSES | CONVERSATION | METADATA, text, metadata, metadata),
 
     /* Tokens. */
     BOOL("add_special", TOKENIZE, tokenized, add_special),

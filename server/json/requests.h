@@ -155,7 +155,7 @@ typedef struct lx_completion_params {
     int32_t n_earlier;
     int64_t kept_bytes;
     bool truncates;     /* of a response: the client allows that the conversation is cut */
-    char *metadata;     /* owned, of a conversation: a JSON object; NULL: none */
+    char *metadata;     /* owned, of a response or conversation: a JSON object; NULL: none */
     int64_t timeout_ms; /* 0: the server's */
 } lx_completion_params;
 

@@ -11,11 +11,13 @@
  */
 #include "server/states/prefix_store.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/crc32c.h"
 #include "common/lock.h"
@@ -426,6 +428,20 @@ lx_status lx_prefix_store_open(const char *path, int64_t max_bytes, lx_prefix_pl
     }
     *out = &s->base;
     return LX_OK;
+}
+
+lx_status lx_prefix_store_remove(const char *path, bool *removed, lx_error *err)
+{
+    lx_state_file *f = NULL; /* while it is open no server has it, and its end removes the log */
+    *removed = false;
+    if (access(path, F_OK) != 0)
+        return LX_OK;
+    lx_status st = lx_state_file_open(path, false, &f, err);
+    lx_state_file_close(f);
+    if (st == LX_OK && unlink(path) != 0)
+        st = lx_fail(err, LX_ERR_IO, NULL, "%s cannot be removed: %s", path, strerror(errno));
+    *removed = st == LX_OK;
+    return st;
 }
 
 void lx_prefix_store_close(lx_prefix_place *p)

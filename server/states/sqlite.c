@@ -11,6 +11,7 @@
  */
 #include "server/states/sqlite.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -111,6 +112,9 @@ static lx_status report(sqlite3 *db, int code, lx_error *err)
     case SQLITE_READONLY:
         return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the state store cannot be written: %s",
                        sqlite3_errmsg(db));
+    case SQLITE_IOERR: /* also of a file that became read-only while it is open */
+        return lx_fail(err, LX_ERR_UNAVAILABLE, NULL,
+                       "the disk of the state store fails or is read-only");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
         return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "the file of the state store is damaged");
@@ -513,10 +517,14 @@ static int query(lx_state_file *f, const char *text, int64_t *out)
    undo the file's name. */
 static lx_status make_file(const char *path, bool *made, lx_error *err)
 {
-    char folder[4096];
+    char folder[4096]; /* or why there is no file */
     int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     *made = file >= 0;
-    if (!*made) /* it is there, or it cannot be made */
+    if (!*made && errno != EEXIST) {
+        (void)snprintf(folder, sizeof folder, "cannot be made: %s", strerror(errno));
+        return refuse(path, folder, err);
+    }
+    if (!*made)
         return LX_OK;
     (void)close(file);
     const char *slash = strrchr(path, '/');
@@ -597,6 +605,9 @@ lx_status lx_state_file_open(const char *path, bool create, lx_state_file **out,
     int code = st == LX_OK ? sqlite3_open_v2(path, &f->db, flags, NULL) : SQLITE_OK;
     if (code != SQLITE_OK)
         st = refuse_code(f, path, code, err);
+    if (st == LX_OK &&
+        sqlite3_db_readonly(f->db, "main") != 0) /* a lock would fail without reason */
+        st = refuse_code(f, path, SQLITE_READONLY, err);
     if (st == LX_OK) {
         (void)sqlite3_busy_timeout(f->db, LOCK_WAIT_MS);
         st = check_head(f, path, err);
@@ -634,7 +645,7 @@ lx_status lx_state_file_copy(lx_state_file *f, const char *path, lx_error *err)
     bool made = false;
     lx_status st = make_file(path, &made, err);
     if (st == LX_OK && !made)
-        st = refuse(path, "is there, or it cannot be made", err);
+        st = refuse(path, "is there", err);
     if (st == LX_OK)
         st = tidy(f, err);
     if (st != LX_OK)

@@ -28,6 +28,13 @@ typedef struct outcome {
     void *bytes; /* owned: the result's blob */
 } outcome;
 
+/* The demand of a call on the disk. */
+typedef enum effort {
+    READS,
+    CHANGES, /* a few pages */
+    GROWS    /* a new state */
+} effort;
+
 typedef struct sqlite_store {
     lx_state_store base;
     lx_store_queue queue;
@@ -35,8 +42,9 @@ typedef struct sqlite_store {
     bool started;
     lx_state_file_limits limits;
     _Atomic int64_t n, bytes; /* held */
-    atomic_bool works;        /* the last transaction succeeded */
+    atomic_bool works;        /* see note_health */
     /* of the thread */
+    effort failed; /* the largest of the transactions that failed since the store worked */
     lx_state_file *file;
     int32_t n_calls;
     lx_store_item *calls[MOST_CALLS];
@@ -86,6 +94,18 @@ static bool is_durable(const lx_store_item *c)
     return c->op == LX_STORE_PUT || c->op == LX_STORE_REMOVE;
 }
 
+static bool is_touched(const lx_store_item *c, const outcome *o)
+{
+    return c->op == LX_STORE_GET && c->ttl_ms > 0 && o->result.status == LX_OK;
+}
+
+static effort effort_of(const lx_store_item *c, const outcome *o)
+{
+    if (c->op == LX_STORE_PUT)
+        return GROWS;
+    return c->op == LX_STORE_REMOVE || is_touched(c, o) ? CHANGES : READS;
+}
+
 static void clear(outcome *o)
 {
     free(o->bytes);
@@ -100,7 +120,7 @@ static bool is_fault(lx_status st)
 
 static lx_status touch(sqlite_store *s, const lx_store_item *c, outcome *o, lx_error *err)
 {
-    if (c->op != LX_STORE_GET || c->ttl_ms <= 0 || o->result.status != LX_OK)
+    if (!is_touched(c, o))
         return LX_OK;
     o->result.ttl_ms = c->ttl_ms;
     return lx_state_file_touch(s->file, c->owner.name, c->id, c->ttl_ms, err);
@@ -151,9 +171,28 @@ static void salvage(sqlite_store *s, int32_t i, lx_status st, const lx_error *wh
     }
 }
 
+/* The largest effort of all calls; after a success only calls that succeeded count. */
+static effort effort_of_all(const sqlite_store *s, lx_status st)
+{
+    effort most = READS;
+    for (int32_t i = 0; i < s->n_calls; i++) {
+        const outcome *o = &s->outcomes[i];
+        effort own = effort_of(s->calls[i], o);
+        if ((st != LX_OK || o->result.status == LX_OK) && own > most)
+            most = own;
+    }
+    return most;
+}
+
+/* The store works again when a transaction succeeds that asks as much as the one that failed: a
+   full or read-only disk can still be read. */
 static void note_health(sqlite_store *s, lx_status st, const lx_error *why)
 {
-    bool works = st == LX_OK, worked = atomic_exchange(&s->works, works);
+    effort now = effort_of_all(s, st);
+    bool worked = atomic_load(&s->works), works = st == LX_OK && (worked || now >= s->failed);
+    if (st != LX_OK)
+        s->failed = !worked && s->failed > now ? s->failed : now;
+    atomic_store(&s->works, works);
     if (worked && !works)
         lx_log(LX_LOG_WARN, "state store: %s", why->text);
     else if (works && !worked)

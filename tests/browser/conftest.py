@@ -25,7 +25,8 @@ import poem_model  # noqa: E402
 import speech_model  # noqa: E402
 
 START_SECONDS = 30
-expect.set_options(timeout=20_000)  # a page may wait while another program builds
+PATIENCE_MS = 60_000  # as in tests/http: a page may wait while other programs build
+expect.set_options(timeout=PATIENCE_MS)
 
 
 def pytest_addoption(parser):
@@ -156,7 +157,7 @@ def open_page(browser, origin, serve, pytestconfig):
         context = browser.new_context(**{"locale": "en-US", **options})
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(PATIENCE_MS)
         listen(page, allow, home)
         if options.get("java_script_enabled", True):
             page.add_init_script(

@@ -17,7 +17,9 @@ import walk
 CASES = {
     "kill": store_faults.kill_minus_nine,
     "file-killed": store_faults.file_killed,
+    "conversations-killed": store_faults.conversations_killed,
     "file-full": store_faults.file_full,
+    "file-read-only": store_faults.file_read_only,
     "redis-slow": store_faults.redis_slow,
     "redis-full": store_faults.redis_full,
     "redis-restarted": store_faults.redis_restarted,

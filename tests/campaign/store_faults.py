@@ -6,17 +6,26 @@ import signal
 import tempfile
 import threading
 import time
+from pathlib import Path
 
 import client
 import lines
+import text_model
 from client import call, complete
 from cluster import Redis
-from common import Row, Server
+from common import Row, Server, temporary
 from conversations import Conversation, TurnFailed, text_of, whole
+from disks import small_disk
 from server import run, wait_until
 
 TOKENS, PATIENCE = 1, 300.0  # a turn's tokens; seconds until a conversation must have got on
 STORE = ("--slots", "16", "--state-store-timeout", "1")
+MODEL, MESSAGES = "talker", [f"message {i}" for i in range(10)]
+REQUEST = {"model": MODEL, "max_output_tokens": 8, "seed": 1}
+
+
+def said_in(answer):
+    return answer["output"][0]["content"][0]["text"]
 
 
 class Talkers:
@@ -109,6 +118,83 @@ class Talkers:
                                f"{len(self.wrong)} wrong, {self.again} said again, {more}")
 
 
+class Speakers(Talkers):
+    """Clients that hold conversations by /v1/responses: half of them name the newest response, half a conversation object.
+    All say the same messages, so the answers of a turn are equal."""
+
+    def __init__(self, ports, turns, seed):
+        (port,), previous, self.expected = ports(), {}, []
+        for message in MESSAGES:
+            answer = call(port, "POST", "/v1/responses", REQUEST | {"input": message} | previous).json()
+            self.expected.append(said_in(answer))
+            previous = {"previous_response_id": answer["id"]}
+        super().__init__(ports, turns, seed)
+
+    def run(self, i):
+        rng = random.Random(f"{self.seed}-{i}")
+        try:
+            while self.acknowledged < self.turns and not self.lost:
+                (self.follow if i % 2 else self.converse)(rng)
+        except Exception as error:  # a case that the campaign cannot run is one of its findings
+            self.wrong.append(f"client {i}: {error!r}")
+
+    def ask(self, rng, method, path, body=None):
+        """A lasting reply. Clients ask for acknowledged objects only, so a missing object is lost."""
+        def ask(port):
+            reply = call(port, method, path, body)
+            if reply.status in (409, 429, 503) or body and reply.status == 200 and not reply.json().get("store", True):
+                raise TurnFailed(reply.text)
+            return reply
+        reply = self.insist(rng, ask)
+        if reply.status != 200 and method != "DELETE":  # which may have been carried out without an answer
+            self.lost.append(f"{method} {path}: {reply.status} {reply.text}")
+        return reply.json()
+
+    def take(self, answer, expected):
+        self.acknowledged += 1
+        if said_in(answer) != expected:
+            self.wrong.append(f"{said_in(answer)} for {expected}")
+
+    def follow(self, rng):
+        said = []
+        for message, expected in zip(MESSAGES, self.expected, strict=True):
+            previous = {"previous_response_id": said[-1]["id"]} if said else {}
+            said.append(self.ask(rng, "POST", "/v1/responses", REQUEST | {"input": message} | previous))
+            self.take(said[-1], expected)
+        for answer in said:
+            if self.ask(rng, "GET", f"/v1/responses/{answer['id']}") != answer:
+                self.wrong.append(f"{answer['id']} differs")
+            self.ask(rng, "DELETE", f"/v1/responses/{answer['id']}")
+
+    def converse(self, rng):
+        """A turn whose answer did not arrive may be in the conversation."""
+        talk = self.ask(rng, "POST", "/v1/conversations", {"metadata": {}})["id"]
+        path, body = f"/v1/conversations/{talk}", REQUEST | {"conversation": talk, "store": False}
+
+        def items(port):
+            reply = call(port, "GET", f"{path}/items?order=asc&limit=100")
+            if reply.status in (429, 503):
+                raise TurnFailed(reply.text)
+            return [item["content"][0]["text"] for item in reply.json()["data"]]
+
+        whole = []
+        for message, expected in zip(MESSAGES, self.expected, strict=True):
+            def turn(port, body=body | {"input": message}):
+                if len(items(port)) > len(whole):
+                    return None
+                reply = call(port, "POST", "/v1/responses", body)
+                if reply.status in (409, 429, 503):
+                    raise TurnFailed(reply.text)
+                return reply.json()
+            answer = self.insist(rng, turn)
+            whole += [message, expected]
+            if answer is not None:
+                self.take(answer, expected)
+        if (found := self.insist(rng, items)) != whole:
+            self.wrong.append(f"{found} for {whole}")
+        self.ask(rng, "DELETE", path)
+
+
 def kill_minus_nine(options):
     """Two servers, one Redis; at random moments one of them is killed and started anew."""
     rng, kills = random.Random(options.seed), 0
@@ -160,35 +246,44 @@ def set_to(**values):
     return change
 
 
-def file_killed(options):
+def file_killed(options, what="kill -9 of a server with a file of states", make=Talkers, models=None):
     """One server with a file; it is killed at random moments and started anew with the file."""
     rng, kills = random.Random(options.seed), 0
-    with tempfile.TemporaryDirectory(prefix="linnet-campaign-") as folder:
+    with temporary() as folder:
         path = f"{folder}/states.db"
-        flags = *STORE, "--state-store", path
-        servers = [Server(*flags).start()]
+
+        def start():
+            return Server(*STORE, "--state-store", path, models=models).start()
+
+        servers = [start()]
         try:
-            talkers = Talkers(lambda: [server.port for server in servers], options.turns, options.seed)
+            talkers = make(lambda: [server.port for server in servers], options.turns, options.seed)
             while talkers.running():
                 time.sleep(rng.uniform(0.1, options.between))
-                servers[0].signal(signal.SIGKILL)
-                servers[0].process.wait()
-                servers[0] = Server(*flags).start()
+                servers[0].kill()
+                servers[0] = start()
                 kills += 1
             talkers.wait()
         finally:
-            for server in servers:
-                server.kill()
+            servers[0].kill()
         sound = run("states", "vacuum", path).stdout
-    row = talkers.row("kill -9 of a server with a file of states", f"{kills} kills")
+    row = talkers.row(what, f"{kills} kills")
     row.held = row.held and kills > 0 and sound.startswith("the file is sound")
     return row
+
+
+def conversations_killed(options):
+    """As file_killed, with conversations of /v1/responses."""
+    with temporary() as folder:
+        model = text_model.write_bytes(Path(folder) / MODEL, end=[], context=10_000)
+        (model / "tokenizer_config.json").write_text('{"chat_template": "rwkv"}')
+        return file_killed(options, "kill -9 of a server, conversations of /v1/responses", Speakers, folder)
 
 
 def file_full(options):
     """The file reaches a limit of its size under load, again and again: a disk that is full for a while."""
     rng, spells, refused = random.Random(options.seed), 0, 0
-    with tempfile.TemporaryDirectory(prefix="linnet-campaign-") as folder:
+    with temporary() as folder:
         path = f"{folder}/states.db"
         with Server(*STORE, "--state-store", path) as server:
             talkers = Talkers(lambda: [server.port], options.turns // 10, options.seed)
@@ -204,6 +299,39 @@ def file_full(options):
         sound = run("states", "vacuum", path).stdout
     row = talkers.row("a file of states that cannot grow, at times", f"{spells} spells, {refused} of them noticed")
     row.held = row.held and sound.startswith("the file is sound")
+    return row
+
+
+def file_read_only(options):
+    """The file becomes read-only under load, again and again; after some of these spells the server is killed and started
+    anew."""
+    what, rng, spells, refused = "a file of states that becomes read-only, at times", random.Random(options.seed), 0, 0
+    with temporary() as folder, small_disk(Path(folder), 1 << 30) as disk:
+        if disk is None:
+            return Row(what, False, "no right to mount a small disk", skipped=True)
+        path = disk.place / "states.db"
+        flags = *STORE, "--state-store", path
+        servers = [Server(*flags).start()]
+        try:
+            talkers = Talkers(lambda: [server.port for server in servers], options.turns // 10, options.seed)
+            while talkers.running():
+                time.sleep(rng.uniform(0.1, options.between / 2))
+                disk.protect()
+                time.sleep(rng.uniform(0.05, options.between / 4))
+                refused += servers[0].metric("linnet_state_store_up") == 0
+                if rng.random() < 0.5:
+                    servers[0].kill()
+                disk.protect(False)
+                if servers[0].process.poll() is not None:
+                    servers[0] = Server(*flags).start()
+                spells += 1
+            talkers.wait()
+            servers[0].check_unharmed()
+        finally:
+            servers[0].kill()
+        sound = run("states", "vacuum", path).stdout
+    row = talkers.row(what, f"{spells} spells, {refused} of them noticed")
+    row.held = row.held and spells > 0 and sound.startswith("the file is sound")
     return row
 
 

@@ -12,6 +12,7 @@ import lines
 from client import complete, complete_ok
 from common import LINNET, MODEL_DIR, Row, Server, find_faketime, temporary
 from conversations import Conversation, text_of
+from disks import small_disk
 from server import environment, wait_until
 
 DAY = 86400
@@ -69,57 +70,35 @@ def clock_jumps(options):
 # --- disk -------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def small_disk(size):
-    """A folder that holds `size` bytes; None where that may not be mounted."""
-    with tempfile.TemporaryDirectory(prefix="linnet-campaign-") as folder:
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder],
-                                 capture_output=True).returncode == 0
-        try:
-            yield Path(folder) if mounted else None
-        finally:
-            if mounted:
-                subprocess.run(["umount", "-l", folder], check=True)
-
-
-def fill(folder):
-    """The rest of the disk; the file that holds it."""
-    path = folder / "filler"
-    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while file.write(bytes(512)):
-            pass
-    return path
-
-
 def disk_full(options):
     """The log's disk is full, and is free again; a picture that does not fit on it."""
     what = "disk full: log, generate --png"
     faults = []
-    with small_disk(128 << 10) as folder:
-        if folder is None:
-            return skipped(what, "no right to mount a small tmpfs")
+    with temporary() as folder, small_disk(Path(folder)) as disk:
+        if disk is None:
+            return skipped(what, "no right to mount a small disk")
         server = Server("--slots", "4")
-        server.log_file = tempfile.NamedTemporaryFile(dir=folder)
+        server.log_file = tempfile.NamedTemporaryFile(dir=disk.place)
         with server:
             expected = text_of(complete_ok(server.port, prompt=lines.of_length(32), seed=1))
-            filler = fill(folder)
+            disk.fill()
             full = len(server.log)
             for _ in range(200):
                 if text_of(complete_ok(server.port, prompt=lines.of_length(32), seed=1)) != expected:
                     faults.append("other bytes")
             if len(server.log) > full + 4096:
                 faults.append("the disk was not full")
-            filler.unlink()
+            disk.free()
             reply = complete(server.port, prompt=lines.of_length(32), seed=1)
             wait_until(lambda: reply.headers["x-request-id"] in server.log, 30, "the log goes on")
-            fill(folder)
-            picture = folder / "sheet.png"
+            disk.fill()
+            picture = disk.place / "sheet.png"
             result = subprocess.run(
                 [LINNET, "generate", "--model", MODEL_DIR.parent / "mnist", "-n", "4", "--seed", "1",
                  "--png", picture], capture_output=True, text=True, env=environment(), timeout=300)
             if result.returncode == 0 or "--png" not in result.stderr:
                 faults.append(f"generate --png: {result.returncode} {result.stderr[-300:]}")
-            filler.unlink()
+            disk.free()
         server.log_file.close()
     with open("/dev/full", "w") as nowhere:
         result = subprocess.run([LINNET, "generate", "--prompt", "海上明月", "--model", MODEL_DIR],

@@ -1,5 +1,6 @@
 """The official JavaScript client: conversations of two turns, whole and streamed, by stored responses and by a conversation
-object. It is in neither Debian nor PyPI, so OPENAI_JS names its built folder (dist)."""
+object. It is in neither Debian nor PyPI, so OPENAI_JS names its built folder (dist). With its sources, Debian's `esbuild`
+builds one: `esbuild src/index.ts --bundle --platform=node --outfile=dist/index.js`."""
 
 import json
 import os

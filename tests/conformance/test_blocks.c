@@ -96,80 +96,107 @@ static double activated(double x, lx_activation activation)
     return activation == LX_ACT_GELU ? 0.5 * x * erfc(-x * 0.70710678118654752440) : x;
 }
 
-/* The sum of q n over a block of a row's inputs, and in *factor d t. */
-static double block_sum(const block_case *c, const block_data *d, lx_dtype dtype, int64_t row,
-                        int64_t output, int64_t k, double *factor)
-{
-    const float *x = d->x + row * c->cols + k;
-    int64_t n = c->cols - k < LX_BLOCK ? c->cols - k : LX_BLOCK;
-    float most = 0;
-    double sum = 0;
-    lx_block block;
-    lx_block_of(&d->w, output, k, dtype, &block);
-    for (int64_t i = 0; i < n; i++)
-        most = fmaxf(most, fabsf(x[i]));
-    for (int64_t i = 0; i < n && most > 0; i++)
-        sum += (double)block.q[i] * nearbyint((double)x[i] * (double)(127.0f / most));
-    *factor = (double)lx_f16_to_f32(block.scale) * (double)(most / 127.0f);
-    return sum;
-}
+/* The inputs as whole numbers, and the factor of each block of a row. */
+typedef struct whole_inputs {
+    int64_t blocks; /* of a row */
+    double *n, *t;  /* [rows, cols], [rows, blocks] */
+} whole_inputs;
 
-/* The sum of w n t over a block of a row's inputs, where w are the weights. Their products are not
-   whole, so *scale holds the sum of the absolute terms. */
-static double k_block_sum(const block_case *c, const block_data *d, int64_t row, int64_t output,
-                          int64_t k, double *scale)
+static whole_inputs round_inputs(const block_case *c, const block_data *d)
 {
-    const float *x = d->x + row * c->cols + k;
-    float most = 0, w[LX_BLOCK];
-    double sum = 0, factor;
-    *scale = 0;
-    lx_host_tensor_expand(&d->w, output * c->cols + k, LX_BLOCK, w);
-    for (int64_t i = 0; i < LX_BLOCK; i++)
-        most = fmaxf(most, fabsf(x[i]));
-    factor = (double)(most / 127.0f);
-    for (int64_t i = 0; i < LX_BLOCK && most > 0; i++) {
-        double term = (double)w[i] * factor * nearbyint((double)x[i] * (double)(127.0f / most));
-        sum += term;
-        *scale += fabs(term);
+    whole_inputs in = {.blocks = (c->cols + LX_BLOCK - 1) / LX_BLOCK};
+    in.n = take((size_t)(c->rows * c->cols) * sizeof *in.n);
+    in.t = take((size_t)(c->rows * in.blocks) * sizeof *in.t);
+    for (int64_t b = 0; b < c->rows * in.blocks; b++) {
+        int64_t k = b % in.blocks * LX_BLOCK, at = b / in.blocks * c->cols + k;
+        int64_t n = c->cols - k < LX_BLOCK ? c->cols - k : LX_BLOCK;
+        float most = 0;
+        for (int64_t i = 0; i < n; i++)
+            most = fmaxf(most, fabsf(d->x[at + i]));
+        for (int64_t i = 0; i < n && most > 0; i++)
+            in.n[at + i] = nearbyint((double)d->x[at + i] * (double)(127.0f / most));
+        in.t[b] = (double)(most / 127.0f);
     }
-    return sum;
+    return in;
 }
 
-/* `scale` holds the sums of the absolute terms. */
+/* A block of weights of an output: whole numbers with a factor, or those of K-quants, which are
+   not whole. */
+typedef struct block_weights {
+    bool is_k;
+    double w[LX_BLOCK], factor;
+} block_weights;
+
+static block_weights weights_of(const block_data *d, lx_dtype dtype, int64_t cols, int64_t output,
+                                int64_t k)
+{
+    block_weights b = {.is_k = lx_format_of(dtype)->block == LX_K_BLOCK};
+    float w[LX_BLOCK];
+    lx_block block;
+    if (b.is_k) {
+        lx_host_tensor_expand(&d->w, output * cols + k, LX_BLOCK, w);
+    } else {
+        lx_block_of(&d->w, output, k, dtype, &block);
+        b.factor = (double)lx_f16_to_f32(block.scale);
+    }
+    for (int64_t i = 0; i < LX_BLOCK; i++)
+        b.w[i] = b.is_k ? (double)w[i] : (double)block.q[i];
+    return b;
+}
+
+/* Adds the products of a block of weights with n inputs, and to *scale their size: of whole numbers
+   that of the sum, else that of every term. */
+static void add_block(const block_weights *b, const double *x, double t, int64_t n, double *sum,
+                      double *scale)
+{
+    double whole = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double term = b->is_k ? b->w[i] * t * x[i] : b->w[i] * x[i];
+        whole += term;
+        *scale += b->is_k ? fabs(term) : 0;
+    }
+    double term = b->is_k ? whole : b->factor * t * whole;
+    *sum += term;
+    *scale += b->is_k ? 0 : fabs(term);
+}
+
+/* `scale` holds the sums of the absolute terms. Weights are expanded once for all rows, and inputs
+   once for all outputs. */
 static void block_products(const block_case *c, const block_data *d, lx_dtype dtype, float *want,
                            double *scale)
 {
+    whole_inputs in = round_inputs(c, d);
+    double *sum = take((size_t)(c->rows * c->outputs) * sizeof *sum);
     for (int64_t i = 0; i < c->rows * c->outputs; i++) {
-        int64_t row = i / c->outputs, output = i % c->outputs;
-        double sum = d->bias != NULL ? (double)d->bias[output] : 0;
-        double residual = d->residual != NULL ? (double)d->residual[i] : 0;
-        scale[i] = fabs(sum) + fabs(residual);
-        for (int64_t k = 0; k < c->cols; k += LX_BLOCK) {
-            double factor, term;
-            if (lx_format_of(dtype)->block == LX_K_BLOCK) {
-                term = k_block_sum(c, d, row, output, k, &factor);
-                scale[i] += factor;
-            } else {
-                double whole = block_sum(c, d, dtype, row, output, k, &factor);
-                term = factor * whole;
-                scale[i] += fabs(term);
-            }
-            sum += term;
-        }
-        want[i] = (float)(activated(sum, c->activation) + residual);
+        sum[i] = d->bias != NULL ? (double)d->bias[i % c->outputs] : 0;
+        scale[i] = fabs(sum[i]) + (d->residual != NULL ? fabs((double)d->residual[i]) : 0);
     }
+    for (int64_t b = 0; b < c->outputs * in.blocks; b++) {
+        int64_t output = b / in.blocks, block = b % in.blocks, k = block * LX_BLOCK;
+        int64_t n = c->cols - k < LX_BLOCK ? c->cols - k : LX_BLOCK;
+        block_weights w = weights_of(d, dtype, c->cols, output, k);
+        for (int64_t row = 0; row < c->rows; row++)
+            add_block(&w, in.n + row * c->cols + k, in.t[row * in.blocks + block], n,
+                      &sum[row * c->outputs + output], &scale[row * c->outputs + output]);
+    }
+    for (int64_t i = 0; i < c->rows * c->outputs; i++)
+        want[i] = (float)(activated(sum[i], c->activation) +
+                          (d->residual != NULL ? (double)d->residual[i] : 0));
 }
 
 /* The sums of |w| |x|, by which the errors of exact products are measured. */
 static void exact_scales(const block_case *c, const block_data *d, double *scale)
 {
-    for (int64_t i = 0; i < c->rows * c->outputs; i++) {
-        int64_t row = i / c->outputs, output = i % c->outputs;
-        scale[i] = d->bias != NULL ? fabs((double)d->bias[output]) : 0;
-        scale[i] += d->residual != NULL ? fabs((double)d->residual[i]) : 0;
-        for (int64_t k = 0; k < c->cols; k++)
-            scale[i] += fabs((double)lx_host_tensor_at(&d->w, output * c->cols + k) *
-                             (double)d->x[row * c->cols + k]);
+    float *w = floats(c->cols);
+    for (int64_t output = 0; output < c->outputs; output++) {
+        lx_host_tensor_expand(&d->w, output * c->cols, c->cols, w);
+        for (int64_t row = 0; row < c->rows; row++) {
+            int64_t i = row * c->outputs + output;
+            scale[i] = d->bias != NULL ? fabs((double)d->bias[output]) : 0;
+            scale[i] += d->residual != NULL ? fabs((double)d->residual[i]) : 0;
+            for (int64_t k = 0; k < c->cols; k++)
+                scale[i] += fabs((double)w[k] * (double)d->x[row * c->cols + k]);
+        }
     }
 }
 

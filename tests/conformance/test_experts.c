@@ -65,7 +65,16 @@ static bool routes_match_oracle(device *dut, device *oracle)
         {.n_experts = 1, .n_active = 1, .scale = 1},
         {.n_experts = 16, .n_active = 16, .normalise = true, .scale = 2.5f},
         {.n_experts = MOST, .n_active = 8, .sigmoid = true, .normalise = true, .scale = 1},
-        {.n_experts = 37, .n_active = 5, .sigmoid = true, .scale = 0.5f}};
+        {.n_experts = 37, .n_active = 5, .sigmoid = true, .scale = 0.5f},
+        {.n_experts = 24,
+         .n_active = 3,
+         .n_groups = 4,
+         .active_groups = 2,
+         .sigmoid = true,
+         .normalise = true,
+         .scale = 1,
+         .eps = 0.25f},
+        {.n_experts = 12, .n_active = 6, .n_groups = 6, .active_groups = 3, .scale = 1}};
     rng r = {81};
     static agreement seen;
     uint64_t hash = NO_BYTES;

@@ -108,24 +108,26 @@ static double activated(double x, lx_activation activation)
 static void whole_products(const linear_case *c, const linear_data *d, float *want, double *scale)
 {
     enum { CHUNK = 256 };
+    int64_t chunks = (c->cols + CHUNK - 1) / CHUNK;
     double *p = take((size_t)(c->outputs * c->cols) * sizeof *p);
     double *n = take((size_t)(c->rows * c->cols) * sizeof *n);
-    float *s = floats(c->outputs), t = 0;
+    float *s = floats(c->outputs), *t = floats(c->rows * chunks);
     for (int64_t o = 0; o < c->outputs; o++)
         s[o] = to_whole(d->weights + o * c->cols, p + o * c->cols, c->cols);
+    for (int64_t i = 0; i < c->rows * chunks; i++) {
+        int64_t k0 = i % chunks * CHUNK, at = i / chunks * c->cols + k0;
+        t[i] = to_whole(d->x + at, n + at, c->cols - k0 < CHUNK ? c->cols - k0 : CHUNK);
+    }
     for (int64_t i = 0; i < c->rows * c->outputs; i++) {
         double start = c->bias ? (double)d->bias[i % c->outputs] : 0;
         double residual = c->residual != NO_RESIDUAL ? (double)d->residual[i] : 0, sum = start;
         int64_t row = i / c->outputs, o = i % c->outputs;
         scale[i] = fabs(start) + fabs(residual);
-        for (int64_t k0 = 0; k0 < c->cols; k0 += CHUNK) {
-            int64_t left = c->cols - k0 < CHUNK ? c->cols - k0 : CHUNK, at = row * c->cols + k0;
-            t = to_whole(d->x + at, n + at, left);
-            for (int64_t k = 0; k < left; k++) {
-                double term = (double)s[o] * (double)t * p[o * c->cols + k0 + k] * n[at + k];
-                sum += term;
-                scale[i] += fabs(term);
-            }
+        for (int64_t k = 0; k < c->cols; k++) {
+            double term = (double)s[o] * (double)t[row * chunks + k / CHUNK] * p[o * c->cols + k] *
+                          n[row * c->cols + k];
+            sum += term;
+            scale[i] += fabs(term);
         }
         want[i] = (float)(activated(sum, c->activation) + residual);
     }

@@ -8,9 +8,11 @@
  * Keys have length 1 there, so that a correction does not make a column longer.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "conformance.h"
+#include "sequences.h"
 #include "support.h"
 
 #define Y_BOUND 2e-6 /* docs/numerics.md */
@@ -22,21 +24,18 @@ typedef struct input {
     int32_t from, first, apart, shared;
 } input;
 
-enum { Q, K, V, W, A, B, BETA, INPUTS, ARRAYS = 2 };
+enum { Q, K, V, W, A, B, BETA, INPUTS };
 
 typedef struct recur_case {
-    int32_t heads, d_key, d_value, n_seqs, n_slots;
+    sequences s;
+    int32_t heads, d_key, d_value;
     lx_decay decay;
     lx_correction correction;
     lx_read read;
     bool has_beta, has_bonus, has_skip;
-    const int32_t *length;
-    int32_t *slot;
     input in[INPUTS];
-    int32_t width[ARRAYS];
-    float *rows[ARRAYS];
     float *fixed, *bonus, *skip; /* [heads], [heads * d_key], [heads] */
-    int64_t offset, floats;      /* of the layer in the slot; of the slot */
+    int64_t offset;              /* of the layer in the slot */
     float scale;
 } recur_case;
 
@@ -45,18 +44,11 @@ static int64_t part_of(const recur_case *c)
     return (int64_t)c->heads * c->d_key * c->d_value;
 }
 
-static int32_t total_rows(const recur_case *c)
-{
-    int32_t rows = 0;
-    for (int32_t i = 0; i < c->n_seqs; i++)
-        rows += c->length[i];
-    return rows;
-}
-
 static float *at(const recur_case *c, int which, int64_t row, int32_t head)
 {
     const input *in = &c->in[which];
-    return c->rows[in->from] + row * c->width[in->from] + in->first + head / in->shared * in->apart;
+    return c->s.rows[in->from] + row * c->s.width[in->from] + in->first +
+           head / in->shared * in->apart;
 }
 
 static int32_t length_of(const recur_case *c, int which)
@@ -73,21 +65,22 @@ static void lay_out(rng *r, recur_case *c)
 {
     for (int i = 0; i < INPUTS; i++) {
         input *in = &c->in[i];
-        in->from = (int32_t)random_below(r, ARRAYS);
+        in->from = (int32_t)random_below(r, SEQUENCE_ARRAYS);
         in->shared = i == Q || i == K ? 1 : c->heads;
         if (i != Q && i != K)
             in->shared = random_below(r, 4) == 0 && i == W ? c->heads : 1;
         else if (random_below(r, 2) == 0)
             in->shared = c->heads % 2 == 0 ? 2 : c->heads;
         in->apart = length_of(c, i) + (int32_t)random_below(r, 3);
-        in->first = c->width[in->from] + (int32_t)random_below(r, 5);
-        c->width[in->from] = in->first + c->heads / in->shared * in->apart;
+        in->first = c->s.width[in->from] + (int32_t)random_below(r, 5);
+        c->s.width[in->from] = in->first + c->heads / in->shared * in->apart;
     }
-    for (int i = 0; i < ARRAYS; i++) {
-        c->width[i] += (int32_t)random_below(r, 4) + 1;
-        c->rows[i] = floats((int64_t)total_rows(c) * c->width[i]);
-        for (int64_t k = 0; k < (int64_t)total_rows(c) * c->width[i]; k++)
-            c->rows[i][k] = NAN; /* no head reads these */
+    int64_t rows = sequence_rows(&c->s);
+    for (int i = 0; i < SEQUENCE_ARRAYS; i++) {
+        c->s.width[i] += (int32_t)random_below(r, 4) + 1;
+        c->s.rows[i] = floats(rows * c->s.width[i]);
+        for (int64_t k = 0; k < rows * c->s.width[i]; k++)
+            c->s.rows[i][k] = NAN; /* no head reads these */
     }
 }
 
@@ -135,15 +128,15 @@ static void fill_parameters(rng *r, recur_case *c)
         c->fixed[i] = random_between(r, 0.5f, 1.0f);
 }
 
+static void run(device *d, const sequences *s, lx_array *y, lx_array *const *in, lx_states *states);
+static void scales(const sequences *s, double *y, double *state);
+
 static recur_case make_case(rng *r, const int32_t *shape, int kind, int32_t n_seqs,
                             const int32_t *length, pattern p)
 {
     recur_case c = {.heads = shape[0],
                     .d_key = shape[1],
                     .d_value = shape[2],
-                    .n_seqs = n_seqs,
-                    .n_slots = n_seqs + 3,
-                    .length = length,
                     .scale = random_between(r, 0.1f, 1.0f)};
     c.decay = (lx_decay)(kind % 4);
     c.correction = kind / 4 < 3 ? (lx_correction)(kind / 4) : LX_CORRECT_NONE;
@@ -152,13 +145,23 @@ static recur_case make_case(rng *r, const int32_t *shape, int kind, int32_t n_se
     c.has_bonus = c.read == LX_READ_BEFORE && random_below(r, 3) > 0;
     c.has_skip = random_below(r, 2) == 0;
     c.offset = random_below(r, 2) == 0 ? 0 : 5;
-    c.floats = c.offset + part_of(&c) + 3;
-    c.slot = take((size_t)n_seqs * sizeof *c.slot);
+    c.s = (sequences){.n_seqs = n_seqs,
+                      .n_slots = n_seqs + 3,
+                      .n_arrays = SEQUENCE_ARRAYS,
+                      .length = length,
+                      .slot = take((size_t)n_seqs * sizeof *c.s.slot),
+                      .n_y = (int64_t)c.heads * c.d_value,
+                      .floats = c.offset + part_of(&c) + 3,
+                      .run = run,
+                      .scales = scales};
+    (void)snprintf(c.s.text, sizeof c.s.text, "%d heads, K %d, V %d, %d %d %d", c.heads, c.d_key,
+                   c.d_value, c.decay, c.correction, c.read);
     for (int32_t i = 0; i < n_seqs; i++)
-        c.slot[i] = (i * 5 + 2) % (n_seqs + 1); /* distinct where n_seqs + 1 is no multiple of 5 */
+        c.s.slot[i] =
+            (i * 5 + 2) % (n_seqs + 1); /* distinct where n_seqs + 1 is no multiple of 5 */
     lay_out(r, &c);
     fill_parameters(r, &c);
-    for (int64_t row = 0; row < total_rows(&c); row++)
+    for (int64_t row = 0; row < sequence_rows(&c.s); row++)
         fill_row(r, &c, row, p);
     return c;
 }
@@ -169,7 +172,7 @@ enum { KINDS = 16 };
 static lx_head_columns columns(const recur_case *c, int which, lx_array *const *arrays)
 {
     const input *in = &c->in[which];
-    return (lx_head_columns){arrays[in->from], c->width[in->from], in->first, in->apart,
+    return (lx_head_columns){arrays[in->from], c->s.width[in->from], in->first, in->apart,
                              in->shared};
 }
 
@@ -203,34 +206,10 @@ static lx_recurrence_args args_of(device *d, const recur_case *c, lx_array *y,
     return a;
 }
 
-/* One step on rows `row` .. of sequences with these lengths and slots. */
-static bool recur_step(device *d, const recur_case *c, lx_states *states, int32_t n_seqs,
-                       const int32_t *length, const int32_t *slot, int64_t row, float *y)
+static void run(device *d, const sequences *s, lx_array *y, lx_array *const *in, lx_states *states)
 {
-    lx_batch *b = ragged_batch(n_seqs, length, slot);
-    int64_t n_y = (int64_t)b->n_tokens * c->heads * c->d_value;
-    int owned = d->n_owned;
-    lx_array *in[ARRAYS], *out = dev_array(d, NULL, n_y);
-    for (int i = 0; i < ARRAYS; i++)
-        in[i] = dev_array(d, c->rows[i] + row * c->width[i], (int64_t)b->n_tokens * c->width[i]);
-    lx_recurrence_args args = args_of(d, c, out, in, states);
-    CHECK_OK(d->k->begin(d->be, b, NULL));
+    lx_recurrence_args args = args_of(d, (const recur_case *)s, y, in, states);
     d->k->recurrence(d->be, &args);
-    bool ok = dev_finish(d) && dev_read(d, out, y, n_y);
-    while (d->n_owned > owned)
-        d->k->array_free(d->be, d->owned[--d->n_owned].object);
-    return ok;
-}
-
-/* Runs all sequences together from zero states; y and all slots' states come back. */
-static bool recur_all(device *d, const recur_case *c, float *y, float *state)
-{
-    lx_states *s = dev_states(d, c->floats, c->n_slots);
-    if (!recur_step(d, c, s, c->n_seqs, c->length, c->slot, 0, y))
-        return false;
-    for (int32_t i = 0; i < c->n_slots; i++)
-        CHECK_OK(d->k->state_export(d->be, s, i, state + i * c->floats, 0));
-    return true;
 }
 
 /* --- against the oracle --- */
@@ -278,50 +257,18 @@ static void scale_token(const recur_case *c, int64_t row, int32_t h, double *s, 
     }
 }
 
-static void scales(const recur_case *c, double *y, double *state)
+static void scales(const sequences *s, double *y, double *state)
 {
+    const recur_case *c = (const recur_case *)s;
     int64_t row = 0;
-    for (int32_t i = 0; i < c->n_seqs; i++) {
-        double *s = state + c->slot[i] * c->floats + c->offset;
-        for (int32_t t = 0; t < c->length[i]; t++, row++) {
+    for (int32_t i = 0; i < s->n_seqs; i++) {
+        double *first = state + s->slot[i] * s->floats + c->offset;
+        for (int32_t t = 0; t < s->length[i]; t++, row++) {
             for (int32_t h = 0; h < c->heads; h++)
-                scale_token(c, row, h, s + (int64_t)h * c->d_key * c->d_value,
+                scale_token(c, row, h, first + (int64_t)h * c->d_key * c->d_value,
                             y + (row * c->heads + h) * c->d_value);
         }
     }
-}
-
-static bool check_case(device *dut, device *oracle, const recur_case *c)
-{
-    int64_t n_y = (int64_t)total_rows(c) * c->heads * c->d_value, n_state = c->n_slots * c->floats;
-    float *got = floats(n_y), *want = floats(n_y);
-    float *got_state = floats(n_state), *want_state = floats(n_state);
-    double *y_scale = take((size_t)n_y * sizeof *y_scale);
-    double *state_scale = take((size_t)n_state * sizeof *state_scale);
-    if (!recur_all(dut, c, got, got_state))
-        return false;
-    if (dut->only_runs) {
-        dev_release(dut);
-        arena_reset();
-        return true;
-    }
-    if (!recur_all(oracle, c, want, want_state))
-        return false;
-    scales(c, y_scale, state_scale);
-    double error = worst_error(got, want, y_scale, n_y);
-    CHECK(error <= Y_BOUND, "%d heads, K %d, V %d, %d sequences, %d %d %d: error %.3g", c->heads,
-          c->d_key, c->d_value, c->n_seqs, c->decay, c->correction, c->read, error);
-    /* where nothing may be written the scale is 0 */
-    error = worst_error(got_state, want_state, state_scale, n_state);
-    CHECK(error <= STATE_BOUND, "%d heads, K %d, V %d, %d %d %d: state's error %.3g", c->heads,
-          c->d_key, c->d_value, c->decay, c->correction, c->read, error);
-    for (int64_t i = 0; i < n_state; i++)
-        CHECK(state_scale[i] > 0 || got_state[i] == 0, "float %lld of the states was written",
-              (long long)i);
-    dev_release(dut);
-    dev_release(oracle);
-    arena_reset();
-    return true;
 }
 
 static const int32_t shapes[][3] = {/* heads, K, V */
@@ -339,10 +286,10 @@ static bool recurrence_matches_oracle(device *dut, device *oracle)
             pattern p = kind % 2 == 0 ? UNIFORM : PEAKY;
             int n = i % 3 == 0 ? COUNT(lengths) : 3;
             recur_case one = make_case(&r, shapes[i], kind, 1, long_one, p);
-            if (!check_case(dut, oracle, &one))
+            if (!sequences_match(dut, oracle, &one.s, Y_BOUND, STATE_BOUND))
                 return false;
             recur_case many = make_case(&r, shapes[i], kind, n, lengths, p);
-            if (!check_case(dut, oracle, &many))
+            if (!sequences_match(dut, oracle, &many.s, Y_BOUND, STATE_BOUND))
                 return false;
         }
     }
@@ -350,26 +297,6 @@ static bool recurrence_matches_oracle(device *dut, device *oracle)
 }
 
 /* --- laws --- */
-
-/* Runs one sequence in random pieces: y and the state must equal the results of one step. */
-static bool check_split(device *d, const recur_case *c, rng *r, int32_t longest, const float *y,
-                        const float *state)
-{
-    lx_states *s = dev_states(d, c->floats, 1);
-    int64_t n_y = (int64_t)c->heads * c->d_value;
-    float *piece = floats(c->length[0] * n_y), *end = floats(c->floats);
-    int32_t zero = 0;
-    for (int32_t row = 0, n = 0; row < c->length[0]; row += n) {
-        n = 1 + (int32_t)random_below(r, (uint32_t)longest);
-        n = n < c->length[0] - row ? n : c->length[0] - row;
-        if (!recur_step(d, c, s, 1, &n, &zero, row, piece))
-            return false;
-        CHECK(same_bytes(piece, y + row * n_y, n * n_y), "rows %d to %d differ", row, row + n - 1);
-    }
-    CHECK_OK(d->k->state_export(d->be, s, 0, end, 0));
-    CHECK(same_bytes(end, state, c->floats), "the state differs");
-    return true;
-}
 
 static bool recurrence_any_split_is_equal(device *dut, device *oracle)
 {
@@ -379,11 +306,10 @@ static bool recurrence_any_split_is_equal(device *dut, device *oracle)
     for (int kind = 0; kind < KINDS; kind++) {
         const int32_t *shape = shapes[kind % COUNT(shapes)];
         recur_case c = make_case(&r, shape, kind, 1, length, UNIFORM);
-        c.slot[0] = 0;
-        float *y = floats((int64_t)length[0] * c.heads * c.d_value);
-        float *state = floats(c.n_slots * c.floats);
-        if (!recur_all(dut, &c, y, state) || !check_split(dut, &c, &r, 1, y, state) ||
-            !check_split(dut, &c, &r, 11, y, state))
+        float *y = floats(length[0] * c.s.n_y), *state = floats(c.s.n_slots * c.s.floats);
+        if (!sequences_run(dut, &c.s, y, state) ||
+            !sequence_equals(dut, &c.s, 0, 1, &r, y, state) ||
+            !sequence_equals(dut, &c.s, 0, 11, &r, y, state))
             return false;
         dev_release(dut);
         arena_reset();
@@ -395,22 +321,16 @@ static bool recurrence_neighbours_do_not_matter(device *dut, device *oracle)
 {
     (void)oracle;
     rng r = {90};
-    int32_t zero = 0;
     for (int kind = 0; kind < KINDS; kind++) {
         const int32_t *shape = shapes[kind % COUNT(shapes)];
         recur_case c = make_case(&r, shape, kind, COUNT(lengths), lengths, UNIFORM);
-        int64_t n_y = (int64_t)c.heads * c.d_value, row = 0;
-        float *y = floats(total_rows(&c) * n_y), *alone = floats(total_rows(&c) * n_y);
-        float *state = floats(c.n_slots * c.floats), *end = floats(c.floats);
-        if (!recur_all(dut, &c, y, state))
+        float *y = floats(sequence_rows(&c.s) * c.s.n_y);
+        float *state = floats(c.s.n_slots * c.s.floats);
+        if (!sequences_run(dut, &c.s, y, state))
             return false;
-        for (int32_t s = 0; s < c.n_seqs; row += c.length[s], s++) {
-            lx_states *own = dev_states(dut, c.floats, 1);
-            if (!recur_step(dut, &c, own, 1, &c.length[s], &zero, row, alone))
+        for (int32_t s = 0; s < c.s.n_seqs; s++) {
+            if (!sequence_equals(dut, &c.s, s, lengths[s], NULL, y, state))
                 return false;
-            CHECK_OK(dut->k->state_export(dut->be, own, 0, end, 0));
-            CHECK(same_bytes(alone, y + row * n_y, c.length[s] * n_y), "y of sequence %d", s);
-            CHECK(same_bytes(end, state + c.slot[s] * c.floats, c.floats), "state of %d", s);
         }
         dev_release(dut);
         arena_reset();
@@ -429,13 +349,8 @@ static bool recurrence_is_equal_on_every_cpu(device *dut, device *oracle)
     rng r = {95};
     for (int kind = 0; kind < KINDS; kind++) {
         recur_case c = make_case(&r, shapes[kind % COUNT(shapes)], kind, 3, length, PEAKY);
-        int64_t n_y = (int64_t)total_rows(&c) * c.heads * c.d_value, n = c.n_slots * c.floats;
-        float *y = floats(n_y), *state = floats(n);
-        if (!recur_all(dut, &c, y, state))
+        if (!sequences_hash(dut, &c.s, &hash))
             return false;
-        hash = hash_bytes(hash_bytes(hash, y, (size_t)n_y * sizeof *y), state,
-                          (size_t)n * sizeof *state);
-        dev_release(dut);
     }
     return agrees(&as_exact, &exact, hash);
 }
@@ -458,19 +373,19 @@ static bool recurrence_refuses_bad_arguments(device *dut, device *oracle)
     for (int which = 0; which < WRONGS; which++) {
         rng r = {99};
         recur_case c = make_case(&r, shape, 4, 1, length, UNIFORM);
-        lx_array *in[ARRAYS], *y = dev_array(dut, NULL, 2 * 12);
+        lx_array *in[SEQUENCE_ARRAYS], *y = dev_array(dut, NULL, 2 * 12);
         lx_batch *b = ragged_batch(1, length, NULL);
         lx_error err = {0};
         uint64_t step = 0;
-        for (int i = 0; i < ARRAYS; i++)
-            in[i] = dev_array(dut, c.rows[i], 2L * c.width[i]);
-        lx_recurrence_args a = args_of(dut, &c, y, in, dev_states(dut, c.floats, 1));
+        for (int i = 0; i < SEQUENCE_ARRAYS; i++)
+            in[i] = dev_array(dut, c.s.rows[i], 2L * c.s.width[i]);
+        lx_recurrence_args a = args_of(dut, &c, y, in, dev_states(dut, c.s.floats, 1));
         if (which == WRONG_COLUMNS)
             a.v.first = a.v.width - 3;
         else if (which == WRONG_SHARED)
             a.q.shared = 2;
         else if (which == WRONG_STATE)
-            a.offset = c.floats - part_of(&c) + 1;
+            a.offset = c.s.floats - part_of(&c) + 1;
         else if (which == WRONG_READ)
             a.read = LX_READ_BEFORE;
         else

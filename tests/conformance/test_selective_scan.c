@@ -4,9 +4,11 @@
  * All cpu back ends give equal bytes.
  */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "conformance.h"
+#include "sequences.h"
 #include "support.h"
 
 #define BOUND 2e-6 /* of the sum of the absolute values of the terms: docs/numerics.md */
@@ -16,39 +18,47 @@
 enum { X, T, B, C, INPUTS };
 
 typedef struct scan_case {
-    int32_t d, keys, n_seqs, width, first[INPUTS];
-    const int32_t *length;
-    float *rows, *a, *skip; /* [rows, width], [keys, d], [d] */
-    int64_t offset, floats; /* of the layer in the slot; of the slot */
+    sequences s; /* one array of rows */
+    int32_t d, keys, first[INPUTS];
+    float *a, *skip; /* [keys, d], [d] */
+    int64_t offset;  /* of the layer in the slot */
 } scan_case;
-
-static int32_t total_rows(const scan_case *c)
-{
-    int32_t rows = 0;
-    for (int32_t i = 0; i < c->n_seqs; i++)
-        rows += c->length[i];
-    return rows;
-}
 
 static float *at(const scan_case *c, int which, int64_t row)
 {
-    return c->rows + row * c->width + c->first[which];
+    return c->s.rows[0] + row * c->s.width[0] + c->first[which];
 }
+
+static void run(device *d, const sequences *s, lx_array *y, lx_array *const *in, lx_states *states);
+static void scales(const sequences *s, double *y, double *state);
 
 /* Steps from 0 on, with rates whose factors are next to 0 and 1 and between them. */
 static scan_case make_case(rng *r, const int32_t *shape, int32_t n_seqs, const int32_t *length,
                            pattern p)
 {
-    scan_case c = {.d = shape[0], .keys = shape[1], .n_seqs = n_seqs, .length = length};
+    scan_case c = {.d = shape[0], .keys = shape[1]};
+    sequences *s = &c.s;
+    *s = (sequences){.n_seqs = n_seqs,
+                     .n_slots = n_seqs + 2,
+                     .n_arrays = 1,
+                     .length = length,
+                     .n_y = c.d,
+                     .run = run,
+                     .scales = scales};
+    (void)snprintf(s->text, sizeof s->text, "%d channels, K %d", c.d, c.keys);
+    s->slot = take((size_t)n_seqs * sizeof *s->slot);
+    for (int32_t i = 0; i < n_seqs; i++)
+        s->slot[i] = i + 1;
     for (int i = 0; i < INPUTS; i++) {
-        c.first[i] = c.width + (int32_t)random_below(r, 4);
-        c.width = c.first[i] + (i < B ? c.d : c.keys);
+        c.first[i] = s->width[0] + (int32_t)random_below(r, 4);
+        s->width[0] = c.first[i] + (i < B ? c.d : c.keys);
     }
-    c.width += (int32_t)random_below(r, 3);
-    c.rows = floats((int64_t)total_rows(&c) * c.width);
-    for (int64_t i = 0; i < (int64_t)total_rows(&c) * c.width; i++)
-        c.rows[i] = NAN; /* no channel reads these */
-    for (int64_t row = 0; row < total_rows(&c); row++) {
+    s->width[0] += (int32_t)random_below(r, 3);
+    int64_t rows = sequence_rows(s), n = rows * s->width[0];
+    s->rows[0] = floats(n);
+    for (int64_t i = 0; i < n; i++)
+        s->rows[0][i] = NAN; /* no channel reads these */
+    for (int64_t row = 0; row < rows; row++) {
         fill(r, at(&c, X, row), c.d, p, 4, 4);
         fill(r, at(&c, B, row), c.keys, p, 4, 2);
         fill(r, at(&c, C, row), c.keys, p, 4, 2);
@@ -60,7 +70,7 @@ static scan_case make_case(rng *r, const int32_t *shape, int32_t n_seqs, const i
         c.a[i] = -expf(random_between(r, -4, random_below(r, 5) == 0 ? 7 : 3));
     c.skip = random_floats(r, c.d, UNIFORM, 0, 0);
     c.offset = random_below(r, 2) == 0 ? 0 : 5;
-    c.floats = c.offset + (int64_t)c.keys * c.d + 3;
+    s->floats = c.offset + (int64_t)c.keys * c.d + 3;
     return c;
 }
 
@@ -68,10 +78,10 @@ static lx_selective_scan_args args_of(device *d, const scan_case *c, lx_array *y
                                       const lx_array *in, lx_states *states)
 {
     return (lx_selective_scan_args){.y = y,
-                                    .x = {in, c->width, c->first[X]},
-                                    .t = {in, c->width, c->first[T]},
-                                    .b = {in, c->width, c->first[B]},
-                                    .c = {in, c->width, c->first[C]},
+                                    .x = {in, c->s.width[0], c->first[X]},
+                                    .t = {in, c->s.width[0], c->first[T]},
+                                    .b = {in, c->s.width[0], c->first[B]},
+                                    .c = {in, c->s.width[0], c->first[C]},
                                     .a = dev_array(d, c->a, (int64_t)c->keys * c->d),
                                     .skip = dev_array(d, c->skip, c->d),
                                     .states = states,
@@ -80,86 +90,34 @@ static lx_selective_scan_args args_of(device *d, const scan_case *c, lx_array *y
                                     .d_key = c->keys};
 }
 
-/* One step on rows `row` .. of sequences with these lengths and slots. */
-static bool scan_step(device *d, const scan_case *c, lx_states *states, int32_t n_seqs,
-                      const int32_t *length, const int32_t *slot, int64_t row, float *y)
+static void run(device *d, const sequences *s, lx_array *y, lx_array *const *in, lx_states *states)
 {
-    lx_batch *b = ragged_batch(n_seqs, length, slot);
-    int64_t n_y = (int64_t)b->n_tokens * c->d;
-    int owned = d->n_owned;
-    lx_array *in = dev_array(d, c->rows + row * c->width, (int64_t)b->n_tokens * c->width);
-    lx_array *out = dev_array(d, NULL, n_y);
-    lx_selective_scan_args args = args_of(d, c, out, in, states);
-    CHECK_OK(d->k->begin(d->be, b, NULL));
+    lx_selective_scan_args args = args_of(d, (const scan_case *)s, y, in[0], states);
     d->k->selective_scan(d->be, &args);
-    bool ok = dev_finish(d) && dev_read(d, out, y, n_y);
-    while (d->n_owned > owned)
-        d->k->array_free(d->be, d->owned[--d->n_owned].object);
-    return ok;
-}
-
-/* Sequence i is in slot i + 1, from a zero state; y and all slots' states come back. */
-static bool scan_all(device *d, const scan_case *c, float *y, float *state)
-{
-    lx_states *s = dev_states(d, c->floats, c->n_seqs + 2);
-    int32_t *slot = take((size_t)c->n_seqs * sizeof *slot);
-    for (int32_t i = 0; i < c->n_seqs; i++)
-        slot[i] = i + 1;
-    if (!scan_step(d, c, s, c->n_seqs, c->length, slot, 0, y))
-        return false;
-    for (int32_t i = 0; i < c->n_seqs + 2; i++)
-        CHECK_OK(d->k->state_export(d->be, s, i, state + i * c->floats, 0));
-    return true;
 }
 
 /* --- against the oracle --- */
 
-/* The sizes by which errors of y and of the states are measured; 0 where nothing is written. */
-static void scales(const scan_case *c, double *y, double *state)
+static void scales(const sequences *s, double *y, double *state)
 {
+    const scan_case *c = (const scan_case *)s;
     int64_t row = 0;
-    for (int32_t i = 0; i < c->n_seqs; i++) {
-        double *first = state + (i + 1) * c->floats + c->offset;
-        for (int32_t n = 0; n < c->length[i]; n++, row++) {
+    for (int32_t i = 0; i < s->n_seqs; i++) {
+        double *first = state + s->slot[i] * s->floats + c->offset;
+        for (int32_t n = 0; n < s->length[i]; n++, row++) {
             for (int32_t m = 0; m < c->d; m++) {
                 double t = (double)at(c, T, row)[m], x = fabs((double)at(c, X, row)[m]);
                 double sum = fabs((double)c->skip[m]) * x;
                 for (int32_t k = 0; k < c->keys; k++) {
-                    double *s = &first[k * c->d + m];
-                    *s = exp(t * (double)c->a[k * c->d + m]) * *s +
+                    double *e = &first[k * c->d + m];
+                    *e = exp(t * (double)c->a[k * c->d + m]) * *e +
                          fabs((double)at(c, B, row)[k]) * t * x;
-                    sum += fabs((double)at(c, C, row)[k]) * *s;
+                    sum += fabs((double)at(c, C, row)[k]) * *e;
                 }
                 y[row * c->d + m] = sum;
             }
         }
     }
-}
-
-static bool check_case(device *dut, device *oracle, const scan_case *c)
-{
-    int64_t n_y = (int64_t)total_rows(c) * c->d, n = (c->n_seqs + 2) * c->floats;
-    float *got = floats(n_y), *want = floats(n_y), *got_state = floats(n), *want_state = floats(n);
-    double *y_scale = take((size_t)n_y * sizeof *y_scale);
-    double *state_scale = take((size_t)n * sizeof *state_scale);
-    if (!scan_all(dut, c, got, got_state))
-        return false;
-    if (!dut->only_runs) {
-        if (!scan_all(oracle, c, want, want_state))
-            return false;
-        scales(c, y_scale, state_scale);
-        double error = worst_error(got, want, y_scale, n_y);
-        CHECK(error <= BOUND, "%d channels, K %d: error %.3g", c->d, c->keys, error);
-        error = worst_error(got_state, want_state, state_scale, n);
-        CHECK(error <= BOUND, "%d channels, K %d: state's error %.3g", c->d, c->keys, error);
-        for (int64_t i = 0; i < n; i++)
-            CHECK(state_scale[i] > 0 || got_state[i] == 0, "float %lld of the states was written",
-                  (long long)i);
-    }
-    dev_release(dut);
-    dev_release(oracle);
-    arena_reset();
-    return true;
 }
 
 static const int32_t shapes[][2] = {/* channels, K */
@@ -174,10 +132,10 @@ static bool scan_matches_oracle(device *dut, device *oracle)
     for (int i = 0; i < COUNT(shapes) * PATTERNS; i++) {
         pattern p = (pattern)(i / COUNT(shapes));
         scan_case one = make_case(&r, shapes[i % COUNT(shapes)], 1, long_one, p);
-        if (!check_case(dut, oracle, &one))
+        if (!sequences_match(dut, oracle, &one.s, BOUND, BOUND))
             return false;
         scan_case many = make_case(&r, shapes[i % COUNT(shapes)], COUNT(lengths), lengths, p);
-        if (!check_case(dut, oracle, &many))
+        if (!sequences_match(dut, oracle, &many.s, BOUND, BOUND))
             return false;
     }
     return true;
@@ -185,41 +143,21 @@ static bool scan_matches_oracle(device *dut, device *oracle)
 
 /* --- laws --- */
 
-/* Sequence `which` alone, in pieces of `longest` rows, must give the bytes that it gave next to
- * other sequences. */
-static bool check_alone(device *d, const scan_case *c, int32_t which, int64_t row0, int32_t longest,
-                        const float *y, const float *state)
-{
-    lx_states *s = dev_states(d, c->floats, 1);
-    float *piece = floats((int64_t)c->length[which] * c->d), *end = floats(c->floats);
-    int32_t zero = 0;
-    for (int32_t row = 0, n = 0; row < c->length[which]; row += n) {
-        n = longest < c->length[which] - row ? longest : c->length[which] - row;
-        if (!scan_step(d, c, s, 1, &n, &zero, row0 + row, piece))
-            return false;
-        CHECK(same_bytes(piece, y + (row0 + row) * c->d, (int64_t)n * c->d),
-              "%d channels, K %d, pieces of %d: row %d", c->d, c->keys, longest, row);
-    }
-    CHECK_OK(d->k->state_export(d->be, s, 0, end, 0));
-    CHECK(same_bytes(end, state + (which + 1) * c->floats, c->floats), "the state differs");
-    return true;
-}
-
+/* Each sequence alone, in pieces, gives the bytes that it gave next to other sequences. */
 static bool scan_does_not_depend_on_splits(device *dut, device *oracle)
 {
     (void)oracle;
     rng r = {180};
     for (int i = 0; i < COUNT(shapes); i++) {
         scan_case c = make_case(&r, shapes[i], COUNT(lengths), lengths, UNIFORM);
-        float *y = floats((int64_t)total_rows(&c) * c.d),
-              *state = floats((c.n_seqs + 2) * c.floats);
-        if (!scan_all(dut, &c, y, state))
+        float *y = floats((int64_t)sequence_rows(&c.s) * c.d);
+        float *state = floats(c.s.n_slots * c.s.floats);
+        if (!sequences_run(dut, &c.s, y, state))
             return false;
-        int64_t row = 0;
-        for (int32_t s = 0; s < c.n_seqs; row += c.length[s], s++) {
-            if (!check_alone(dut, &c, s, row, 1, y, state) ||
-                !check_alone(dut, &c, s, row, 7, y, state) ||
-                !check_alone(dut, &c, s, row, 100, y, state))
+        for (int32_t s = 0; s < c.s.n_seqs; s++) {
+            if (!sequence_equals(dut, &c.s, s, 1, NULL, y, state) ||
+                !sequence_equals(dut, &c.s, s, 7, NULL, y, state) ||
+                !sequence_equals(dut, &c.s, s, 100, NULL, y, state))
                 return false;
         }
         dev_release(dut);
@@ -238,13 +176,8 @@ static bool scan_is_equal_on_every_cpu(device *dut, device *oracle)
     rng r = {195};
     for (int i = 0; i < COUNT(shapes); i++) {
         scan_case c = make_case(&r, shapes[i], COUNT(length), length, PEAKY);
-        int64_t n_y = (int64_t)total_rows(&c) * c.d, n = (c.n_seqs + 2) * c.floats;
-        float *y = floats(n_y), *state = floats(n);
-        if (!scan_all(dut, &c, y, state))
+        if (!sequences_hash(dut, &c.s, &hash))
             return false;
-        hash = hash_bytes(hash_bytes(hash, y, (size_t)n_y * sizeof *y), state,
-                          (size_t)n * sizeof *state);
-        dev_release(dut);
     }
     return agrees(&as_exact, &exact, hash);
 }
@@ -258,11 +191,12 @@ static bool scan_refuses_bad_arguments(device *dut, device *oracle)
     rng r = {199};
     for (int which = 0; which < 6; which++) {
         scan_case c = make_case(&r, shape, 1, length, UNIFORM);
-        lx_array *in = dev_array(dut, c.rows, 2L * c.width), *y = dev_array(dut, NULL, 2L * c.d);
+        lx_array *in = dev_array(dut, c.s.rows[0], 2L * c.s.width[0]);
+        lx_array *y = dev_array(dut, NULL, 2L * c.d);
         lx_error err = {0};
         uint64_t step = 0;
-        lx_selective_scan_args a = args_of(dut, &c, y, in, dev_states(dut, c.floats, 1));
-        a.t.first += which == 0 ? c.width : 0;
+        lx_selective_scan_args a = args_of(dut, &c, y, in, dev_states(dut, c.s.floats, 1));
+        a.t.first += which == 0 ? c.s.width[0] : 0;
         a.c.width = which == 1 ? a.c.first + c.keys - 1 : a.c.width;
         a.offset += which == 2 ? 4 : 0;
         a.b.array = which == 3 ? y : a.b.array;

@@ -71,6 +71,13 @@ def test_an_installed_plugin_is_found(installed):
     assert "cannot load" not in said.stderr, said.stderr
 
 
+def test_libraries_are_searched_next_to_the_program_only(installed):
+    """An empty entry of RUNPATH is the working directory, where anyone may have put a library."""
+    said = subprocess.run(["readelf", "-d", installed / "bin/linnet"], capture_output=True, text=True, timeout=60, check=True).stdout
+    (entries,) = re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.*)\]", said)
+    assert all(entry.startswith("$ORIGIN") for entry in entries.split(":")), entries
+
+
 def test_the_readme_calls_cuda_experimental_on_its_first_screen():
     assert any("**CUDA is experimental**" in line for line in (ROOT / "README.md").read_text().splitlines()[:25])
 

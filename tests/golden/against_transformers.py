@@ -20,21 +20,30 @@ import kinds
 KNOWN = {"mamba": transformers.MambaForCausalLM, "falcon_mamba": transformers.FalconMambaForCausalLM,
          "jamba": transformers.JambaForCausalLM, "mamba2": transformers.Mamba2ForCausalLM, "qwen3_5_text": transformers.Qwen3_5ForCausalLM,
          "lfm2": transformers.Lfm2ForCausalLM, "granitemoehybrid": transformers.GraniteMoeHybridForCausalLM,
-         "falcon_h1": transformers.FalconH1ForCausalLM}  # others have other names in files than in the library
+         "falcon_h1": transformers.FalconH1ForCausalLM, "lfm2_moe": transformers.Lfm2MoeForCausalLM,
+         "qwen3_5_moe_text": transformers.Qwen3_5MoeForCausalLM, "qwen3_next": transformers.Qwen3NextForCausalLM,
+         "nemotron_h": transformers.NemotronHForCausalLM}  # others have other names in files than in the library
 
 
 def fused(weights):
     """Experts as the library has them: one tensor of all gates and products up, and one of all products down."""
     out, experts = {}, {}
+    other = {"w1": "gate", "w3": "up", "w2": "down"}
+    moe = {"block_sparse_moe.input_linear.weight": "block_sparse_moe.experts.gate_up_proj",
+           "block_sparse_moe.output_linear.weight": "block_sparse_moe.experts.down_proj", "router.layer": "router",
+           "backbone.": "model."}
     for name, t in weights.items():
-        found = re.fullmatch(r"(.*\.experts)\.(\d+)\.(gate|up|down)_proj\.weight", name)
+        found = re.fullmatch(r"(.*\.experts)\.(\d+)\.(?:(gate|up|down)_proj|(w[123]))\.weight", name)
+        for theirs, ours in moe.items():
+            name = name.replace(theirs, ours)
         if found:
-            experts.setdefault(found[1], {})[int(found[2]), found[3]] = t
+            experts.setdefault(found[1].replace("backbone.", "model."), {})[int(found[2]), found[3] or other[found[4]]] = t
         else:
             out[name] = t
     for prefix, parts in experts.items():
-        numbers = range(len(parts) // 3)
-        out[f"{prefix}.gate_up_proj"] = numpy.stack([numpy.concatenate([parts[i, "gate"], parts[i, "up"]]) for i in numbers])
+        numbers = range(1 + max(i for i, _ in parts))
+        up = [numpy.concatenate([parts[i, "gate"], parts[i, "up"]]) if (i, "gate") in parts else parts[i, "up"] for i in numbers]
+        out[f"{prefix}.{'gate_up' if (0, 'gate') in parts else 'up'}_proj"] = numpy.stack(up)
         out[f"{prefix}.down_proj"] = numpy.stack([parts[i, "down"] for i in numbers])
     return out
 
@@ -77,8 +86,9 @@ def compare_lightning():
 
 
 if __name__ == "__main__":
-    # Of several groups transformers norms the row at once; fla's configs are not its own.
+    # Of several groups transformers norms the row at once; fla's configs are not its own; Nemotron's head is never tied there.
     found = [case for case in kind_cases.cases() if case[1].get("model_type") in KNOWN and (
-        "norm_eps" not in case[1] or case[1]["model_type"] == "lfm2")]
+        "norm_eps" not in case[1] or case[1]["model_type"].startswith("lfm2")) and not (
+        case[1]["model_type"] == "nemotron_h" and case[1]["tie_word_embeddings"])]
     results = [compare(*case) for case in found] + [compare_lightning()]
     sys.exit(0 if results and all(results) else 1)

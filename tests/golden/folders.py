@@ -304,9 +304,33 @@ WHOLE_QWEN = {"model_type": "qwen3_5", "architectures": ["Qwen3_5ForConditionalG
                                       "mrope_interleaved": True, "mrope_section": [1, 0, 0]}}}
 
 
+QWEN_MOE = {key: value for key, value in QWEN.items() if key != "intermediate_size"} | {
+    "model_type": "qwen3_5_moe_text", "architectures": ["Qwen3_5MoeForCausalLM"], "moe_intermediate_size": 10, "num_experts": 5,
+    "num_experts_per_tok": 2, "output_router_logits": False, "router_aux_loss_coef": 0.001, "shared_expert_intermediate_size": 12}
+WHOLE_QWEN_MOE = WHOLE_QWEN | {
+    "model_type": "qwen3_5_moe", "architectures": ["Qwen3_5MoeForConditionalGeneration"], "tie_word_embeddings": False,
+    "text_config": {key: value for key, value in (WHOLE_QWEN["text_config"] | QWEN_MOE).items() if key != "intermediate_size"}}
+# A net in a layer without experts, too.
+QWEN_NEXT = QWEN_MOE | {
+    "model_type": "qwen3_next", "architectures": ["Qwen3NextForCausalLM"], "decoder_sparse_step": 1, "intermediate_size": 24,
+    "mlp_only_layers": [1], "norm_topk_prob": True, "rope_scaling": None, "rope_theta": 10000.0, "partial_rotary_factor": 0.5,
+    "full_attention_interval": 4, "use_sliding_window": False}
+
+
+def qwen_nets(c, i):
+    """The feed-forward net of a layer: dense, or experts, which whole models have in one tensor for all."""
+    d, n, hidden = c["hidden_size"], c.get("num_experts", 0), c.get("moe_intermediate_size", 0)
+    if not n or i in (c.get("mlp_only_layers") or []) or (i + 1) % c.get("decoder_sparse_step", 1):
+        return gated_mlp("mlp.", d, c["intermediate_size"])
+    out = gated_mlp("mlp.shared_expert.", d, c["shared_expert_intermediate_size"]) | products("mlp.", gate=(n, d), shared_expert_gate=(1, d))
+    if c.get("mtp_num_hidden_layers") is None:
+        return out | experts("mlp.experts.", n, d, hidden)
+    return out | {"mlp.experts.gate_up_proj": tensor([n, 2 * hidden, d]), "mlp.experts.down_proj": tensor([n, d, hidden])}
+
+
 def qwen_tensors(c):
     """Of a whole model with one tensor for pictures and one for guesses, which nothing reads."""
-    whole, c = c["model_type"] == "qwen3_5", c.get("text_config", c)
+    whole, c = c["model_type"] in ("qwen3_5", "qwen3_5_moe"), c.get("text_config", c)
     begin, d, size = "model.language_model." if whole else "model.", c["hidden_size"], c["head_dim"]
     queries, shared = c["num_attention_heads"] * size, c["num_key_value_heads"] * size
     heads, values = c["linear_num_value_heads"], c["linear_num_value_heads"] * c["linear_value_head_dim"]
@@ -321,10 +345,13 @@ def qwen_tensors(c):
             out |= products("self_attn.", q_proj=(2 * queries, d), k_proj=(shared, d), v_proj=(shared, d), o_proj=(d, queries))
             out |= less_one("self_attn.", size, "q_norm", "k_norm")
         else:
-            out |= products(p, in_proj_qkv=(all_of, d), in_proj_z=(values, d), in_proj_b=(heads, d), in_proj_a=(heads, d))
+            if c["model_type"] == "qwen3_next":
+                out |= products(p, in_proj_qkvz=(all_of + values, d), in_proj_ba=(2 * heads, d))
+            else:
+                out |= products(p, in_proj_qkv=(all_of, d), in_proj_z=(values, d), in_proj_b=(heads, d), in_proj_a=(heads, d))
             out |= convs(p, c["linear_conv_kernel_dim"], conv1d=all_of) | decays(p, heads)
             out |= norms(p, c["linear_value_head_dim"], "norm") | products(p, out_proj=(d, values))
-        return out | gated_mlp("mlp.", d, c["intermediate_size"])
+        return out | qwen_nets(c, i)
 
     out = model_tensors(c, layer, begin, last=less_one)
     if whole:
@@ -349,11 +376,25 @@ def lfm2_hidden(c):
     return -(-int(c["block_ffn_dim_multiplier"] * (2 * size // 3)) // c["block_multiple_of"]) * c["block_multiple_of"]
 
 
+LFM2_MOE = {key: value for key, value in LFM2.items() if not key.startswith("block_")} | {
+    "model_type": "lfm2_moe", "architectures": ["Lfm2MoeForCausalLM"], "intermediate_size": 24, "moe_intermediate_size": 10,
+    "norm_topk_prob": True, "num_dense_layers": 1, "num_experts": 5, "num_experts_per_tok": 2, "routed_scaling_factor": 1.5,
+    "use_expert_bias": True}
+
+
 def conv_part(c):
     """A gated short convolution of LFM2 and LFM3."""
     d = c["hidden_size"]
     out = products("conv.", in_proj=(3 * d, d), out_proj=(d, d)) | convs("conv.", c["conv_L_cache"], conv=d)
     return out | (biases("conv.", **{"in_proj.bias": 3 * d, "out_proj.bias": d, "conv.bias": d}) if c["conv_bias"] else {})
+
+
+def experts(prefix, n, d, hidden, *names):
+    """A gated net for each expert."""
+    out = {}
+    for expert in range(n):
+        out |= gated_mlp(f"{prefix}{expert}.", d, hidden, *names)
+    return out
 
 
 def lfm2_tensors(c):
@@ -362,7 +403,13 @@ def lfm2_tensors(c):
     def layer(i):
         own = conv_part(c) if c["layer_types"][i] == "conv" else softmax_part(c, "self_attn.", size, "out_proj") | norms(
             "self_attn.", size, "q_layernorm", "k_layernorm")
-        return norms("", d, "operator_norm", "ffn_norm") | own | gated_mlp("feed_forward.", d, lfm2_hidden(c), "w1", "w3", "w2")
+        own = norms("", d, "operator_norm", "ffn_norm") | own
+        if i >= c.get("num_dense_layers", c["num_hidden_layers"]):
+            own |= products("feed_forward.", gate=(c["num_experts"], d))
+            own |= biases("feed_forward.", **{"expert_bias": c["num_experts"]} if c["use_expert_bias"] else {})
+            return own | experts("feed_forward.experts.", c["num_experts"], d, c["moe_intermediate_size"], "w1", "w3", "w2")
+        hidden = c["intermediate_size"] if "num_experts" in c else lfm2_hidden(c)
+        return own | gated_mlp("feed_forward.", d, hidden, "w1", "w3", "w2")
 
     return model_tensors(c, layer, final="embedding_norm")
 
@@ -393,6 +440,11 @@ FALCON_H1 = MAMBA | {
     "use_cache": True, "vocab_size": 256}
 
 
+# With larger branches, so that a prompt's last token decides less.
+GRANITE_EXPERTS = GRANITE | {"embedding_multiplier": 3, "residual_multiplier": 0.7, "logits_scaling": 1, "intermediate_size": 10,
+                             "num_experts_per_tok": 2, "num_local_experts": 5, "mamba_n_groups": 2}
+
+
 def mamba_part(c, p, inner, norm_too):
     """The tensors of a Mamba-2 mixer of a hybrid."""
     d, heads, channels = c["hidden_size"], c["mamba_n_heads"], inner + 2 * c["mamba_n_groups"] * c["mamba_d_state"]
@@ -416,8 +468,12 @@ def granite_tensors(c):
     def layer(i):
         linear = c["layer_types"][i] in ("mamba", "linear_attention")
         own = mamba_part(c, "mamba.", 2 * d, True) if linear else softmax_part(c, "self_attn.", d // c["num_attention_heads"])
-        return norms("", d, "input_layernorm", "post_attention_layernorm") | own | products(
-            "shared_mlp.", input_linear=(2 * hidden, d), output_linear=(d, hidden))
+        own = norms("", d, "input_layernorm", "post_attention_layernorm") | own
+        own |= products("shared_mlp.", input_linear=(2 * hidden, d), output_linear=(d, hidden))
+        n = c["num_local_experts"]
+        return own | (products("block_sparse_moe.", **{
+            "router.layer": (n, d), "input_linear": (n, 2 * c["intermediate_size"], d), "output_linear": (n, d, c["intermediate_size"])})
+            if n else {})
 
     return model_tensors(c, layer)
 
@@ -431,6 +487,55 @@ def falcon_h1_tensors(c):
                 "feed_forward.", d, c["intermediate_size"])
 
     return model_tensors(c, layer, final="final_layernorm")
+
+
+NEMOTRON = {
+    "model_type": "nemotron_h", "architectures": ["NemotronHForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
+    "bos_token_id": 1, "chunk_size": 128, "conv_kernel": 4, "eos_token_id": 2, "expand": 2, "head_dim": 8, "hidden_dropout": 0.0,
+    "hidden_size": 16, "initializer_range": 0.02, "intermediate_size": 24, "layer_norm_epsilon": 1e-5,
+    "layers_block_type": ["linear_attention", "moe", "full_attention", "mlp", "linear_attention"], "mamba_head_dim": 6,
+    "mamba_hidden_act": "silu", "mamba_num_heads": 4, "mamba_proj_bias": False, "mamba_ssm_cache_dtype": "float32",
+    "max_position_embeddings": 4096, "mlp_bias": False, "mlp_hidden_act": "relu2", "moe_intermediate_size": 10,
+    "moe_latent_size": None, "moe_shared_expert_intermediate_size": 12, "moe_shared_expert_overlap": True,
+    "mtp_layers_block_type": ["full_attention", "moe"], "n_group": 1, "n_groups": 2, "n_routed_experts": 6, "n_shared_experts": 1,
+    "norm_topk_prob": True, "num_attention_heads": 4, "num_experts_per_tok": 2, "num_key_value_heads": 2, "num_logits_to_keep": 1,
+    "num_nextn_predict_layers": 0, "output_router_logits": False, "pad_token_id": 0, "rescale_prenorm_residual": True,
+    "residual_in_fp32": False, "routed_scaling_factor": 2.5, "sliding_window": None, "ssm_state_size": 10,
+    "tie_word_embeddings": False, "time_step_floor": 0.0001, "time_step_limit": [0.0, float("inf")], "time_step_max": 0.1,
+    "time_step_min": 1e-9, "topk_group": 1, "transformers_version": "5.24.0", "use_bias": False, "use_cache": True,
+    "use_conv_bias": True, "use_mamba_kernels": True, "vocab_size": 256}
+
+
+def relu2_mlp(prefix, d, hidden):
+    return products(prefix, up_proj=(hidden, d), down_proj=(d, hidden))
+
+
+def nemotron_types(c):
+    """The word of each layer, from the list or the older pattern."""
+    letters = {"M": "linear_attention", "E": "moe", "*": "full_attention", "-": "mlp"}
+    older = {"mamba": "linear_attention", "attention": "full_attention"}
+    return [older.get(word, word) for word in c.get("layers_block_type") or [letters[x] for x in c["hybrid_override_pattern"]]]
+
+
+def nemotron_tensors(c):
+    d, n, types = c["hidden_size"], c["n_routed_experts"], nemotron_types(c)
+    mamba = {"mamba_n_heads": c["mamba_num_heads"], "mamba_n_groups": c["n_groups"], "mamba_d_state": c["ssm_state_size"],
+             "mamba_d_conv": c["conv_kernel"], "mamba_conv_bias": c["use_conv_bias"], "mamba_proj_bias": c["use_bias"]}
+
+    def layer(i):
+        p, own = "mixer.", norms("", d, "norm")
+        if types[i] == "linear_attention":
+            return own | mamba_part(c | mamba, p, c["mamba_num_heads"] * c["mamba_head_dim"], True)
+        if types[i] == "full_attention":
+            return own | softmax_part(c, p, c["head_dim"])
+        if types[i] == "mlp":
+            return own | relu2_mlp(p, d, c["intermediate_size"])
+        own |= products(p, gate=(n, d)) | biases(p, **{"gate.e_score_correction_bias": n})
+        for expert in range(n):
+            own |= relu2_mlp(f"{p}experts.{expert}.", d, c["moe_intermediate_size"])
+        return own | relu2_mlp(f"{p}shared_experts.", d, c["moe_shared_expert_intermediate_size"])
+
+    return model_tensors(c | {"num_hidden_layers": len(types)}, layer, "backbone.", "embeddings", "norm_f")
 
 
 JAMBA = {
@@ -456,8 +561,7 @@ def jamba_tensors(c):
         own = norms("", d, "input_layernorm", "pre_ff_layernorm") | own
         if c["num_experts"] == 1 or i % c["expert_layer_period"] != c["expert_layer_offset"]:
             return own | gated_mlp("feed_forward.", d, c["intermediate_size"])
-        for expert in range(c["num_experts"]):
-            own |= gated_mlp(f"feed_forward.experts.{expert}.", d, c["intermediate_size"])
+        own |= experts("feed_forward.experts.", c["num_experts"], d, c["intermediate_size"])
         return own | products("feed_forward.", router=(c["num_experts"], d))
 
     return model_tensors(c, layer, final="final_layernorm")

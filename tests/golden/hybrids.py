@@ -1,5 +1,6 @@
 """Hybrid models of transformers in float64, as kinds.py has other kinds: only their equations, token by token, in numpy."""
 
+import folders
 import numpy
 from kinds import Rows, convolved, delta, mamba1_mixer, mamba2_mixer, rms_norm, rotated, sigmoid, silu
 
@@ -58,9 +59,10 @@ def lfm2(w, c, ids):
         else:
             x = x + attention(below(own, "self_attn."), memory, y, heads, len(x) // heads,
                               c["rope_parameters"]["rope_theta"], eps=eps, out="out_proj")
-        y = rms_norm(x, own["ffn_norm.weight"], eps)
-        hidden = silu(own["feed_forward.w1.weight"] @ y) * (own["feed_forward.w3.weight"] @ y)
-        return x + own["feed_forward.w2.weight"] @ hidden
+        y, net = rms_norm(x, own["ffn_norm.weight"], eps), below(own, "feed_forward.")
+        if "gate.weight" in net:
+            return x + sigmoid_mixture(net, c, y, net.get("expert_bias", 0), 1e-6, lambda own, y: gated_net(own, y, "w1", "w3", "w2"))
+        return x + gated_net(net, y, "w1", "w3", "w2")
 
     return model(w, c, ids, layer, "embedding_norm", eps)
 
@@ -69,6 +71,11 @@ def mamba_config(c, norm=True, gate_last=False):
     """As mamba2_mixer of kinds.py takes it."""
     return {"num_heads": c["mamba_n_heads"], "head_dim": c["mamba_d_head"], "n_groups": c["mamba_n_groups"],
             "state_size": c["mamba_d_state"], "norm_eps": c["rms_norm_eps"], "rmsnorm": norm, "norm_before_gate": gate_last}
+
+
+def joined_net(gate_up, down, y):
+    gate, up = numpy.split(gate_up @ y, 2)
+    return down @ (silu(gate) * up)
 
 
 def granite(w, c, ids):
@@ -81,14 +88,21 @@ def granite(w, c, ids):
         else:
             base = c["rope_theta"] if c["position_embedding_type"] == "rope" else 0
             x = x + scale * attention(below(own, "self_attn."), memory, y, heads, len(x) // heads, base, c["attention_multiplier"])
-        gate, up = numpy.split(own["shared_mlp.input_linear.weight"] @ rms_norm(x, own["post_attention_layernorm.weight"], eps), 2)
-        return x + scale * (own["shared_mlp.output_linear.weight"] @ (silu(gate) * up))
+        y, moe = rms_norm(x, own["post_attention_layernorm.weight"], eps), below(own, "block_sparse_moe.")
+        x = x + scale * joined_net(own["shared_mlp.input_linear.weight"], own["shared_mlp.output_linear.weight"], y)
+        if not moe:
+            return x
+        logits = moe["router.layer.weight"] @ y
+        chosen = numpy.argsort(-logits)[:c["num_experts_per_tok"]]
+        shares = numpy.exp(logits[chosen] - logits.max())
+        return x + scale * sum(share * joined_net(moe["input_linear.weight"][expert], moe["output_linear.weight"][expert], y)
+                               for share, expert in zip(shares / shares.sum(), chosen))
 
     return model(w, c, ids, layer, "norm", eps)
 
 
-def gated_net(own, y):
-    return own["down_proj.weight"] @ (silu(own["gate_proj.weight"] @ y) * (own["up_proj.weight"] @ y))
+def gated_net(own, y, gate="gate_proj", up="up_proj", down="down_proj"):
+    return own[f"{down}.weight"] @ (silu(own[f"{gate}.weight"] @ y) * (own[f"{up}.weight"] @ y))
 
 
 def mixture(own, n_active, y):
@@ -96,6 +110,47 @@ def mixture(own, n_active, y):
     p = numpy.exp(own["router.weight"] @ y)
     p = p / p.sum()
     return sum(p[expert] * gated_net(below(own, f"experts.{expert}."), y) for expert in numpy.argsort(-p)[:n_active])
+
+
+def sigmoid_mixture(own, c, y, bias, eps, net, keys=lambda keys: keys):
+    """The bias decides about the choice alone, which is of the greatest keys(p + bias). net(tensors of an expert, y) is its output."""
+    p = sigmoid(own["gate.weight"] @ y)
+    chosen = numpy.argsort(-keys(p + bias))[:c["num_experts_per_tok"]]
+    shares = c["routed_scaling_factor"] * p / (p[chosen].sum() + eps if c["norm_topk_prob"] else 1)
+    return sum(shares[expert] * net(below(own, f"experts.{expert}."), y) for expert in chosen)
+
+
+def relu2_net(own, y):
+    return own["down_proj.weight"] @ numpy.maximum(own["up_proj.weight"] @ y, 0) ** 2
+
+
+def among_groups(c, keys):
+    """Keys of experts outside the best groups, which are known by their two best experts, are -inf."""
+    groups = keys.reshape(c["n_group"], -1)
+    if len(groups) == 1:
+        return keys
+    best = numpy.argsort(-numpy.sort(groups)[:, -2:].sum(1))[:c["topk_group"]]
+    return numpy.where(numpy.isin(numpy.arange(len(groups)), best)[:, None], groups, -numpy.inf).reshape(-1)
+
+
+def nemotron(w, c, ids):
+    types, eps = folders.nemotron_types(c), c["layer_norm_epsilon"]
+    mamba = {"num_heads": c["mamba_num_heads"], "head_dim": c["mamba_head_dim"], "n_groups": c["n_groups"],
+             "state_size": c["ssm_state_size"], "norm_eps": eps}
+
+    def layer(own, i, memory, x):
+        y, mixer = rms_norm(x, own["norm.weight"], eps), below(own, "mixer.")
+        if types[i] == "linear_attention":
+            return x + mamba2_mixer(mixer, mamba, memory, y)
+        if types[i] == "full_attention":
+            return x + attention(mixer, memory, y, c["num_attention_heads"], c["head_dim"])
+        if types[i] == "mlp":
+            return x + relu2_net(mixer, y)
+        routed = sigmoid_mixture(mixer, c, y, mixer["gate.e_score_correction_bias"], 1e-20, relu2_net, lambda keys: among_groups(c, keys))
+        return x + routed + relu2_net(below(mixer, "shared_experts."), y)
+
+    own = {name.replace("backbone.", "model.").replace("model.embeddings", "model.embed_tokens"): t for name, t in w.items()}
+    return model(own, c | {"num_hidden_layers": len(types)}, ids, layer, "norm_f", eps)
 
 
 def jamba(w, c, ids):

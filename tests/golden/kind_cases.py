@@ -92,6 +92,13 @@ def other_cases():
     yield "lightning", folders.LIGHTNING, folders.lightning_tensors(folders.LIGHTNING), lightning
     yield "qwen3_5_text", folders.QWEN, folders.qwen_tensors(folders.QWEN), qwen
     yield "qwen3_5", folders.WHOLE_QWEN, folders.in_bf16(folders.qwen_tensors(folders.WHOLE_QWEN)), qwen
+    even = folders.QWEN_MOE | {"rms_norm_eps": 1e-3}  # a small eps makes much of the rounding of rows near zero
+    yield "qwen3_5_moe_text", even, folders.qwen_tensors(even), qwen
+    yield "qwen3_5_moe", folders.WHOLE_QWEN_MOE, folders.in_bf16(folders.qwen_tensors(folders.WHOLE_QWEN_MOE)), qwen
+    yield "qwen3_next", folders.QWEN_NEXT, folders.qwen_tensors(folders.QWEN_NEXT), qwen
+    sparse = folders.QWEN_NEXT | {"decoder_sparse_step": 2, "mlp_only_layers": None, "norm_topk_prob": False, "num_experts": 33,
+                                  "num_experts_per_tok": 7, "tie_word_embeddings": True, "linear_num_key_heads": 4}
+    yield "qwen3_next_sparse", sparse, folders.in_bf16(folders.qwen_tensors(sparse)), qwen
     for name, config in (
         ("mamba2", folders.MAMBA2),
         ("mamba2_biases", folders.MAMBA2 | {"use_bias": True, "use_conv_bias": False, "tie_word_embeddings": True, "conv_kernel": 3}),
@@ -138,10 +145,23 @@ def hybrid_cases():
     yield "lfm2", folders.LFM2, folders.lfm2_tensors(folders.LFM2), hybrids.lfm2
     biases = folders.LFM2 | {"conv_bias": True, "conv_L_cache": 4, "tie_word_embeddings": False}
     yield "lfm2_biases", biases, folders.in_bf16(folders.lfm2_tensors(biases)), hybrids.lfm2
+    yield "lfm2_moe", folders.LFM2_MOE, folders.lfm2_tensors(folders.LFM2_MOE), hybrids.lfm2
+    plain = folders.LFM2_MOE | {"use_expert_bias": False, "norm_topk_prob": False, "num_dense_layers": 0, "num_experts": 3,
+                                "tie_word_embeddings": False, "conv_bias": True}
+    yield "lfm2_moe_plain", plain, folders.in_bf16(folders.lfm2_tensors(plain)), hybrids.lfm2
     yield "granite", folders.GRANITE, folders.granite_tensors(folders.GRANITE), hybrids.granite
     biases = folders.GRANITE | {"mamba_proj_bias": True, "mamba_n_groups": 2, "tie_word_embeddings": False,
                                 "layer_types": ["full_attention", "linear_attention", "linear_attention"]}
     yield "granite_biases", biases, folders.in_bf16(folders.granite_tensors(biases)), hybrids.granite
+    yield "granite_experts", folders.GRANITE_EXPERTS, folders.granite_tensors(folders.GRANITE_EXPERTS), hybrids.granite
+    one = folders.GRANITE_EXPERTS | {"num_local_experts": 1, "num_experts_per_tok": 1, "intermediate_size": 32,
+                                     "tie_word_embeddings": False, "position_embedding_type": "rope"}
+    yield "granite_one_expert", one, folders.in_bf16(folders.granite_tensors(one)), hybrids.granite
+    yield "nemotron_h", folders.NEMOTRON, folders.nemotron_tensors(folders.NEMOTRON), hybrids.nemotron
+    grouped = {key: value for key, value in folders.NEMOTRON.items() if key != "layers_block_type"} | {
+        "hybrid_override_pattern": "-EM*EE", "n_group": 3, "topk_group": 2, "n_routed_experts": 9, "num_experts_per_tok": 4,
+        "tie_word_embeddings": True, "use_bias": True, "use_conv_bias": False, "norm_topk_prob": False, "routed_scaling_factor": 1}
+    yield "nemotron_h_groups", grouped, folders.in_bf16(folders.nemotron_tensors(grouped)), hybrids.nemotron
     yield "falcon_h1", folders.FALCON_H1, folders.falcon_h1_tensors(folders.FALCON_H1), hybrids.falcon_h1
     normed = folders.FALCON_H1 | {"mamba_rms_norm": True, "mamba_norm_before_gate": True, "tie_word_embeddings": True,
                                   "mamba_conv_bias": False}
@@ -289,9 +309,85 @@ REFUSED = {
         ({"tie_embedding": False}, "lm_head.weight is missing"),
         ({"num_experts": 8}, "num_experts is not a known key"),
     ],
+    "lfm2_moe": [
+        ({"layer_types": None}, "layer_types must be there"),
+        ({"num_experts": 6}, "feed_forward.gate.weight has shape [5, 16], the config asks for [6, 16]"),
+        ({"num_experts_per_tok": 6}, "num_experts_per_tok must be a whole number from 1 to 5"),
+        ({"num_experts": 0}, "num_experts must be a whole number from 1 to 4096"),
+        ({"num_dense_layers": 2}, "layers.1.feed_forward.w1.weight is missing"),
+        ({"num_dense_layers": 0}, "layers.0.feed_forward.gate.weight is missing"),
+        ({"num_dense_layers": -1}, "num_dense_layers must be a whole number from 0"),
+        ({"use_expert_bias": False}, "feed_forward.expert_bias is not one that the config asks for"),
+        ({"use_expert_bias": 1}, "use_expert_bias must be true or false"),
+        ({"norm_topk_prob": "yes"}, "norm_topk_prob must be true or false"),
+        ({"routed_scaling_factor": 0}, "routed_scaling_factor must be a number from 1e-06 to 1e+06"),
+        ({"moe_intermediate_size": 12}, "feed_forward.experts.0.w1.weight has shape [10, 16], the config asks for [12, 16]"),
+        ({"moe_intermediate_size": 200000}, "num_experts_per_tok times moe_intermediate_size must be at most 262144"),
+        ({"conv_L_cache": 9}, "conv_L_cache must be a whole number from 2 to 8"),
+        ({"block_ff_dim": 24}, "block_ff_dim is not a known key"),
+        ({"n_group": 2}, "n_group is not a known key"),
+    ],
+    "qwen3_5_moe_text": [
+        ({"num_experts": 6}, "mlp.gate.weight has shape [5, 16], the config asks for [6, 16]"),
+        ({"num_experts": 4}, "mlp.gate.weight has shape [5, 16], the config asks for [4, 16]"),
+        ({"num_experts_per_tok": 6}, "num_experts_per_tok must be a whole number from 1 to 5"),
+        ({"moe_intermediate_size": 9}, "has shape [10, 16], the config asks for [9, 16]"),
+        ({"shared_expert_intermediate_size": 0}, "shared_expert_intermediate_size must be a whole number from 1"),
+        ({"shared_expert_intermediate_size": None}, "has shape [12, 16], the config asks for [512, 16]"),
+        ({"norm_topk_prob": True}, "norm_topk_prob is not a known key"),
+        ({"decoder_sparse_step": 2}, "decoder_sparse_step is not a known key"),
+    ],
+    "qwen3_5_moe": [
+        ({"text_config": {"model_type": "qwen3_5_text"}}, 'text_config.model_type must be "qwen3_5_moe_text"'),
+    ],
+    "qwen3_next": [
+        ({"mlp_only_layers": [0]}, "layers.0.mlp.gate_proj.weight is missing"),
+        ({"mlp_only_layers": [-1]}, "mlp_only_layers must be a list of layers, counted from 0"),
+        ({"mlp_only_layers": "all"}, "mlp_only_layers must be a list of layers, counted from 0"),
+        ({"decoder_sparse_step": 0}, "decoder_sparse_step must be a whole number from 1"),
+        ({"decoder_sparse_step": 2}, "layers.0.mlp.gate_proj.weight is missing"),
+        ({"norm_topk_prob": 1}, "norm_topk_prob must be true or false"),
+        ({"num_experts": 0}, "num_experts must be a whole number from 1 to 4096"),
+        ({"use_sliding_window": True}, "use_sliding_window must be false"),
+        ({"linear_num_value_heads": 6}, "linear_attn.in_proj_qkvz.weight has shape [64, 16], the config asks for [84, 16]"),
+        ({"model_type": "qwen3_5_moe_text", "mlp_only_layers": None}, "decoder_sparse_step is not a known key"),
+    ],
+    "nemotron_h": [
+        ({"layers_block_type": ["linear_attention"]}, "backbone.layers.1.norm.weight is not one that the config asks for"),
+        ({"layers_block_type": []}, "layers_block_type must say"),
+        ({"layers_block_type": "M"}, "layers_block_type must say"),
+        ({"layers_block_type": ["moe", "linear"]}, "layers_block_type must say"),
+        ({"layers_block_type": None, "hybrid_override_pattern": "MEX"}, "hybrid_override_pattern must be 1 to 256 letters M, *, - and E"),
+        ({"layers_block_type": None}, "backbone.layers.4.norm.weight is not one that the config asks for"),
+        ({"n_group": 4}, "n_group must divide n_routed_experts into groups of 2 and more"),
+        ({"n_group": 3, "topk_group": 4}, "topk_group must be a whole number from 1 to 3"),
+        ({"n_group": 3, "topk_group": 1, "num_experts_per_tok": 3}, "of which topk_group have num_experts_per_tok experts"),
+        ({"num_experts_per_tok": 7}, "num_experts_per_tok must be a whole number from 1 to 6"),
+        ({"n_shared_experts": 2}, "n_shared_experts must be equal to 1"),
+        ({"moe_latent_size": 8}, "moe_latent_size must be null"),
+        ({"mlp_hidden_act": "silu"}, 'mlp_hidden_act must be "relu2"'),
+        ({"mamba_hidden_act": "gelu"}, 'mamba_hidden_act must be "silu"'),
+        ({"mlp_bias": True}, "mlp_bias must be false"),
+        ({"mamba_proj_bias": True}, "mamba_proj_bias must be false"),
+        ({"use_bias": True}, "mixer.in_proj.bias is missing"),
+        ({"attention_bias": True}, "attention_bias must be false"),
+        ({"sliding_window": 8}, "sliding_window must be null"),
+        ({"time_step_limit": [0.001, 1.0]}, "time_step_limit must be [0, Infinity]"),
+        ({"mamba_num_heads": 5}, "n_groups must divide mamba_num_heads"),
+        ({"moe_shared_expert_intermediate_size": 10}, "shared_experts.up_proj.weight has shape [12, 16], the config asks for [10, 16]"),
+    ],
+    "granite_experts": [
+        ({"num_local_experts": 0}, "block_sparse_moe.router.layer.weight is not one that the config asks for"),
+        ({"num_local_experts": 4}, "block_sparse_moe.router.layer.weight has shape [5, 16], the config asks for [4, 16]"),
+        ({"num_local_experts": -1}, "num_local_experts must be a whole number from 1 to 4096"),
+        ({"num_experts_per_tok": 6}, "num_experts_per_tok must be a whole number from 1 to 5"),
+        ({"num_experts_per_tok": 0}, "num_experts_per_tok must be a whole number from 1 to 5"),
+        ({"intermediate_size": 12}, "block_sparse_moe.input_linear.weight has shape [100, 16], the config asks for [120, 16]"),
+        ({"shared_intermediate_size": 20}, "shared_mlp.input_linear.weight has shape [48, 16], the config asks for [40, 16]"),
+    ],
     "granite": [
-        ({"num_local_experts": 4}, "num_local_experts must be 0: models with experts are not supported"),
-        ({"num_local_experts": None}, "num_local_experts must be 0: models with experts are not supported"),
+        ({"num_local_experts": 4, "num_experts_per_tok": 2}, "block_sparse_moe.router.layer.weight is missing"),
+        ({"num_local_experts": None, "num_experts_per_tok": 2}, "block_sparse_moe.router.layer.weight is missing"),
         ({"attention_bias": True}, "attention_bias must be false"),
         ({"position_embedding_type": "alibi"}, 'position_embedding_type must be "rope", "nope" or null'),
         ({"position_embedding_type": "rope", "rope_scaling": {"type": "linear"}}, "rope_scaling must be null"),

@@ -376,9 +376,38 @@ def gated_softmax_layer(w, c, memory, x):
     return w["o_proj.weight"] @ (numpy.array(out) * sigmoid(gate)).reshape(-1)
 
 
+def parted(w, c):
+    """Qwen3-Next's rows, which stand head of keys by head of keys, as Qwen3.5 has them."""
+    heads, size = c["linear_num_key_heads"], c["linear_key_head_dim"]
+    values = c["linear_num_value_heads"] * c["linear_value_head_dim"] // heads
+    rows = w["in_proj_qkvz.weight"].reshape(heads, 2 * size + 2 * values, -1)
+    q, k, v, z = (part.reshape(-1, rows.shape[2]) for part in numpy.split(rows, [size, 2 * size, 2 * size + values], 1))
+    b, a = (part.reshape(-1, rows.shape[2]) for part in numpy.split(w["in_proj_ba.weight"].reshape(heads, -1, rows.shape[2]), 2, 1))
+    return {"in_proj_qkv.weight": numpy.concatenate([q, k, v]), "in_proj_z.weight": z, "in_proj_b.weight": b, "in_proj_a.weight": a}
+
+
+def swiglu(own, prefix, y):
+    return own[f"{prefix}down_proj.weight"] @ (silu(own[f"{prefix}gate_proj.weight"] @ y) * (own[f"{prefix}up_proj.weight"] @ y))
+
+
+def qwen_experts(own, c, y):
+    """Experts with a shared net, whose share is a number of its own; one tensor may hold the products of all experts."""
+    p = numpy.exp(own["mlp.gate.weight"] @ y)
+    chosen = numpy.argsort(-p)[:c["num_experts_per_tok"]]
+    p, out = p / p[chosen if c.get("norm_topk_prob", True) else slice(None)].sum(), 0
+    for expert in chosen:
+        if "mlp.experts.gate_up_proj" in own:
+            gate, up = numpy.split(own["mlp.experts.gate_up_proj"][expert] @ y, 2)
+            out = out + p[expert] * (own["mlp.experts.down_proj"][expert] @ (silu(gate) * up))
+        else:
+            out = out + p[expert] * swiglu(own, f"mlp.experts.{expert}.", y)
+    return out + sigmoid(own["mlp.shared_expert_gate.weight"] @ y) * swiglu(own, "mlp.shared_expert.", y)
+
+
 def qwen_delta(w, c, memory, x):
     """Gated DeltaNet under Qwen3.5's names."""
     keys = c["linear_num_key_heads"] * c["linear_key_head_dim"]
+    w = w | (parted(w, c) if "in_proj_qkvz.weight" in w else {})
     own = {"model_type": "gated_deltanet", "num_heads": c["linear_num_key_heads"], "num_v_heads": c["linear_num_value_heads"],
            "use_short_conv": True, "allow_neg_eigval": False, "use_gate": True, "norm_eps": c["rms_norm_eps"]}
     tensors = {"A_log": w["A_log"], "dt_bias": w["dt_bias"], "o_norm.weight": w["norm.weight"],
@@ -392,7 +421,7 @@ def qwen_delta(w, c, memory, x):
 
 def qwen(w, c, ids):
     """Logits."""
-    whole, c = c["model_type"] == "qwen3_5", c.get("text_config", c)
+    whole, c = c["model_type"] in ("qwen3_5", "qwen3_5_moe"), c.get("text_config", c)
     begin, eps = "model.language_model." if whole else "model.", c["rms_norm_eps"]
     memories, out = [Rows() for _ in range(c["num_hidden_layers"])], []
     for token in ids:
@@ -406,8 +435,7 @@ def qwen(w, c, ids):
             x = x + (gated_softmax_layer if full else qwen_delta)(own, c, memory, y)
             memory.position += 1
             y = rms_norm(x, 1 + layer["post_attention_layernorm.weight"], eps)
-            hidden = silu(layer["mlp.gate_proj.weight"] @ y) * (layer["mlp.up_proj.weight"] @ y)
-            x = x + layer["mlp.down_proj.weight"] @ hidden
+            x = x + (qwen_experts(layer, c, y) if "mlp.gate.weight" in layer else swiglu(layer, "mlp.", y))
         head = w[f"{begin}embed_tokens.weight" if c.get("tie_word_embeddings") else "lm_head.weight"]
         out.append(head @ rms_norm(x, 1 + w[f"{begin}norm.weight"], eps))
     return numpy.array(out)

@@ -28,6 +28,8 @@ MAMBA1 = {
     "fused_add_norm": [True, False]}
 LFM = HYBRID | {
     "norm_eps": [1e-5, 1e-3], "conv_bias": [True, False], "conv_L_cache": [2, 3, 5, 8, 9]}
+EXPERTS = {"num_experts,num_experts_per_tok": [(5, 1), (5, 5), (7, 3), (40, 4), (1, 1), (4, 5)], "moe_intermediate_size": [1, 32, 33],
+           "shared_expert_intermediate_size": [1, 40], "hidden_size": [8, 24]}
 
 
 def rope(**changes):
@@ -65,11 +67,35 @@ FAMILIES = {
         "layer_types": [["full_attention"] * 3, ["conv"] * 3, ["full_attention", "conv", "conv"]],
         "block_auto_adjust_ff_dim": [True, False], "block_ffn_dim_multiplier": [1.0, 1.3], "block_multiple_of": [1, 16],
         "block_ff_dim": [20, 50], "rope_parameters": [rope(), rope(rope_theta=77.0), rope(rope_type="yarn")]}),
+    "lfm2_moe": (folders.LFM2_MOE, folders.lfm2_tensors, hybrids.lfm2, LFM | {
+        "layer_types": [["full_attention"] * 3, ["conv"] * 3, ["full_attention", "conv", "conv"]], "num_dense_layers": [0, 2, 7],
+        "num_experts,num_experts_per_tok": [(5, 1), (5, 5), (7, 3), (40, 4), (1, 1), (4, 5)], "moe_intermediate_size": [1, 32, 33],
+        "norm_topk_prob": [True, False], "use_expert_bias": [True, False], "routed_scaling_factor": [0.5, 2.0, 0.0],
+        "rope_parameters": [rope(), rope(rope_theta=77.0), rope(rope_type="yarn")]}),
+    "qwen_moe": (folders.QWEN_MOE, folders.qwen_tensors, qwen, EXPERTS | {
+        "tie_word_embeddings": [True, False], "layer_types": LINEAR["layer_types"], "linear_num_key_heads": [1, 2, 4], "rms_norm_eps": [1e-3]}),
+    "qwen_next": (folders.QWEN_NEXT, folders.qwen_tensors, qwen, EXPERTS | LINEAR | {
+        "linear_num_key_heads": [1, 2, 4], "tie_word_embeddings": [True, False], "decoder_sparse_step": [1, 2, 3, 9],
+        "mlp_only_layers": [[], [0, 2], [0, 1, 2], None], "norm_topk_prob": [True, False], "intermediate_size": [8, 40]}),
+    "nemotron": (folders.NEMOTRON, folders.nemotron_tensors, hybrids.nemotron, {
+        "tie_word_embeddings": [True, False], "layers_block_type": [
+            ["mlp", "moe"], ["mamba", "attention", "moe"], ["full_attention"] * 3, ["moe"], ["mamba2"]],
+        "n_routed_experts,num_experts_per_tok,n_group,topk_group": [(6, 1, 1, 1), (6, 6, 1, 1), (12, 3, 4, 2), (12, 6, 6, 3), (40, 4, 2, 1),
+                                                                    (6, 5, 3, 2), (6, 2, 6, 2)],
+        "norm_topk_prob": [True, False], "routed_scaling_factor": [0.3, 1, 5], "moe_intermediate_size": [1, 32, 33],
+        "moe_shared_expert_intermediate_size": [1, 40], "n_groups": [1, 2, 4, 3], "use_bias": [True, False], "use_conv_bias": [True, False],
+        "conv_kernel": [2, 3, 9], "ssm_state_size": [5, 16], "mamba_num_heads,mamba_head_dim": [(8, 4), (2, 16), (4, 9)],
+        "head_dim": [4, 8], "num_key_value_heads": [1, 2, 4, 3], "layer_norm_epsilon": [1e-5, 1e-3], "mlp_hidden_act": ["relu2", "silu"],
+        "intermediate_size": [8, 40], "hidden_size": [8, 24], "time_step_max": [0.5]}),
+    "granite_experts": (folders.GRANITE_EXPERTS, folders.granite_tensors, hybrids.granite, MAMBA | {
+        "tie_word_embeddings": [True, False], "num_local_experts,num_experts_per_tok": [(5, 1), (5, 5), (7, 3), (40, 4), (1, 1), (4, 5)],
+        "intermediate_size": [1, 32, 33], "shared_intermediate_size": [8, 40], "hidden_size,mamba_d_head": [(8, 4), (24, 12)],
+        "residual_multiplier": [1.0, 0.5], "layer_types": [["attention", "mamba", "mamba"], ["full_attention"] * 3]}),
     "granite": (folders.GRANITE, folders.granite_tensors, hybrids.granite, RMS | MAMBA | {
         "layer_types": [["attention", "mamba", "mamba"], ["full_attention"] * 3, ["mamba", "conv", "mamba"]],
         "attention_multiplier": [0.05, 1.0, -1], "embedding_multiplier": [1, 5.5], "residual_multiplier": [1.0, 0.5, 0],
         "logits_scaling": [1, 8.0], "position_embedding_type": ["nope", "rope", None, "alibi"], "rope_theta": [500, 10000],
-        "shared_intermediate_size": [8, 40], "num_local_experts": [0, 4], "normalization_function": ["rmsnorm", "layernorm"]}),
+        "shared_intermediate_size": [8, 40], "num_local_experts,num_experts_per_tok": [(0, 0), (4, 2), (4, 5)], "normalization_function": ["rmsnorm", "layernorm"]}),
     "jamba": (folders.JAMBA, folders.jamba_tensors, hybrids.jamba, {
         key: values for key, values in RMS.items() if key != "attention_bias"} | {
             "attn_layer_period,attn_layer_offset": [(3, 0), (8, 4), (1, 0), (2, 2)], "mamba_d_state": [4, 16], "mamba_d_conv": [2, 3, 9],

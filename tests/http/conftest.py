@@ -24,8 +24,7 @@ def shared_server():
 
 @pytest.fixture
 def server(shared_server):
-    """The shared server, checked to be idle and well before and after the test."""
-    shared_server.wait_idle()
+    """The shared server, checked to be idle and well after each test, and so before the next."""
     yield shared_server
     shared_server.check_unharmed()
     shared_server.wait_idle()
@@ -33,10 +32,11 @@ def server(shared_server):
 
 
 @pytest.fixture
-def port(server):
+def port(server, request):
     """Of the shared server, or of the server that a file has for itself."""
     yield server.port
-    server.check_unharmed()
+    if "shared_server" not in request.fixturenames:  # else `server` checks it
+        server.check_unharmed()
 
 
 @pytest.fixture(scope="session")
@@ -58,8 +58,7 @@ def shared_image_server(image_models):
 
 @pytest.fixture
 def image_server(shared_image_server):
-    """A server of couplets and images, idle and well before and after the test."""
-    shared_image_server.wait_idle()
+    """A server of couplets and images, checked as the shared server is."""
     yield shared_image_server
     shared_image_server.check_unharmed()
     shared_image_server.wait_idle()
@@ -86,8 +85,7 @@ def shared_speech_server(speech_models):
 
 @pytest.fixture
 def speech_server(shared_speech_server):
-    """A server of couplets and speech, idle and well before and after the test."""
-    shared_speech_server.wait_idle()
+    """A server of couplets and speech, checked as the shared server is."""
     yield shared_speech_server
     shared_speech_server.check_unharmed()
     shared_speech_server.wait_idle()

@@ -285,6 +285,23 @@ def mamba2(c, t):
     return keys, out
 
 
+def mamba(c, t):
+    """With `mixer_rms_eps` Falcon-Mamba, whose norms of dt, B and C have the eps of all others in such a file."""
+    keys = {"context_length": 1 << 20, "embedding_length": c["hidden_size"], "feed_forward_length": 0, "attention.head_count": 0,
+            "block_count": c["num_hidden_layers"], "ssm.conv_kernel": c["conv_kernel"], "ssm.inner_size": c["intermediate_size"],
+            "ssm.state_size": c["state_size"], "ssm.time_step_rank": c["time_step_rank"],
+            "attention.layer_norm_rms_epsilon": c["layer_norm_epsilon"], "ssm.dt_b_c_rms": "mixer_rms_eps" in c}
+    out = {"token_embd.weight": t["backbone.embeddings.weight"], "output_norm.weight": t["backbone.norm_f.weight"]}
+    for i in range(c["num_hidden_layers"]):
+        p, q = f"backbone.layers.{i}.", f"blk.{i}."
+        conv = t[f"{p}mixer.conv1d.weight"]
+        out |= {f"{q}attn_norm.weight": t[f"{p}norm.weight"], f"{q}ssm_conv1d.weight": conv.reshape(conv.shape[0], -1),
+                f"{q}ssm_conv1d.bias": t[f"{p}mixer.conv1d.bias"], f"{q}ssm_dt.bias": t[f"{p}mixer.dt_proj.bias"],
+                f"{q}ssm_a": -numpy.exp(t[f"{p}mixer.A_log"]), f"{q}ssm_d": t[f"{p}mixer.D"]}
+        out |= {f"{q}ssm_{part}.weight": t[f"{p}mixer.{part}_proj.weight"] for part in ("in", "x", "dt", "out")}
+    return keys, out
+
+
 def in_pairs(values, heads):
     """Llama's order of a head's rotated rows."""
     rows, columns = values.shape
@@ -315,6 +332,7 @@ def dense(c, t):
 
 
 ARCHS = {"qwen3_5_text": ("qwen35", qwen35), "rwkv7": ("rwkv7", rwkv7), "rwkv6": ("rwkv6", rwkv6), "mamba2": ("mamba2", mamba2),
+         "mamba": ("mamba", mamba), "falcon_mamba": ("mamba", mamba),
          "lfm2": ("lfm2", lfm2)}
 
 

@@ -40,6 +40,15 @@ def write_safetensors(path, tensors, dtype="F32"):
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data for _, data in tensors.values()))
 
 
+def read_safetensors(path):
+    """name to (shape, bytes)."""
+    data = path.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    head = json.loads(data[8 : 8 + length])
+    return {name: (t["shape"], data[8 + length + t["data_offsets"][0] : 8 + length + t["data_offsets"][1]])
+            for name, t in head.items() if name != "__metadata__"}
+
+
 def write_shards(folder, tensors, n):
     """Files of about as many tensors each, and their index."""
     names, weight_map = list(tensors), {}

@@ -75,11 +75,11 @@ def test_or_not():
 
 def measure_wait(server):
     """Seconds until all requests of a queue were answered, and those that the server had foretold."""
-    socks = [send(server.port, {"prompt": LONG, "seed": i}, stream=False) for i in range(200)]
+    socks = [send(server.port, {"prompt": LONG, "seed": i}, stream=False) for i in range(120)]
 
     def foretell():
         model = capacity(server)[1]
-        return model["estimated_wait_s"] if model["queue"]["length"] > 150 else None
+        return model["estimated_wait_s"] if model["queue"]["length"] > 80 else None
 
     foretold = []
     wait_until(lambda: foretold.append(foretell()) or foretold[-1] is not None, 60, "a queue")
@@ -91,13 +91,10 @@ def measure_wait(server):
 
 
 def test_a_queue_takes_as_long_as_foretold():
-    """Within a factor of two. The load of the machine may change in between, so the best of some tries counts."""
+    """Within a factor of two in most tries: the load of the machine may change during one. The prompts are cached from the
+    second try on, and each request draws a pool of samples, whose scores are jobs that come after it."""
     with Server("--slots", "2", "--queue", "1000") as server:
         client.complete_ok(server.port, prompt=LONG)
-        tries = []
-        for _ in range(8):
-            waited, foretold = measure_wait(server)
-            tries.append((waited, foretold))
-            if waited / 2 <= foretold <= 2 * waited:
-                return
-        raise AssertionError(f"waited and foretold seconds: {tries}")
+        tries = [measure_wait(server) for _ in range(3)]
+        good = [waited / 2 <= foretold <= 2 * waited for waited, foretold in tries]
+        assert sum(good) >= 2, f"waited and foretold seconds: {tries}"

@@ -1,5 +1,7 @@
 """Options from a file, models found from any folder, and starts that fail before anything was begun."""
 
+import contextlib
+import ctypes
 import os
 import re
 import shutil
@@ -265,6 +267,65 @@ def test_signs_of_life_come_while_the_engines_work(manager):
             server.terminate()
             wait_until(lambda: manager.recv(4096) == b"STOPPING=1", START_TIMEOUT, "the last message")
             assert server.wait(START_TIMEOUT) == 0
+        finally:
+            server.kill()
+
+
+PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT, WAIT_FOR_THREADS = 17, 0x4206, 0x4207, 0x40000000
+
+
+@contextlib.contextmanager
+def all_threads_but_the_first_stopped(pid):
+    """As a debugger stops threads. The first thread, which waits for signals, goes on."""
+    trace = ctypes.CDLL(None, use_errno=True).ptrace
+    trace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    threads = [int(name) for name in os.listdir(f"/proc/{pid}/task") if int(name) != pid]
+    for i, thread in enumerate(threads):
+        if trace(PTRACE_SEIZE, thread, None, None) != 0 and i == 0:
+            pytest.skip(f"threads cannot be stopped here: {os.strerror(ctypes.get_errno())}")
+        assert trace(PTRACE_INTERRUPT, thread, None, None) == 0
+        os.waitpid(thread, WAIT_FOR_THREADS)
+    try:
+        yield
+    finally:
+        for thread in threads:
+            assert trace(PTRACE_DETACH, thread, None, None) == 0
+
+
+def turns(pid):
+    """How often the first thread has waited."""
+    return int(re.search(r"^voluntary_ctxt_switches:\t(\d+)$", Path(f"/proc/{pid}/task/{pid}/status").read_text(), re.MULTILINE)[1])
+
+
+def test_no_sign_of_life_comes_while_an_engine_stands(manager):
+    """The engine is stopped for more than the 10 s that a step may take; afterwards the server recovers."""
+    env = {**environment(), "NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "300000"}
+
+    def signs():
+        """The number of messages since the last look."""
+        count = 0
+        manager.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while manager.recv(4096):
+                count += 1
+        manager.settimeout(START_TIMEOUT)
+        return count
+
+    def is_silent():
+        """No sign came while the thread that sends them had ten turns."""
+        signs()
+        before = turns(server.pid)
+        wait_until(lambda: turns(server.pid) >= before + 10, START_TIMEOUT, "ten turns")
+        return signs() == 0
+
+    with subprocess.Popen([LINNET, "serve", "--model", MODEL_DIR, "--port", "0", "--probe-interval", "1"],
+                          stderr=subprocess.DEVNULL, env=env) as server:
+        try:
+            assert [manager.recv(4096) for _ in range(2)] == [b"READY=1", b"WATCHDOG=1"]
+            assert not is_silent()
+            with all_threads_but_the_first_stopped(server.pid):
+                wait_until(is_silent, 60, "silence")
+            assert manager.recv(4096) == b"WATCHDOG=1"
         finally:
             server.kill()
 

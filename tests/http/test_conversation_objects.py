@@ -10,7 +10,7 @@ import image_model
 import text_model
 from client import call, complete_ok
 from cluster import Redis
-from server import Server, wait_until
+from server import Server, run, wait_until
 from settings import MODEL
 from states import without_sqlite
 from test_chat_templates import with_template
@@ -176,15 +176,34 @@ def test_a_stop_string_is_no_part_of_the_conversation(api):
     assert say(api, talk, "more", "chatml").output_text == ask(api, "chatml", "more", cut).output_text
 
 
+def test_calls_of_one_id_are_items_of_their_own(api, port):
+    """The client names calls, so its names are no cursors: a page after one of them would come again and again."""
+    call_ = {"type": "function_call", "call_id": 'c"1', "name": "f", "arguments": "{}"}
+    talk = api.conversations.create(items=[call_] * 3 + [{"type": "function_call_output", "call_id": 'c"1', "output": "y"}])
+    items = list(api.conversations.items.list(talk.id, order="asc", limit=1))
+    assert [item.type for item in items] == ["function_call"] * 3 + ["function_call_output"]
+    assert {item.call_id for item in items} == {'c"1'} and len({item.id for item in items}) == 4
+    assert [api.conversations.items.retrieve(item.id, conversation_id=talk.id) for item in items] == items
+    reply = call(port, "POST", "/v1/responses", {"model": "rwkv", "input": "x", "conversation": talk.id})
+    assert reply.status == 400 and reply.error["param"] == "conversation"
+    assert "the conversation has a function_call_output, which model rwkv does not know" in reply.error["message"]
+    reply = call(port, "POST", "/v1/responses", {"model": "rwkv", "input": [{"type": "function_call_output", "call_id": "c", "output": "y"}]})
+    assert reply.status == 400 and reply.error["param"] == "input" and reply.error["message"].startswith("input[0] has")
+    reply = call(port, "POST", f"/v1/conversations/{talk.id}/items", {"items": [call_ | {"arguments": "{"}]})
+    assert reply.status == 400 and reply.error["message"].startswith("items[0].arguments must be")
+
+
 def test_lines_have_no_conversations(api, port):
     talk = api.conversations.create()
     reply = call(port, "POST", "/v1/responses", {"model": MODEL, "input": UPPER, "conversation": talk.id})
     assert reply.status == 400 and reply.error["param"] == "conversation" and "single lines" in reply.error["message"]
 
 
-@pytest.mark.parametrize("path, more", [("/v1/conversations/{}", {"metadata": {}}), ("/v1/conversations/{}/items", {"items": [message("x")]}),
-                                        ("/v1/responses", {"model": "rwkv", "input": "more", "max_output_tokens": 1})])
-def test_one_request_at_a_time(api, port, path, more):
+@pytest.mark.parametrize("method, path, more", [
+    ("POST", "/v1/conversations/{}", {"metadata": {}}), ("POST", "/v1/conversations/{}/items", {"items": [message("x")]}),
+    ("POST", "/v1/responses", {"model": "rwkv", "input": "more", "max_output_tokens": 1}), ("DELETE", "/v1/conversations/{}", {}),
+    ("DELETE", "/v1/states/{}", {})])
+def test_one_request_at_a_time(api, port, method, path, more):
     """A second request that would change the conversation is refused; clients try again."""
     body = {"model": "rwkv", "input": "hello", "max_output_tokens": 100, "stream": True}
 
@@ -192,14 +211,14 @@ def test_one_request_at_a_time(api, port, path, more):
         talk = api.conversations.create()
         sent = more | ({"conversation": talk.id} if path == "/v1/responses" else {})
         with api.responses.with_streaming_response.create(**body, conversation=talk.id) as first:
-            reply = call(port, "POST", path.format(talk.id), sent)
+            reply = call(port, method, path.format(talk.id), sent)
             for _ in first.iter_bytes():
                 pass
-        if reply.status == 200:  # the stream had ended already
+        if reply.status in (200, 204):  # the stream had ended already
             return False
         assert reply.status == 409 and reply.error["code"] == "conversation_locked" and reply.error["param"] == "conversation"
         assert texts_of(api, talk)[0] == "hello" and len(texts_of(api, talk)) == 2
-        return call(port, "POST", path.format(talk.id), sent).status == 200
+        return call(port, method, path.format(talk.id), sent).status in (200, 204)
 
     wait_until(refuse, 120, "a refusal")
 
@@ -214,7 +233,7 @@ def test_one_request_at_a_time(api, port, path, more):
     ("POST", f"/v1/conversations/{UNKNOWN}/items", {"items": [message("x")]}, 404, "conversation_id"),
     ("GET", f"/v1/conversations/{UNKNOWN}/items/msg_1", None, 404, "conversation_id"),
     ("DELETE", f"/v1/conversations/{UNKNOWN}/items/msg_1", None, 404, "conversation_id"),
-    ("GET", f"/v1/conversations/{UNKNOWN}/items?limit=0", None, 400, "limit"),
+    *[("GET", f"/v1/conversations/{UNKNOWN}/items?limit={limit}", None, 400, "limit") for limit in ("0", "101", "", "%201", "+1", "1e1")],
     ("POST", "/v1/conversations", {"items": [message("x")] * 21}, 400, "items"),
     ("POST", "/v1/conversations", {"items": [{"type": "reasoning"}]}, 400, "items"),
     ("POST", "/v1/conversations", {"metadata": {str(i): "x" for i in range(17)}}, 400, "metadata"),
@@ -380,3 +399,32 @@ def test_a_turn_that_cannot_be_kept_is_an_error(folder, tmp_path, stream):
         resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         assert texts_of(api, talk) == ["hello", first.output_text]
         assert say(api, talk, "more").usage.input_tokens_details.cached_tokens > 0
+
+
+def test_what_is_deleted_is_gone_from_the_disk(folder, tmp_path):
+    """After a vacuum; also from the file of prompts' states, which has tokens, here one per byte."""
+    without_sqlite()
+    store = tmp_path / "store" / "states.db"
+    store.parent.mkdir()
+    secret = "a secret of a hundred characters and more, which no other client may read when the conversation is deleted"
+    spelt = {secret.encode(), b"".join(code.to_bytes(4, "little") for code in secret.encode())}
+
+    def found():
+        held = b"".join(path.read_bytes() for path in store.parent.iterdir())
+        return {form for form in spelt if form in held}
+
+    with Server("--models", folder, "--state-store", store) as server, client_of(server.port) as api:
+        talk, other = api.conversations.create(), api.conversations.create()
+        answer = say(api, talk, secret)
+        say(api, other, "hello", store=False)
+        wait_until(lambda: server.metric("linnet_prefix_store_written_total", model="rwkv") > 0, 60, "a prompt's state")
+        api.responses.delete(answer.id)
+        api.conversations.delete(talk.id)
+    assert found(), "the files keep unused bytes"
+    vacuumed = run("states", "vacuum", store)
+    assert vacuumed.returncode == 0 and "states-prefixes.db with the states of prompts was removed" in vacuumed.stdout
+    assert found() == set()
+    with Server("--models", folder, "--state-store", store) as server, client_of(server.port) as api:
+        assert say(api, other, "more").usage.input_tokens_details.cached_tokens > 0
+        busy = run("states", "vacuum", store)
+        assert busy.returncode == 1 and "in use by another process" in busy.stderr

@@ -116,6 +116,19 @@ def test_a_stream_is_stored(api):
     assert ask(api, "rwkv", "more", last).output_text == ask(api, "rwkv", "more", whole).output_text
 
 
+def test_metadata_stand_in_the_response(api, port):
+    metadata = {"topic": "春", "empty": ""}
+    answer = ask(api, "rwkv", "hello", metadata=metadata)
+    assert answer.metadata == api.responses.retrieve(answer.id).metadata == metadata
+    assert ask(api, "rwkv", "more", answer).metadata == {}
+    with api.responses.stream(model="rwkv", input="hello", max_output_tokens=LENGTH, metadata=metadata) as stream:
+        assert all(event.response.metadata == metadata for event in stream if hasattr(event, "response"))
+    longest = {chr(0x4e00 + i) * 64: "\n" * 512 for i in range(16)}
+    assert ask(api, "rwkv", "hello", metadata=longest).metadata == longest
+    reply = call(port, "POST", "/v1/responses", {"model": "rwkv", "input": "hello", "metadata": {"a": 1}})
+    assert reply.status == 400 and reply.error["param"] == "metadata"
+
+
 def test_a_response_is_retrieved_and_deleted(api, port):
     answer = ask(api, "rwkv", "hello", instructions="Be kind.")
     kept = api.responses.retrieve(answer.id)

@@ -23,7 +23,8 @@ pytestmark = pytest.mark.asan
 
 KINDS = OTHERS | {
     "tied": (OTHERS["qwen35"][0] | {"tie_word_embeddings": True}, folders.qwen_tensors),
-    "experts": (folders.JAMBA_EXPERTS | {"hidden_size": 32, "intermediate_size": 64, "mamba_dt_rank": 32}, folders.jamba_tensors)}
+    "experts": (folders.JAMBA_EXPERTS | {"hidden_size": 32, "intermediate_size": 64, "mamba_dt_rank": 32}, folders.jamba_tensors),
+    "experts_in_one": (folders.GRANITE_EXPERTS | {"hidden_size": 32, "intermediate_size": 64, "mamba_d_head": 16}, folders.granite_tensors)}
 COUPLET = ROOT / "weights" / "couplet"
 LINE = re.compile(r"^(\S+) +\[(\d+), (\d+)\] (\w+)(?: -> (\w+), error ([\d.]+) %|(, stays: .*))?$")
 

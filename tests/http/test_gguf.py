@@ -72,6 +72,9 @@ KINDS = {
     "rwkv6": (folders.RWKV6 | {"norm_eps": EPS, "hidden_size": 32, "intermediate_size": 64, "num_heads": 4, "expand_k": 1.0,
                                "num_hidden_layers": 3}, folders.rwkv6_tensors),
     "mamba2": (folders.MAMBA2 | {"hidden_size": 32, "num_heads": 8}, folders.mamba2_tensors),
+    "mamba": (folders.MAMBA1 | {"hidden_size": 32, "intermediate_size": 64, "time_step_rank": 32}, folders.mamba1_tensors),
+    "falcon_mamba": (folders.FALCON_MAMBA | {"mixer_rms_eps": 1e-5, "layer_norm_epsilon": 1e-5, "tie_word_embeddings": True},
+                     folders.mamba1_tensors),
 }
 DENSE_KINDS = ("llama", "qwen2", "qwen3")
 WIDE = folders.MAMBA2 | {"hidden_size": 256, "num_heads": 64, "num_hidden_layers": 1}  # rows of whole blocks of 256
@@ -438,6 +441,11 @@ BAD_OF = [
     ("mamba2", with_keys(mamba2__ssm__group_count=3), "groups must divide n_heads"),
     ("mamba2", with_keys(mamba2__ssm__conv_kernel=9), "mamba2.ssm.conv_kernel must be a whole number from 2 to 8"),
     ("mamba2", without_tensor("blk.1.ssm_conv1d.bias"), "tensor blk.1.ssm_conv1d.bias is missing"),
+    ("mamba", with_keys(mamba__ssm__conv_kernel=9), "mamba.ssm.conv_kernel must be a whole number from 2 to 8"),
+    ("mamba", with_keys(mamba__ssm__time_step_rank=None), "mamba.ssm.time_step_rank is missing"),
+    ("mamba", with_keys(mamba__ssm__dt_b_c_rms=2), "mamba.ssm.dt_b_c_rms must be a flag"),
+    ("mamba", with_keys(mamba__ssm__state_size=9), "tensor blk.0.ssm_x.weight has shape"),
+    ("mamba", without_tensor("blk.1.ssm_d"), "tensor blk.1.ssm_d is missing"),
 ] + [("qwen35", *case) for case in BAD]
 
 

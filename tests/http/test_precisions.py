@@ -32,7 +32,8 @@ def test_whole_numbers_answer_alike_on_every_instruction_set():
 
 
 def test_a_conversation_keeps_its_precision(tmp_path):
-    """States of another precision are refused, also where both are whole numbers."""
+    """Responses of another precision are refused, also where both are whole numbers. A conversation object reads its messages
+    again. Nothing is lost: the first precision continues both."""
     without_sqlite()
     folder = text_model.write_bytes(tmp_path / "text", end=[], context=4000)
     with_template(folder, "rwkv")
@@ -40,10 +41,25 @@ def test_a_conversation_keeps_its_precision(tmp_path):
     with Server(*store, "--precision", "int8", model_dir=folder) as server:
         first = call(server.port, "POST", "/v1/responses", fields)
         assert first.status == 200, first.text
+        talk = {"conversation": call(server.port, "POST", "/v1/conversations", {}).json()["id"]}
+        assert call(server.port, "POST", "/v1/responses", fields | talk).status == 200
     following = fields | {"previous_response_id": first.json()["id"]}
-    with Server(*store, "--precision", "int4", model_dir=folder) as server:
+
+    def cached(reply):
+        assert reply.status == 200, reply.text
+        return reply.json()["usage"]["input_tokens_details"]["cached_tokens"]
+
+    with Server(*store, "--precision", "int4", "--prefix-cache-mb", "0", model_dir=folder) as server:
         said = call(server.port, "POST", "/v1/responses", following)
-        assert said.status == 400 and "another precision" in said.text, said.text
+        assert said.status == 400 and said.error["param"] == "previous_response_id", said.text
+        assert "another precision" in said.error["message"]
+        assert cached(call(server.port, "POST", "/v1/responses", fields | talk)) == 0
+        assert cached(call(server.port, "POST", "/v1/responses", fields | talk)) > 0
+    with Server(*store, "--precision", "int8", "--prefix-cache-mb", "0", model_dir=folder) as server:
+        assert cached(call(server.port, "POST", "/v1/responses", following)) > 0
+        assert cached(call(server.port, "POST", "/v1/responses", fields | talk)) == 0
+        items = call(server.port, "GET", f"/v1/conversations/{talk['conversation']}/items?limit=100").json()["data"]
+        assert len(items) == 8
 
 
 @pytest.mark.parametrize("backend", ["reference", "cuda"])

@@ -13,6 +13,7 @@ import pytest
 import lines
 from client import call, complete, complete_ok
 from conversations import UPPER, Conversation, TurnFailed, state_of, text_of, whole
+from disks import small_disk
 from server import Server, run, wait_until
 from states import check_sound, without_sqlite
 
@@ -25,6 +26,14 @@ TALKERS, TURNS, KILLS = 4, 200, 5
 def path(tmp_path):
     without_sqlite()
     return tmp_path / "states.db"
+
+
+@pytest.fixture
+def disk(tmp_path):
+    with small_disk(tmp_path) as made:
+        if made is None:
+            pytest.skip("no right to mount a small disk")
+        yield made
 
 
 def serve(path, *flags):
@@ -149,6 +158,68 @@ def test_a_full_disk_refuses_states_and_answers_all_else(path):
         assert rest_of(server.port, kept(server.port)) == expected[4:]
         assert server.metric("linnet_state_store_up") == 1
     check_sound(path)
+
+
+def refuse_new(server, state, words):
+    """A new state is refused and says so, and all else is answered. The store does not work until a new state is kept."""
+    expected = whole(server.port, UPPER, 3)
+    answer = complete_ok(server.port, prompt=UPPER, seed=3, max_tokens=4, return_state=True)
+    assert answer["states"][0]["id"] is None and words in answer["states"][0]["error"]["message"], answer
+    assert expected[4:] == rest_of(server.port, state)
+    assert call(server.port, "GET", "/v1/states/unknown").status == 404
+    assert [entry["id"] for entry in call(server.port, "GET", "/v1/states").json()["data"]] == [state]
+    assert server.metric("linnet_state_store_up") == 0
+    assert server.log.count("state store:") == 1 and "works again" not in server.log
+
+
+def accept_new(server):
+    assert rest_of(server.port, kept(server.port)) == whole(server.port, UPPER, 3)[4:]
+    assert server.metric("linnet_state_store_up") == 1 and server.log.count("works again") == 1
+
+
+def test_a_disk_that_fills(disk):
+    path = disk.place / "states.db"
+    with serve(path) as server:
+        state = kept(server.port)
+        disk.fill()
+        refuse_new(server, state, "the disk of the state store is full")
+        server.kill()
+        server.process.returncode = 0
+    with serve(path) as server:  # on the full disk
+        refuse_new(server, state, "the disk of the state store is full")
+        disk.free()
+        accept_new(server)
+    check_sound(path)
+
+
+def test_a_disk_that_becomes_read_only(disk):
+    path = disk.place / "states.db"
+    with serve(path) as server:
+        state = kept(server.port)
+        disk.protect()
+        refuse_new(server, state, "fails or is read-only")
+        assert call(server.port, "DELETE", f"/v1/states/{state}").status == 503
+        disk.protect(False)
+        accept_new(server)
+        assert call(server.port, "DELETE", f"/v1/states/{state}").status == 204
+    check_sound(path)
+
+
+def test_a_disk_that_is_read_only(disk):
+    """A server does not start, and the command says why."""
+    path, other = disk.place / "states.db", disk.place / "other.db"
+    with serve(path) as server:
+        state = kept(server.port)
+    disk.remount("ro")
+    for args, words in ((("serve", "--port", "0", "--state-store", path), "cannot be written: the file or its disk is read-only"),
+                        (("states", "list", path), "cannot be written: the file or its disk is read-only"),
+                        (("serve", "--port", "0", "--state-store", other), "cannot be made: Read-only file system"),
+                        (("states", "import", other, path), "cannot be made: Read-only file system")):
+        refused = run(*args)
+        assert refused.returncode == 1 and words in refused.stderr.splitlines()[-1], refused.stderr
+    disk.remount()
+    with serve(path) as server:
+        assert len(rest_of(server.port, state)) == len(UPPER) - 4
 
 
 def test_a_damaged_state_is_refused_and_others_go_on(path):

@@ -34,8 +34,8 @@ begin() {
     ! follows asan || later "conformance (asan)" run_ctest asan -L conformance
     ! follows tsan || later "build tsan" build tsan --target threads
     ! follows arm || later "build arm" begin_arm
-    { ! follows cuda || [ -z "$(nvcc_here)" ]; } || later "registers and spills of the kernels" scripts/check-kernels
-    ! follows lint || later clang-tidy tidy 10000
+    { ! follows cuda || [ -z "$(nvcc_here)" ]; } || later "library, registers and spills of the kernels" scripts/check-kernels
+    ! follows lint || lint later
     set +m
 }
 begin_installing() {

@@ -113,6 +113,16 @@ V16_FN void prefetch_ahead(const block *b, const uint32_t *words, int64_t n, con
         __builtin_prefetch(words + b->ahead + i, 0, 2);
 }
 
+/* The sums of every row begin with the bias. */
+V16_FN void begin_sums(v16 *done, const v16 *bias, const int rows, const int panels)
+{
+#define BODY_BEGIN(r)                                                                              \
+    if (r < rows)                                                                                  \
+        copy_sums(done + r * panels, bias, panels);
+    BODY_REPEAT(BODY_BEGIN)
+#undef BODY_BEGIN
+}
+
 V16_FN void run_block_q(const block *b, const v16 *bias, const int rows, const int panels,
                         const bool four)
 {
@@ -121,11 +131,7 @@ V16_FN void run_block_q(const block *b, const v16 *bias, const int rows, const i
     const uint32_t *x = (const uint32_t *)b->x, *w = panel_words(m, b->panel);
     const uint32_t *group = w - b->panel % 2 * 16;
     v16 done[BODY_MAX_SUMS];
-#define BODY_BEGIN(r)                                                                              \
-    if (r < rows)                                                                                  \
-        copy_sums(done + r * panels, bias, panels);
-    BODY_REPEAT(BODY_BEGIN)
-#undef BODY_BEGIN
+    begin_sums(done, bias, rows, panels);
     for (int64_t k = 0; k < m->shape.cols; k += LX_BLOCK) {
         int64_t j = k % LX_CPU_CHUNK / LX_BLOCK;
         const void *scales = group + LX_CPU_CODE_WORDS(format);

@@ -128,11 +128,7 @@ V16_FN void run_block_k(const block *b, const v16 *bias, const int rows, const i
     const uint32_t *group = (const uint32_t *)m->data + b->panel / 2 * m->group_words;
     const int64_t lanes = b->panel % 2 * 16;
     v16 done[BODY_MAX_SUMS];
-#define BODY_BEGIN(r)                                                                              \
-    if (r < rows)                                                                                  \
-        copy_sums(done + r * panels, bias, panels);
-    BODY_REPEAT(BODY_BEGIN)
-#undef BODY_BEGIN
+    begin_sums(done, bias, rows, panels);
     for (int64_t k0 = 0; k0 < m->shape.cols; k0 += LX_K_BLOCK, x += b->chunk_stride) {
         const uint16_t *head = (const uint16_t *)(const void *)group + lanes;
         prefetch_ahead(b, group, LX_CPU_K_HEAD_WORDS(format), panels);

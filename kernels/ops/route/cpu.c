@@ -10,16 +10,21 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
                                       .y = a->y->data + 2 * row * a->n_active,
                                       .p = scratch,
                                       .keys = scratch + lx_cpu_route_lanes(a->n_experts),
+                                      .groups = scratch + 2 * lx_cpu_route_lanes(a->n_experts),
                                       .n_experts = a->n_experts,
                                       .n_active = a->n_active,
+                                      .n_groups = a->n_groups,
+                                      .active_groups = a->active_groups,
                                       .sigmoid = a->sigmoid,
                                       .normalise = a->normalise,
-                                      .scale = a->scale});
+                                      .scale = a->scale,
+                                      .eps = a->eps});
 }
 
 static int64_t scratch(const void *args)
 {
-    return 2 * lx_cpu_route_lanes(((const lx_route_args *)args)->n_experts);
+    const lx_route_args *a = args;
+    return 2 * lx_cpu_route_lanes(a->n_experts) + a->n_groups;
 }
 
 /* The search for an expert among 512 takes half a microsecond. */

@@ -33,13 +33,41 @@ static int32_t route_next(const float *keys, int32_t n)
     return best;
 }
 
+/* The two greatest keys of n together. */
+static float route_two(const float *keys, int32_t n)
+{
+    float most = -INFINITY, second = -INFINITY;
+    for (int32_t i = 0; i < n; i++) {
+        second = keys[i] > most ? most : keys[i] > second ? keys[i] : second;
+        most = keys[i] > most ? keys[i] : most;
+    }
+    return most + second;
+}
+
+/* Takes the keys of the experts that are in none of the best groups. */
+static void route_groups(const lx_cpu_route *a)
+{
+    int32_t size = a->n_groups > 0 ? a->n_experts / a->n_groups : 0;
+    for (int32_t g = 0; g < a->n_groups; g++)
+        a->groups[g] = route_two(a->keys + g * size, size);
+    for (int32_t g = 0; g < a->n_groups; g++) {
+        float own = a->groups[g];
+        int32_t better = 0;
+        for (int32_t i = 0; i < a->n_groups; i++)
+            better += a->groups[i] > own || (a->groups[i] == own && i < g);
+        for (int32_t i = g * size; i < (g + 1) * size && better >= a->active_groups; i++)
+            a->keys[i] = -INFINITY;
+    }
+}
+
 static void route(const lx_cpu_route *a)
 {
-    float all = route_shares(a), sum = 0.0f;
+    float all = route_shares(a), sum = a->eps;
     for (int32_t i = 0; i < a->n_experts; i++) {
         a->p[i] /= all;
         a->keys[i] = a->bias != NULL ? a->p[i] + a->bias[i] : a->p[i];
     }
+    route_groups(a);
     for (int32_t k = 0; k < a->n_active; k++) {
         int32_t best = route_next(a->keys, a->n_experts);
         a->keys[best] = -INFINITY;

@@ -7,8 +7,14 @@ static const char *wrong(const void *args)
         return "there must be 1 to 4096 experts";
     if (a->n_active < 1 || a->n_active > a->n_experts)
         return "the active experts must be 1 to all experts";
-    if (!isfinite(a->scale))
-        return "the scale is not finite";
+    if (a->n_groups < 0 ||
+        (a->n_groups > 0 && (a->n_experts % a->n_groups != 0 || a->n_experts / a->n_groups < 2)))
+        return "the groups must have 2 and more experts, and all as many";
+    if (a->n_groups > 0 && (a->active_groups < 1 || a->active_groups > a->n_groups ||
+                            a->n_active > (int64_t)a->active_groups * (a->n_experts / a->n_groups)))
+        return "the active groups must be 1 to all groups, and have the active experts";
+    if (!isfinite(a->scale) || !(a->eps >= 0) || !isfinite(a->eps))
+        return "the scale or eps is not finite";
     return a->x == a->y ? "x and y are the same array" : NULL;
 }
 

@@ -17,28 +17,45 @@ static void shares(const lx_route_args *a, const float *x, double *p)
         p[i] /= sum;
 }
 
-/* The expert with the greatest key of those that are not taken. */
-static int32_t next_expert(const lx_route_args *a, const double *p, const bool *taken)
+/* The expert from `first` on with the greatest key of n that are not taken; -1: all are. */
+static int32_t next_expert(const double *keys, const bool *taken, int32_t first, int32_t n)
 {
     int32_t best = -1;
-    double best_key = 0;
-    for (int32_t i = 0; i < a->n_experts; i++) {
-        double key = p[i] + (a->bias != NULL ? (double)a->bias->data[i] : 0);
-        if (!taken[i] && (best < 0 || key > best_key)) {
+    for (int32_t i = first; i < first + n; i++) {
+        if (!taken[i] && (best < 0 || keys[i] > keys[best]))
             best = i;
-            best_key = key;
-        }
     }
     return best;
 }
 
+/* Takes the experts of all groups but the best. */
+static void take_groups(const lx_route_args *a, const double *keys, bool *taken)
+{
+    double sums[LX_MOST_EXPERTS] = {0};
+    int32_t size = a->n_groups > 0 ? a->n_experts / a->n_groups : 0;
+    for (int32_t g = 0; g < a->n_groups; g++) {
+        int32_t best = next_expert(keys, taken, g * size, size);
+        taken[best] = true;
+        sums[g] = keys[best] + keys[next_expert(keys, taken, g * size, size)];
+        taken[best] = false;
+    }
+    bool chosen[LX_MOST_EXPERTS] = {false}; /* groups: those that are best by turns */
+    for (int32_t k = 0; k < a->active_groups && a->n_groups > 0; k++)
+        chosen[next_expert(sums, chosen, 0, a->n_groups)] = true;
+    for (int32_t i = 0; i < size * a->n_groups; i++)
+        taken[i] = !chosen[i / size];
+}
+
 static void choose(const lx_route_args *a, const float *x, float *y)
 {
-    double p[LX_MOST_EXPERTS] = {0}, sum = 0;
+    double p[LX_MOST_EXPERTS] = {0}, keys[LX_MOST_EXPERTS] = {0}, sum = (double)a->eps;
     bool taken[LX_MOST_EXPERTS] = {false};
     shares(a, x, p);
+    for (int32_t i = 0; i < a->n_experts; i++)
+        keys[i] = p[i] + (a->bias != NULL ? (double)a->bias->data[i] : 0);
+    take_groups(a, keys, taken);
     for (int32_t k = 0; k < a->n_active; k++) {
-        int32_t best = next_expert(a, p, taken);
+        int32_t best = next_expert(keys, taken, 0, a->n_experts);
         taken[best] = true;
         y[k] = (float)best;
         sum += p[best];

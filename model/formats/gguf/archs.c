@@ -340,6 +340,53 @@ static const lx_gguf_arch mamba2 = {
     .ignored = "attention.head_count feed_forward_length vocab_size",
 };
 
+/* --- Mamba-1 and Falcon-Mamba --- */
+
+static const lx_tensor_name mamba_blocks[] = {
+    {"norm1", "attn_norm"},  {"attn.in", "ssm_in"}, {"attn.out", "ssm_out"},
+    {"attn.x", "ssm_x"},     {"attn.dt", "ssm_dt"}, {"attn.conv", "ssm_conv1d"},
+    {"attn.A_log", "ssm_a"}, {"attn.D", "ssm_d"},   {NULL, NULL}};
+static const struct lx_tensor_names mamba_names = {FRAME, .tables = {{NULL, mamba_blocks}}};
+static const lx_gguf_undo mamba_undo[] = {{"ssm_a", LX_GGUF_MINUS_EXP}, {NULL, 0}};
+
+/* Whether dt, B and C are normed, without weights. */
+static bool read_normed(lx_gguf_reader *r)
+{
+    static const char key[] = "mamba.ssm.dt_b_c_rms";
+    lx_gguf_value *flag = lx_gguf_find(r->f, key);
+    if (flag == NULL)
+        return false;
+    if (flag->kind != LX_GGUF_BOOL || flag->is_array)
+        lx_gguf_wrong(r, "ssm.dt_b_c_rms", "must be a flag");
+    flag->used = true;
+    return r->st == LX_OK && lx_gguf_number_at(r->f, flag, 0) != 0;
+}
+
+static void read_mamba(lx_gguf_reader *r, json_t *root)
+{
+    double eps = read_eps(r, "attention.layer_norm_rms_epsilon");
+    set_norm(r, root, "rms", eps);
+    int32_t inner = lx_gguf_int(r, "ssm.inner_size", 1, 1 << 17, LX_GGUF_NEEDED);
+    int32_t state = lx_gguf_int(r, "ssm.state_size", 1, LX_MAX_HEAD_SIZE, LX_GGUF_NEEDED);
+    int32_t rank = lx_gguf_int(r, "ssm.time_step_rank", 1, LX_MAX_WIDTH, LX_GGUF_NEEDED);
+    int32_t taps = lx_gguf_int(r, "ssm.conv_kernel", 2, LX_CONV_MOST_TAPS, LX_GGUF_NEEDED);
+    set_sizes(r, root, 1, 1, 1);
+    set(r, root, "d_ff", json_integer(1)); /* its layers have no feed-forward net */
+    set(r, root, "attention",
+        json_pack("{ss si si si si ss ss sf}", "kind", "mamba", "inner", inner, "state", state,
+                  "rank", rank, "conv", taps, "bias",
+                  has_tensor(r, "blk.0.ssm_conv1d.bias") ? "conv" : "none", "norm",
+                  read_normed(r) ? "plain" : "none", "eps", eps));
+}
+
+static const lx_gguf_arch mamba = {
+    .name = "mamba",
+    .names = &mamba_names,
+    .undo = mamba_undo,
+    .read = read_mamba,
+    .ignored = "attention.head_count feed_forward_length vocab_size",
+};
+
 /* --- RWKV --- */
 
 /* Of a head of 64 numbers; llama.cpp has no other. */
@@ -484,8 +531,8 @@ static const lx_gguf_arch rwkv6 = {
     .ignored = "attention.head_count rescale_every_n_layers vocab_size",
 };
 
-const lx_gguf_arch *const lx_gguf_archs[] = {&qwen35, &rwkv7, &rwkv6, &mamba2, &llama,
-                                             &qwen2,  &qwen3, &lfm2,  NULL};
+const lx_gguf_arch *const lx_gguf_archs[] = {&qwen35, &rwkv7, &rwkv6, &mamba, &mamba2,
+                                             &llama,  &qwen2, &qwen3, &lfm2,  NULL};
 
 const char *lx_gguf_arch_name(int32_t i)
 {

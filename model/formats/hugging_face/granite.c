@@ -1,12 +1,15 @@
 /*
- * Granite-4.0-H as transformers writes it (its GraniteMoeHybridConfig) without experts: the mixer
- * mamba2 and, in layers that layer_types names, grouped_query; gated_mlp after both; RMSNorm. Their
- * own names for the parts:
+ * Granite-4.0-H as transformers writes it (its GraniteMoeHybridConfig): the mixer mamba2 and, in
+ * layers that layer_types names, grouped_query; after both gated_mlp or experts, whose shared net
+ * it is then; RMSNorm. Their own names for the parts:
  *
  *     input_layernorm, post_attention_layernorm        norm1, norm2
  *     mamba.{in_proj,out_proj,conv1d,...}              attn.in, attn.out, attn.conv, ...
  *     self_attn.{q,k,v,o}_proj                         attn.q, attn.k, attn.v, attn.out
- *     shared_mlp.{input_linear,output_linear}          ff.gate_up, ff.down
+ *     shared_mlp.{input_linear,output_linear}          ff.gate_up, ff.down, with experts
+ *                                                      ff.shared.gate_up, ff.shared.down
+ *     block_sparse_moe.router.layer                    ff.router
+ *     block_sparse_moe.{input_linear,output_linear}    ff.experts.gate_up, ff.experts.down
  *
  * residual_multiplier m scales every branch: x += m A(norm(x)). The residual stream of the engine
  * is x / m, so its branches need no factor. An RMSNorm of x / m with eps / m^2 is that of x with
@@ -21,6 +24,11 @@ static const lx_tensor_name block_names[] = {
     {"norm2", "post_attention_layernorm"},
     {"ff.gate_up", "shared_mlp.input_linear"},
     {"ff.down", "shared_mlp.output_linear"},
+    {"ff.shared.gate_up", "shared_mlp.input_linear.weight"},
+    {"ff.shared.down", "shared_mlp.output_linear"},
+    {"ff.router", "block_sparse_moe.router.layer"},
+    {"ff.experts.gate_up", "block_sparse_moe.input_linear.weight"},
+    {"ff.experts.down", "block_sparse_moe.output_linear.weight"},
     {NULL, NULL},
 };
 static const lx_tensor_name mamba_names[] = {LX_HF_MAMBA_NAMES, {NULL, NULL}};
@@ -78,6 +86,22 @@ static void read_layers(lx_hf_reader *r, lx_config *c)
     (void)lx_hf_place_layers(r, c, types, 2, 0);
 }
 
+/* Weights are the softmax of the chosen experts' numbers alone. A number of 0 means no experts. */
+static void read_experts(lx_hf_reader *r, lx_config *c)
+{
+    static const lx_hf_experts usual = {"num_local_experts", "intermediate_size", 8, 2, 11008};
+    const json_t *n = json_object_get(r->root, usual.count_key);
+    if (json_is_integer(n) && json_integer_value(n) == 0) {
+        lx_mixer_value(&c->feed_forwards[0], "joined")->i = true;
+        lx_hf_ignore(r, "intermediate_size num_experts_per_tok num_local_experts");
+        return;
+    }
+    lx_mixer_config experts = lx_hf_read_experts(r, c, &usual);
+    lx_mixer_value(&experts, "normalise")->i = true;
+    lx_mixer_value(&experts, "shared")->i = c->d_ff;
+    c->feed_forwards[0] = experts;
+}
+
 static void read_config(lx_hf_reader *r, lx_config *c)
 {
     static const lx_hf_hybrid usual = {.names = &names,
@@ -90,13 +114,9 @@ static void read_config(lx_hf_reader *r, lx_config *c)
                                        .context = 2048};
     lx_hf_read_hybrid(r, c, &usual);
     lx_hf_only_word(r, "normalization_function", "rmsnorm");
-    if (lx_hf_int(r, "num_local_experts", 0, INT32_MAX, 8) != 0)
-        lx_hf_wrong(r, "num_local_experts", "must be 0: models with experts are not supported");
-    lx_mixer_value(&c->feed_forwards[0], "joined")->i = true;
+    read_experts(r, c);
     read_layers(r, c);
-    /* Of training and of experts. */
-    lx_hf_ignore(r, "init_method intermediate_size num_experts_per_tok output_router_logits "
-                    "router_aux_loss_coef");
+    lx_hf_ignore(r, "init_method output_router_logits router_aux_loss_coef"); /* of training */
 }
 
 const lx_hf_kind lx_hf_granite = {.model_types = {"granitemoehybrid"}, .read = read_config};

@@ -50,6 +50,22 @@ lx_mixer_config lx_hf_read_heads(lx_hf_reader *r, const lx_config *c, const lx_h
     return m;
 }
 
+lx_mixer_config lx_hf_read_experts(lx_hf_reader *r, const lx_config *c, const lx_hf_experts *usual)
+{
+    const char *width = usual->width_key != NULL ? usual->width_key : "intermediate_size";
+    lx_mixer_config m = lx_hf_mixer(c, "experts");
+    char what[96];
+    if (usual->width_key != NULL)
+        m.d_ff = lx_hf_int(r, width, 1, LX_MAX_D_FF, usual->width);
+    int32_t n = lx_hf_int(r, usual->count_key, 1, LX_MOST_EXPERTS, usual->n);
+    lx_mixer_value(&m, "experts")->i = n;
+    lx_mixer_value(&m, "active")->i = lx_hf_int(r, "num_experts_per_tok", 1, n, usual->active);
+    (void)snprintf(what, sizeof what, "times %s must be at most 262144", width);
+    if (m.mixer->check(&m) != NULL)
+        lx_hf_wrong(r, "num_experts_per_tok", what);
+    return m;
+}
+
 /* --- the place of each type of layers --- */
 
 static bool has_word(const lx_hf_layer_type *type, const char *word)

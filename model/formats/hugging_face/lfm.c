@@ -1,8 +1,9 @@
 /*
- * LFM2, LFM2.5 and LFM3 as transformers writes them (its Lfm2Config, Lfm3Config): the mixers
- * gated_conv and grouped_query with norms of queries and keys; gated_mlp; RMSNorm. The key
- * layer_types, in LFM2 also the older full_attn_idxs, names the layers of grouped_query. LFM3 has
- * norms before and after every branch, a gate per head, and a window in layers of the type
+ * LFM2, LFM2.5, LFM2-MoE and LFM3 as transformers writes them (its Lfm2Config, Lfm2MoeConfig,
+ * Lfm3Config): the mixers gated_conv and grouped_query with norms of queries and keys; gated_mlp;
+ * RMSNorm. The key layer_types, in LFM2 also the older full_attn_idxs, names the layers of
+ * grouped_query. LFM2-MoE has experts in all layers but the first num_dense_layers. LFM3 has norms
+ * before and after every branch, a gate per head, and a window in layers of the type
  * sliding_attention. Their own names for the parts:
  *
  *     operator_norm, ffn_norm                          norm1, norm2
@@ -11,6 +12,8 @@
  *     self_attn.{q,k,v}_proj, {out,o}_proj, gate_proj  attn.q, attn.k, attn.v, attn.out, attn.g
  *     self_attn.{q,k}_{layernorm,norm}                 attn.q_norm, attn.k_norm
  *     feed_forward.{w1,w3,w2}                          ff.gate, ff.up, ff.down
+ *     feed_forward.{gate,expert_bias}                  ff.router, ff.router.bias
+ *     feed_forward.experts.I.{w1,w3,w2}                ff.experts.I.{gate,up,down}
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,10 +21,17 @@
 #include "model/formats/hugging_face/reader.h"
 
 static const lx_tensor_name block_names[] = {
-    {"norm1", "operator_norm"},           {"norm2", "ffn_norm"},
-    {"post_norm1", "post_operator_norm"}, {"post_norm2", "post_ffn_norm"},
-    {"ff.gate", "feed_forward.w1"},       {"ff.up", "feed_forward.w3"},
-    {"ff.down", "feed_forward.w2"},       {NULL, NULL},
+    {"norm1", "operator_norm"},
+    {"norm2", "ffn_norm"},
+    {"post_norm1", "post_operator_norm"},
+    {"post_norm2", "post_ffn_norm"},
+    {"ff.gate", "feed_forward.w1"},
+    {"ff.up", "feed_forward.w3"},
+    {"ff.down", "feed_forward.w2"},
+    {"ff.router.bias", "feed_forward.expert_bias"},
+    {"ff.router", "feed_forward.gate"},
+    LX_HF_EXPERT_NAMES("feed_forward.experts", "w1", "w3", "w2"),
+    {NULL, NULL},
 };
 static const lx_tensor_name conv_names[] = {
     {"attn.in", "conv.in_proj"},
@@ -134,6 +144,50 @@ static void read_lfm2(lx_hf_reader *r, lx_config *c)
                     "block_use_xavier_init conv_use_xavier_init full_attn_idxs");
 }
 
+/* --- LFM2-MoE --- */
+
+/* Every layer but the first ones has experts. */
+static void read_experts(lx_hf_reader *r, lx_config *c)
+{
+    static const lx_hf_experts usual = {"num_experts", "moe_intermediate_size", 32, 4, 1792};
+    lx_mixer_config dense = c->feed_forwards[0], experts = lx_hf_read_experts(r, c, &usual);
+    int32_t n_dense = lx_hf_int(r, "num_dense_layers", 0, INT32_MAX, 2);
+    lx_mixer_set_word(&experts, "router", "sigmoid");
+    lx_mixer_value(&experts, "bias")->i = lx_hf_flag(r, "use_expert_bias", true);
+    lx_mixer_value(&experts, "normalise")->i = lx_hf_flag(r, "norm_topk_prob", true);
+    if (lx_mixer_value(&experts, "normalise")->i)
+        lx_mixer_value(&experts, "eps")->f = 1e-6f;
+    lx_mixer_value(&experts, "scale")->f =
+        (float)lx_hf_number(r, "routed_scaling_factor", 1e-6, 1e6, 1);
+    c->n_feed_forwards = c->n_layers;
+    for (int32_t i = 0; i < c->n_layers; i++)
+        c->feed_forwards[i] = i < n_dense ? dense : experts;
+}
+
+static void read_lfm2_moe(lx_hf_reader *r, lx_config *c)
+{
+    static const lx_hf_hybrid usual = {.names = &lfm2_names,
+                                       .eps_key = "norm_eps",
+                                       .eps = 1e-5,
+                                       .d_model = 2048,
+                                       .n_layers = 32,
+                                       .d_ff = 7168,
+                                       .vocab_size = 65536,
+                                       .context = 128000,
+                                       .tied = true};
+    static const lx_hf_heads heads = {.heads = 32, .key_heads = 8, .norm = "rms"};
+    lx_hf_read_hybrid(r, c, &usual);
+    c->tied_head = lx_hf_flag(r, "tie_embedding", c->tied_head);
+    lx_mixer_config softmax = lx_hf_read_heads(r, c, &heads);
+    lx_hf_read_rotation(r, &softmax, 1000000, 1);
+    lx_mixer_config conv = read_conv(r, c, &softmax, 3);
+    const lx_hf_layer_type types[] = {{{"conv"}, &conv}, {{"full_attention"}, &softmax}};
+    if (!lx_hf_place_layers(r, c, types, 2, 0))
+        lx_hf_wrong(r, "layer_types", "must be there");
+    read_experts(r, c);
+    lx_hf_ignore(r, "output_router_logits"); /* of training */
+}
+
 /* --- LFM3 --- */
 
 /* How a type of layers turns queries and keys, where the config does not say it. */
@@ -223,4 +277,5 @@ static void read_lfm3(lx_hf_reader *r, lx_config *c)
 }
 
 const lx_hf_kind lx_hf_lfm2 = {.model_types = {"lfm2"}, .read = read_lfm2};
+const lx_hf_kind lx_hf_lfm2_moe = {.model_types = {"lfm2_moe"}, .read = read_lfm2_moe};
 const lx_hf_kind lx_hf_lfm3 = {.model_types = {"lfm3"}, .read = read_lfm3};

@@ -42,9 +42,7 @@ static const lx_tensor_name block_names[] = {
     {"ff.up", "feed_forward.up_proj"},
     {"ff.down", "feed_forward.down_proj"},
     {"ff.router", "feed_forward.router"},
-    {"ff.experts.*.gate", "feed_forward.experts.*.gate_proj"},
-    {"ff.experts.*.up", "feed_forward.experts.*.up_proj"},
-    {"ff.experts.*.down", "feed_forward.experts.*.down_proj"},
+    LX_HF_EXPERT_NAMES("feed_forward.experts", "gate_proj", "up_proj", "down_proj"),
     {NULL, NULL},
 };
 static const lx_tensor_name mamba_names[] = {
@@ -183,20 +181,17 @@ static void place_by_period(lx_hf_reader *r, lx_config *c, const lx_mixer_config
    router for one expert. */
 static void read_experts(lx_hf_reader *r, lx_config *c)
 {
-    lx_mixer_config dense = c->feed_forwards[0], experts = lx_hf_mixer(c, "experts");
-    int32_t n = lx_hf_int(r, "num_experts", 1, LX_MOST_EXPERTS, 16);
-    if (n == 1) {
-        lx_hf_ignore(r, "expert_layer_offset expert_layer_period num_experts_per_tok");
+    static const lx_hf_experts usual = {.count_key = "num_experts", .n = 16, .active = 2};
+    lx_mixer_config dense = c->feed_forwards[0];
+    if (json_integer_value(json_object_get(r->root, "num_experts")) == 1) {
+        lx_hf_ignore(r, "expert_layer_offset expert_layer_period num_experts num_experts_per_tok");
         return;
     }
     int32_t period = lx_hf_int(r, "expert_layer_period", 1, INT32_MAX, 2);
     int32_t offset = lx_hf_int(r, "expert_layer_offset", 0, INT32_MAX, 1);
     if (offset >= period)
         lx_hf_wrong(r, "expert_layer_offset", "must be less than expert_layer_period");
-    lx_mixer_value(&experts, "experts")->i = n;
-    lx_mixer_value(&experts, "active")->i = lx_hf_int(r, "num_experts_per_tok", 1, n, 2);
-    if (experts.mixer->check(&experts) != NULL)
-        lx_hf_wrong(r, "num_experts_per_tok", "times intermediate_size must be at most 262144");
+    lx_mixer_config experts = lx_hf_read_experts(r, c, &usual);
     c->n_feed_forwards = c->n_layers;
     for (int32_t i = 0; i < c->n_layers; i++)
         c->feed_forwards[i] = i % period == offset ? experts : dense;

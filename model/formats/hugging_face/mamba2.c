@@ -50,8 +50,8 @@ void lx_hf_only_mamba_layers(lx_hf_reader *r)
 /* Keys that have other names in hybrids. */
 enum { HEADS, GROUPS, TAPS, CONV_BIAS, BIAS };
 
-static void read_parts(lx_hf_reader *r, lx_mixer_config *m, const char *const keys[],
-                       int32_t usual_groups)
+void lx_hf_read_mamba_parts(lx_hf_reader *r, lx_mixer_config *m, const char *const keys[],
+                            int32_t usual_groups)
 {
     char what[64];
     int32_t groups = lx_hf_int(r, keys[GROUPS], 1, LX_MAX_HEADS, usual_groups);
@@ -82,7 +82,7 @@ static lx_mixer_config read_sizes(lx_hf_reader *r, lx_config *c, bool fla)
         lx_hf_wrong(r, "num_heads", "times head_dim must be expand times hidden_size");
     if (lx_hf_int(r, "intermediate_size", 1, INT32_MAX, (int32_t)inner) != (int32_t)inner)
         lx_hf_wrong(r, "intermediate_size", "must be expand times hidden_size");
-    read_parts(r, &m, keys, fla ? 1 : 8);
+    lx_hf_read_mamba_parts(r, &m, keys, fla ? 1 : 8);
     return m;
 }
 
@@ -143,7 +143,7 @@ lx_mixer_config lx_hf_read_mamba(lx_hf_reader *r, const lx_config *c, int64_t in
     m.d_key = lx_hf_int(r, "mamba_d_state", 1, LX_MAX_HEAD_SIZE, 256);
     if ((int64_t)m.n_heads * m.d_value != inner)
         lx_hf_wrong(r, "mamba_n_heads", "times mamba_d_head must be the columns of the mixer");
-    read_parts(r, &m, keys, 1);
+    lx_hf_read_mamba_parts(r, &m, keys, 1);
     lx_mixer_value(&m, "eps")->f = eps;
     lx_mixer_value(&m, "feed_forward")->i = true;
     lx_hf_only_unbounded(r, "time_step_limit");

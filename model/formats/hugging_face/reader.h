@@ -98,6 +98,13 @@ typedef struct lx_hf_heads {
     const char *norm;               /* of queries and keys; NULL: none */
 } lx_hf_heads;
 lx_mixer_config lx_hf_read_heads(lx_hf_reader *r, const lx_config *c, const lx_hf_heads *usual);
+/* The mixer experts, with the keys of their number and width (NULL: intermediate_size), and the
+   numbers of a file that does not say them. num_experts_per_tok of them are active. */
+typedef struct lx_hf_experts {
+    const char *count_key, *width_key;
+    int32_t n, active, width;
+} lx_hf_experts;
+lx_mixer_config lx_hf_read_experts(lx_hf_reader *r, const lx_config *c, const lx_hf_experts *usual);
 /* gated_deltanet of hybrids of transformers: the keys that begin with linear_. size: of heads where
    the file does not say it; 0: 3/4 of d_model together for keys, twice as much for values. */
 lx_mixer_config lx_hf_read_delta(lx_hf_reader *r, const lx_config *c, int32_t key_heads,
@@ -105,6 +112,10 @@ lx_mixer_config lx_hf_read_delta(lx_hf_reader *r, const lx_config *c, int32_t ke
 /* mamba2 of hybrids of transformers, with a feed-forward net: the keys that begin with mamba_, and
    time_step_limit. inner: columns of the mixer. */
 lx_mixer_config lx_hf_read_mamba(lx_hf_reader *r, const lx_config *c, int64_t inner, float eps);
+/* Groups, taps and biases of mamba2, whose heads are known; keys: of the number of heads and
+   groups, of taps, and of the biases of convolution and products. */
+void lx_hf_read_mamba_parts(lx_hf_reader *r, lx_mixer_config *m, const char *const keys[],
+                            int32_t usual_groups);
 /* Every layer that layer_types lists must be one of Mamba. */
 void lx_hf_only_mamba_layers(lx_hf_reader *r);
 /* A type of layers: the words for it in layer_types, and its mixer. */
@@ -147,6 +158,13 @@ extern const lx_tensor_name lx_hf_layer_names[];
     {"attn.in", "mamba.in_proj"}, {"attn.out", "mamba.out_proj"}, {"attn.conv", "mamba.conv1d"},   \
     {                                                                                              \
         "attn", "mamba"                                                                            \
+    }
+/* Of experts below THEIRS: a tensor for each expert, or one for all. */
+#define LX_HF_EXPERT_NAMES(THEIRS, GATE, UP, DOWN)                                                 \
+    {"ff.experts.*.gate", THEIRS ".*." GATE}, {"ff.experts.*.up", THEIRS ".*." UP},                \
+        {"ff.experts.*.down", THEIRS ".*." DOWN}, {"ff.experts.gate_up", THEIRS ".gate_up_proj"},  \
+    {                                                                                              \
+        "ff.experts.down", THEIRS ".down_proj"                                                     \
     }
 #define LX_HF_GATED_MLP_NAMES                                                                      \
     {"ff.gate", "mlp.gate_proj"}, {"ff.up", "mlp.up_proj"},                                        \

@@ -57,15 +57,36 @@ static char *read_file(const char *file, size_t *n)
     return data;
 }
 
-static uint64_t load_hash(void)
+static lx_model *load(void)
 {
     lx_model *m = NULL;
     lx_error err = {0};
     if (lx_model_load(folder, &m, &err) != LX_OK)
         fail_msg("%s", err.text);
+    return m;
+}
+
+static uint64_t load_hash(void)
+{
+    lx_model *m = load();
     uint64_t hash = m->hash;
     lx_model_free(m);
     return hash;
+}
+
+/* Makes another model the folder of this test until leave(); returns the folder before. */
+static char *enter(const char *name, const tiny_model_options *o)
+{
+    char *before = folder;
+    folder = tiny_model_make(name, o);
+    assert_non_null(folder);
+    return before;
+}
+
+static void leave(char *before)
+{
+    tiny_model_remove(folder);
+    folder = before;
 }
 
 /* Loads with one file changed; the folder is as before afterwards. */
@@ -88,10 +109,7 @@ static void a_good_folder_is_loaded(void **state)
 {
     (void)state;
     const tiny_model_options *o = &tiny_model_default;
-    lx_model *m = NULL;
-    lx_error err = {0};
-    if (lx_model_load(folder, &m, &err) != LX_OK)
-        fail_msg("%s", err.text);
+    lx_model *m = load();
     int64_t d = o->d_model, h = o->n_heads, k = d / h;
     int64_t layer = 4 * d + 3 * d * d + 3 * d + d * d + d + 2 * d * o->d_ff + o->d_ff + d;
     int64_t tables = 2 * (int64_t)o->n_vocab * d + 2 * (o->max_chars + 1) * d;
@@ -303,14 +321,9 @@ static void the_parameters_of_a_mixer_are_those_it_declares(void **state)
 {
     (void)state;
     tiny_model_options o = tiny_model_default;
-    lx_model *m = NULL;
-    lx_error err = {0};
-    char *before = folder;
     o.feed_forward = "{\"kind\": \"channel_mix\"}";
-    folder = tiny_model_make("mixed", &o);
-    assert_non_null(folder);
-    if (lx_model_load(folder, &m, &err) != LX_OK)
-        fail_msg("%s", err.text);
+    char *before = enter("mixed", &o);
+    lx_model *m = load();
     assert_int_equal(lx_safetensors_count(m->weights), 4 + 11 * o.n_layers + 4);
     assert_int_equal(lx_safetensors_find(m->weights, "layers.1.ff.x_k")->t.cols, o.d_model);
     assert_int_equal(m->state.fixed_floats, o.n_layers * (4 * (8 * 8 + 8) + o.d_model));
@@ -322,8 +335,7 @@ static void the_parameters_of_a_mixer_are_those_it_declares(void **state)
                            "tensor layers.0.ff.key.weight has shape [32, 64]");
     expect_weights_refused("layers.1.ff.key.weight", "layers.1.ff.key.wei-ht",
                            "tensor layers.1.ff.key.weight is missing");
-    tiny_model_remove(folder);
-    folder = before;
+    leave(before);
 }
 
 /* Another layer that reads layer 0's values needs layer 0. */
@@ -337,19 +349,16 @@ static void a_layer_that_needs_another_is_refused_without(void **state)
         "\"g_rank\": 2, \"group_eps\": 1e-05}";
     char attention[512], part[512];
     tiny_model_options o = tiny_model_default;
-    char *before = folder;
     (void)snprintf(attention, sizeof attention, "[%s, %s]", rwkv7, linear);
     o.attention = attention;
-    folder = tiny_model_make("carried", &o);
-    assert_non_null(folder);
+    char *before = enter("carried", &o);
     (void)load_hash();
     (void)snprintf(part, sizeof part, "[%s, %s]", linear, rwkv7);
     expect_refused("config.json", attention, part, "attention[1] needs what layer 0 leaves for it");
     (void)snprintf(part, sizeof part, "[%s, %.*s, \"d_value\": 4}]", rwkv7, (int)sizeof rwkv7 - 2,
                    rwkv7);
     expect_refused("config.json", attention, part, "attention[1] needs what layer 0 leaves for it");
-    tiny_model_remove(folder);
-    folder = before;
+    leave(before);
 }
 
 /* A mixer that is a whole layer has no feed-forward net; its neighbours have one. */
@@ -357,15 +366,10 @@ static void a_mixer_may_take_the_place_of_the_feed_forward_net(void **state)
 {
     (void)state;
     tiny_model_options o = tiny_model_default;
-    lx_model *m = NULL;
-    lx_error err = {0};
-    char *before = folder;
     o.attention = "[{\"kind\": \"gau_quad\", \"n_heads\": 1, \"d_key\": 8, \"d_value\": 48, "
                   "\"div\": \"count\", \"div_place\": \"outside\"}, {\"kind\": \"softmax\"}]";
-    folder = tiny_model_make("mixed", &o);
-    assert_non_null(folder);
-    if (lx_model_load(folder, &m, &err) != LX_OK)
-        fail_msg("%s", err.text);
+    char *before = enter("mixed", &o);
+    lx_model *m = load();
     assert_int_equal(m->layers[0].n_branches, 1);
     assert_int_equal(m->layers[1].n_branches, 2);
     assert_int_equal(lx_safetensors_count(m->weights), 4 + (2 + 8) + (4 + 8) + 4);
@@ -376,8 +380,7 @@ static void a_mixer_may_take_the_place_of_the_feed_forward_net(void **state)
     expect_refused("config.json", "\"norm\": ",
                    "\"feed_forward\": [{\"kind\": \"mlp\"}, {\"kind\": \"mlp\"}], \"norm\": ",
                    "feed_forward must be an object, because not every layer has such a net");
-    tiny_model_remove(folder);
-    folder = before;
+    leave(before);
 }
 
 /* Each layer has the net that the list names for it, and each expert a tensor of its own. */
@@ -385,15 +388,10 @@ static void layers_may_have_different_feed_forward_nets(void **state)
 {
     (void)state;
     tiny_model_options o = tiny_model_default;
-    lx_model *m = NULL;
-    lx_error err = {0};
-    char *before = folder;
     o.feed_forward =
         "[{\"kind\": \"experts\", \"experts\": 3, \"active\": 2}, {\"kind\": \"mlp\"}]";
-    folder = tiny_model_make("mixed", &o);
-    assert_non_null(folder);
-    if (lx_model_load(folder, &m, &err) != LX_OK)
-        fail_msg("%s", err.text);
+    char *before = enter("mixed", &o);
+    lx_model *m = load();
     assert_string_equal(m->layers[0].branches[1].config->mixer->name, "experts");
     assert_string_equal(m->layers[1].branches[1].config->mixer->name, "mlp");
     assert_int_equal(lx_safetensors_count(m->weights), 4 + (8 + 1 + 3 * 3) + (8 + 4) + 4);
@@ -414,23 +412,21 @@ static void layers_may_have_different_feed_forward_nets(void **state)
                    "feed_forward must be an object, or a list of n_layers objects");
     expect_refused("config.json", "{\"kind\": \"mlp\"}]", "{\"kind\": \"softmax\"}]",
                    "feed_forward[1].kind \"softmax\" is not a kind that is built in");
-    tiny_model_remove(folder);
-    folder = before;
+    leave(before);
 }
 
 static void a_stride_lies_within_a_sequence(void **state)
 {
     (void)state;
     tiny_model_options o = tiny_model_image;
-    char longest[64], longer[64], *before = folder;
+    char longest[64], longer[64];
     const int32_t most = o.width * o.height;
     (void)snprintf(longest, sizeof longest,
                    "{\"kind\": \"strided\", \"stride\": %d, \"heads\": \"apart\"}", most);
     (void)snprintf(longer, sizeof longer,
                    "{\"kind\": \"strided\", \"stride\": %d, \"heads\": \"apart\"}", most + 1);
     o.attention = longest;
-    folder = tiny_model_make("strides", &o);
-    assert_non_null(folder);
+    char *before = enter("strides", &o);
     (void)load_hash();
     expect_refused("config.json", longest, longer,
                    "config.json: attention.stride must be at most the 48 tokens of the longest");
@@ -438,8 +434,7 @@ static void a_stride_lies_within_a_sequence(void **state)
                    "[{\"kind\": \"softmax\"}, {\"kind\": \"fixed\", \"stride\": 49, "
                    "\"summary\": 1, \"cells\": 1}]",
                    "config.json: attention[1].stride must be at most the 48 tokens of the longest");
-    tiny_model_remove(folder);
-    folder = before;
+    leave(before);
 }
 
 /* The rows of the hashes of all rounds, round by round, for every number of a key. */
@@ -447,11 +442,9 @@ static void hashes_have_the_shape_that_rounds_and_buckets_say(void **state)
 {
     (void)state;
     tiny_model_options o = tiny_model_image;
-    char *before = folder;
     o.attention = "{\"kind\": \"lsh\", \"rounds\": 3, \"buckets\": 10, \"cap\": 3, "
                   "\"scale\": \"key\"}";
-    folder = tiny_model_make("hashes", &o);
-    assert_non_null(folder);
+    char *before = enter("hashes", &o);
     (void)load_hash();
     expect_weights_refused("\"shape\":[24,5]", "\"shape\":[5,24]", "tensor layers.0.attn.hashes");
     expect_weights_refused("\"shape\":[24,5]", "\"shape\":[120 ]", "tensor layers.0.attn.hashes");
@@ -460,8 +453,7 @@ static void hashes_have_the_shape_that_rounds_and_buckets_say(void **state)
                    "tensor layers.0.attn.hashes");
     expect_refused("config.json", "\"buckets\": 10", "\"buckets\": 9",
                    "attention.buckets must be an even number");
-    tiny_model_remove(folder);
-    folder = before;
+    leave(before);
 }
 
 static void layers_are_recomputed_all_or_none(void **state)
@@ -477,16 +469,14 @@ static void layers_are_recomputed_all_or_none(void **state)
                    "attention[1] must be recomputed, as other layers are");
     tiny_model_remove(mixed);
     o.attention = "{\"kind\": \"softmax_recompute\"}";
-    char *all = tiny_model_make("all", &o);
-    assert_non_null(all);
-    if (lx_model_load(all, &m, &err) != LX_OK)
-        fail_msg("%s", err.text);
+    char *before = enter("all", &o);
+    m = load();
     assert_true(m->recomputes);
     assert_int_equal(m->state.fixed_floats, 0);
     assert_int_equal(m->state.page_floats, LX_PAGE_TOKENS * m->config.n_inputs);
     assert_int_equal(lx_model_kept_rows(m, 0, 10).n, 0);
     lx_model_free(m);
-    tiny_model_remove(all);
+    leave(before);
 }
 
 static void every_allocation_may_fail(void **state)

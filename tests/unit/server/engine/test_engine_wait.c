@@ -1,11 +1,13 @@
 /*
  * The mean step and the foretold wait, which /v1/capacity and Retry-After tell. The mean includes
- * pauses between steps and leaves out idle time. The wait is 0 only without a queue.
+ * pauses between steps and leaves out idle time. The wait is 0 only without a queue. It counts the
+ * steps of jobs that will follow the queued ones, as the scores of a pool's samples do.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 #include <stdatomic.h>
@@ -16,8 +18,12 @@
 #include "tests/support/rig.h"
 
 enum { PAUSE_MS = 5, MOST_STEPS = 64 }; /* the mean of so many steps weighs all of them alike */
+enum { N_FOLLOWING = 4, N_QUEUED = 4, MAX_TOKENS = 40 };
 
 static const char *const line = "海上明月";
+
+static const char *const long_line =
+    "海上明月春风花雨山水天地人心一二三千里云中日年江河红绿大小高低来";
 
 static void run_one(rig *r)
 {
@@ -121,12 +127,55 @@ static void the_wait_is_zero_only_without_a_queue(void **state)
     rig_stop(&r);
 }
 
+/* Waits for the job, and then scores its answer N_FOLLOWING times. A score takes one step and hands
+   out as many tokens as the answer has. */
+static void expect_with_followers(rig *r, lx_job *job)
+{
+    const int32_t *answer = NULL;
+    int32_t targets[MAX_TOKENS];
+    lx_job_wait(job);
+    int32_t n = lx_job_tokens(job, 0, &answer, NULL);
+    assert_in_range(n, 1, MAX_TOKENS);
+    memcpy(targets, answer, (size_t)n * sizeof *targets);
+    rig_expect(job, LX_OK);
+    for (int32_t i = 0; i < N_FOLLOWING; i++)
+        rig_expect(
+            rig_submit(r, &(rig_request){.line = long_line, .targets = targets, .follows = true}),
+            LX_OK);
+}
+
+static void the_wait_counts_jobs_that_will_follow(void **state)
+{
+    (void)state;
+    rig r = rig_start((rig_options){.n_slots = 1});
+    for (int32_t i = 0; i < 4; i++)
+        expect_with_followers(&r, rig_submit(&r, &(rig_request){.line = long_line, .seed = 1}));
+    wait_until(lx_engine_idle(r.engine));
+
+    gate_close();
+    lx_job *jobs[N_QUEUED];
+    for (int32_t i = 0; i < N_QUEUED; i++)
+        jobs[i] = rig_submit(&r, &(rig_request){.line = long_line, .seed = 1});
+    gate_wait_for_step();
+    uint64_t before = atomic_load(&r.metrics->steps);
+    double foretold = lx_engine_wait_s(r.engine) / lx_engine_step_s(r.engine);
+    gate_open();
+    for (int32_t i = 0; i < N_QUEUED; i++)
+        expect_with_followers(&r, jobs[i]);
+    wait_until(lx_engine_idle(r.engine));
+    double steps = (double)(atomic_load(&r.metrics->steps) - before);
+    print_message("foretold %.0f steps, took %.0f\n", foretold, steps);
+    assert_true(foretold >= 0.8 * steps && foretold <= 1.25 * steps);
+    rig_stop(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pauses_between_steps_count),
         cmocka_unit_test(idle_time_does_not_count),
         cmocka_unit_test(the_wait_is_zero_only_without_a_queue),
+        cmocka_unit_test(the_wait_counts_jobs_that_will_follow),
     };
     return cmocka_run_group_tests(tests, rig_setup, rig_teardown);
 }

@@ -1,0 +1,110 @@
+/* See sequences.h. */
+#include "sequences.h"
+
+#include "support.h"
+
+int32_t sequence_rows(const sequences *s)
+{
+    int32_t rows = 0;
+    for (int32_t i = 0; i < s->n_seqs; i++)
+        rows += s->length[i];
+    return rows;
+}
+
+/* One step on rows `row` .. of sequences with these lengths and slots. */
+static bool step(device *d, const sequences *s, lx_states *states, int32_t n_seqs,
+                 const int32_t *length, const int32_t *slot, int64_t row, float *y)
+{
+    lx_batch *b = ragged_batch(n_seqs, length, slot);
+    int64_t n_y = b->n_tokens * s->n_y;
+    int owned = d->n_owned;
+    lx_array *in[SEQUENCE_ARRAYS] = {NULL}, *out = dev_array(d, NULL, n_y);
+    for (int i = 0; i < s->n_arrays; i++)
+        in[i] = dev_array(d, s->rows[i] + row * s->width[i], (int64_t)b->n_tokens * s->width[i]);
+    CHECK_OK(d->k->begin(d->be, b, NULL));
+    s->run(d, s, out, in, states);
+    bool ok = dev_finish(d) && dev_read(d, out, y, n_y);
+    while (d->n_owned > owned)
+        d->k->array_free(d->be, d->owned[--d->n_owned].object);
+    return ok;
+}
+
+bool sequences_run(device *d, const sequences *s, float *y, float *state)
+{
+    lx_states *states = dev_states(d, s->floats, s->n_slots);
+    if (!step(d, s, states, s->n_seqs, s->length, s->slot, 0, y))
+        return false;
+    for (int32_t i = 0; i < s->n_slots; i++)
+        CHECK_OK(d->k->state_export(d->be, states, i, state + i * s->floats, 0));
+    return true;
+}
+
+static bool compare(const sequences *s, const float *y[2], const float *state[2], double y_bound,
+                    double state_bound)
+{
+    int64_t n_y = sequence_rows(s) * s->n_y, n = s->n_slots * s->floats;
+    double *y_scale = take((size_t)n_y * sizeof *y_scale);
+    double *state_scale = take((size_t)n * sizeof *state_scale);
+    s->scales(s, y_scale, state_scale);
+    double error = worst_error(y[0], y[1], y_scale, n_y);
+    CHECK(error <= y_bound, "%s, %d sequences: error %.3g", s->text, s->n_seqs, error);
+    error = worst_error(state[0], state[1], state_scale, n);
+    CHECK(error <= state_bound, "%s: state's error %.3g", s->text, error);
+    for (int64_t i = 0; i < n; i++)
+        CHECK(state_scale[i] > 0 || state[0][i] == 0, "%s: float %lld of the states was written",
+              s->text, (long long)i);
+    return true;
+}
+
+bool sequences_match(device *dut, device *oracle, const sequences *s, double y_bound,
+                     double state_bound)
+{
+    int64_t n_y = sequence_rows(s) * s->n_y, n = s->n_slots * s->floats;
+    float *got = floats(n_y), *want = floats(n_y), *got_state = floats(n), *want_state = floats(n);
+    if (!sequences_run(dut, s, got, got_state))
+        return false;
+    if (!dut->only_runs &&
+        (!sequences_run(oracle, s, want, want_state) ||
+         !compare(s, (const float *[]){got, want}, (const float *[]){got_state, want_state},
+                  y_bound, state_bound)))
+        return false;
+    dev_release(dut);
+    dev_release(oracle);
+    arena_reset();
+    return true;
+}
+
+bool sequence_equals(device *d, const sequences *s, int32_t which, int32_t longest, rng *r,
+                     const float *y, const float *state)
+{
+    lx_states *states = dev_states(d, s->floats, 1);
+    int32_t length = s->length[which], zero = 0;
+    float *piece = floats(length * s->n_y), *end = floats(s->floats);
+    int64_t first = 0;
+    for (int32_t i = 0; i < which; i++)
+        first += s->length[i];
+    for (int32_t row = 0, n = 0; row < length; row += n) {
+        n = r != NULL ? 1 + (int32_t)random_below(r, (uint32_t)longest) : longest;
+        n = n < length - row ? n : length - row;
+        if (!step(d, s, states, 1, &n, &zero, first + row, piece))
+            return false;
+        CHECK(same_bytes(piece, y + (first + row) * s->n_y, n * s->n_y),
+              "%s: rows %d to %d of sequence %d differ", s->text, row, row + n - 1, which);
+    }
+    CHECK_OK(d->k->state_export(d->be, states, 0, end, 0));
+    CHECK(same_bytes(end, state + s->slot[which] * s->floats, s->floats),
+          "%s: the state of sequence %d differs", s->text, which);
+    return true;
+}
+
+bool sequences_hash(device *d, const sequences *s, uint64_t *hash)
+{
+    int64_t n_y = sequence_rows(s) * s->n_y, n = s->n_slots * s->floats;
+    float *y = floats(n_y), *state = floats(n);
+    if (!sequences_run(d, s, y, state))
+        return false;
+    *hash =
+        hash_bytes(hash_bytes(*hash, y, (size_t)n_y * sizeof *y), state, (size_t)n * sizeof *state);
+    dev_release(d);
+    return true;
+}
