@@ -148,10 +148,31 @@ def spearman(a: list[float], b: list[float]) -> float:
     return statistics.correlation(ranks(a), ranks(b))
 
 
-def correlations(rows: list[tuple[str, str, float]], scorers: dict) -> dict[str, float]:
-    """Of each automatic score of a pair with the grades."""
+def agreement(rows: list[tuple[str, str, float]], scores: list[float]) -> float:
+    """The share of two answers to one line with different grades that the scores order as the grades do; equal scores: half."""
+    by_line = collections.defaultdict(list)
+    for (upper, _, grade), score in zip(rows, scores, strict=True):
+        by_line[upper].append((grade, score))
+    pairs = [(max(a, b), min(a, b)) for found in by_line.values() for a, b in itertools.combinations(found, 2) if a[0] != b[0]]
+    return statistics.mean(0.5 * (1 + (x > y) - (x < y)) for (_, x), (_, y) in pairs) if pairs else 0.0
+
+
+def graded_scores(rows: list[tuple[str, str, float]], scorers: dict) -> dict[str, tuple[float, float]]:
+    """Of each automatic score of a pair: its rank correlation with the grades, and its agreement with them."""
     grades = [grade for *_, grade in rows]
-    return {name: round(spearman([score(upper, lower) for upper, lower, _ in rows], grades), 3) for name, score in scorers.items()}
+    found = {name: [score(upper, lower) for upper, lower, _ in rows] for name, score in scorers.items()}
+    return {name: (round(spearman(scores, grades), 3), round(agreement(rows, scores), 3)) for name, scores in found.items()}
+
+
+def first_grades(found: list[dict], rows: list[tuple[str, str, float]]) -> dict[str, float]:
+    """Of the first answers that a reader has graded."""
+    grades = {(upper, lower): grade for upper, lower, grade in rows}
+    pairs = [(entry["line"], entry["choices"][0]["text"]) for entry in found]
+    first = [grades[pair] for pair in pairs if pair in grades]
+    if not first:
+        return {"graded": 0}
+    good, nonsense = statistics.mean(g >= 2 for g in first), statistics.mean(g == 0 for g in first)
+    return {"graded": len(first), "mean": round(statistics.mean(first), 3), "good": round(good, 3), "nonsense": round(nonsense, 3)}
 
 
 def scorers_of(url: str, known: set[str], judge: "tuple[str, str] | None") -> dict:
@@ -175,7 +196,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--data", type=pathlib.Path, help="upper TAB lower lines of the training data, .xz or not")
     parser.add_argument("--judge", type=pathlib.Path, help="folder of a second couplet model, which scores the first answers")
-    parser.add_argument("--grades", type=pathlib.Path, help="upper TAB lower TAB grade: print the rank correlation of each score")
+    parser.add_argument("--grades", type=pathlib.Path, help="upper TAB lower TAB grade: print the first answers' grades, and how each score follows the grades")
     parser.add_argument("--answers", type=int, default=0, help="print this number of lines with their answers")
     parser.add_argument("--out", type=pathlib.Path)
     return parser.parse_args()
@@ -190,7 +211,9 @@ def main():
         for entry in found if judge else []:
             entry["judged"] = likelihood(*judge, entry["line"], entry["choices"][0]["text"])
         if args.grades:
-            print("grades", correlations(read_grades(args.grades), scorers_of(args.url, known, judge)))
+            rows = read_grades(args.grades)
+            print("first answers", first_grades(found, rows))
+            print("scores", graded_scores(rows, scorers_of(args.url, known, judge)))
     for entry in found[: args.answers]:
         print(entry["kind"], entry["line"], *(choice["text"] for choice in entry["choices"]))
     scores = measure(found, known)

@@ -42,10 +42,31 @@ def test_rank_correlations_are_those_of_grades(tmp_path):
     assert measure.tones_of("春风，月a", table) == "平平，仄a"
     (tmp_path / "grades.tsv").write_text("春风\t秋月\t3\n春风\t花开\t1\tremark\n", encoding="utf-8")
     rows = measure.read_grades(tmp_path / "grades.tsv")
-    assert measure.correlations(rows, {"moon": lambda upper, lower: "月" in lower}) == {"moon": 1.0}
+    assert measure.graded_scores(rows, {"moon": lambda upper, lower: "月" in lower}) == {"moon": (1.0, 1.0)}
     (tmp_path / "wrong.tsv").write_text("春风\t秋月\n", encoding="utf-8")
     with pytest.raises(SystemExit, match="wrong.tsv:1"):
         measure.read_grades(tmp_path / "wrong.tsv")
+
+
+def test_agreement_compares_answers_to_one_line():
+    rows = [("春", "秋", 3), ("春", "花", 1), ("春", "月", 1), ("山", "水", 0), ("天", "地", 2), ("天", "人", 0)]
+    assert measure.agreement(rows, [3, 2, 1, 9, 0, 5]) == pytest.approx(2 / 3)
+    assert measure.agreement(rows, [1, 1, 1, 0, 1, 0]) == pytest.approx(2 / 3)
+    assert measure.agreement(rows[:1], [1]) == 0
+
+
+def test_first_answers_are_graded():
+    found = [{"line": line, "choices": [{"text": first}, {"text": "水"}]} for line, first in (("春", "秋"), ("山", "海"), ("天", "人"))]
+    rows = [("春", "秋", 3), ("天", "人", 0), ("山", "水", 2)]
+    assert measure.first_grades(found, rows) == {"graded": 2, "mean": 1.5, "good": 0.5, "nonsense": 0.5}
+    assert measure.first_grades(found[1:2], rows) == {"graded": 0}
+
+
+def test_grades_are_of_the_lines_here():
+    rows = measure.read_grades(HERE / "grades.tsv")
+    lines = {line for _, line in measure.read_lines()}
+    assert all(upper in lines and len(upper) == len(lower) and grade in (0, 1, 2, 3) for upper, lower, grade in rows)
+    assert len({row[:2] for row in rows}) == len(rows) > 1500
 
 
 @pytest.mark.parametrize("name", LIMITS)
