@@ -173,7 +173,7 @@ def timed(server, prompt, key):
 
 def text_of(seed):
     r = random.Random(seed)
-    return [r.randrange(1, 256) for _ in range(2000)]
+    return [r.randrange(1, 256) for _ in range(8000)]
 
 
 def wins(pairs):
