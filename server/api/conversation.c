@@ -107,6 +107,8 @@ static lx_status join(const lx_plan *plan, const lx_saved_state *state, lx_compl
     free(prompt->ids);
     prompt->ids = ids;
     prompt->n_ids = (int32_t)n;
+    for (int32_t i = 0; i < prompt->n_borders; i++)
+        prompt->borders[i] += (int32_t)before;
     return LX_OK;
 }
 

@@ -102,7 +102,7 @@ static lx_status make_job(conversation *c, lx_stops *stops, lx_job **out, lx_err
     lx_task_request request = {.ids = prompt.ids, .n_ids = prompt.n_ids};
     if (st == LX_OK)
         st = lx_plan_new(c->model, &request, &plan, err);
-    free(prompt.ids);
+    lx_prompt_fini(&prompt);
     return st == LX_OK
                ? lx_generate_new_job(&c->o->sampling, plan, 1, 0.8, stops, c->more, out, err)
                : st;

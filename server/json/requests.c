@@ -71,13 +71,17 @@ void lx_completion_params_init(lx_completion_params *p)
                                 .n_logprobs = -1};
 }
 
+void lx_prompt_fini(lx_prompt *p)
+{
+    free(p->text);
+    free(p->ids);
+    free(p->borders);
+}
+
 void lx_completion_params_fini(lx_completion_params *p)
 {
-    for (int32_t i = 0; i < p->n_prompts; i++) {
-        free(p->prompts[i].text);
-        free(p->prompts[i].ids);
-        free(p->prompts[i].borders);
-    }
+    for (int32_t i = 0; i < p->n_prompts; i++)
+        lx_prompt_fini(&p->prompts[i]);
     free(p->prompts);
     for (int32_t i = 0; i < p->n_messages; i++) {
         free(p->messages[i].text);

@@ -56,6 +56,8 @@ typedef struct lx_prompt {
     int32_t n_borders;
 } lx_prompt;
 
+void lx_prompt_fini(lx_prompt *p);
+
 typedef struct lx_chat_message {
     lx_chat_role role;
     int32_t at; /* of Anthropic's messages: its place in the request's list */
