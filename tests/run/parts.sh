@@ -42,14 +42,14 @@ run_pytest() {
     [ "$workers" -le 16 ] || workers=16
     local python=${venv:-.venv}/bin
     LINNET="$1/linnet" PATH="$PWD/$python:$PATH" \
-        "$python/pytest" -q -rs --durations=5 --durations-min=5 -p no:cacheprovider -p no:schemathesis --timeout 900 \
+        "$python/pytest" -q -rs --durations=5 --durations-min=5 -p no:cacheprovider -p no:schemathesis -p no:hypothesispytest --timeout 900 \
         --numprocesses "$workers" --dist loadfile "${@:2}"
 }
 
 # Pytest's expression for the tests that no later stage repeats word for word, as with the unit tests: empty for all.
 not_repeated() {
     local tests=""
-    ! follows asan || tests="(not asan or heavy or quick or tsan)"
+    ! follows asan || tests="(not asan or heavy or tsan)"
     ! follows training || tests="${tests:+$tests and }not training"
     echo "$tests"
 }
