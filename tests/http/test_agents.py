@@ -19,8 +19,8 @@ from test_chat_templates import CHATML, LLAMA3, LLAMA3_TOKENS, with_template, wr
 
 KINDS = {"linear": image_model.LINEAR, "rows": {"kind": "softmax"}}
 PRECISIONS = ["f32", "auto", "int8"]
-# Tools, requests before and after the restart, and how often a server without kept states computes a row at the least. The brief day is for
-# builds with sanitizers, in which the long day's rows of softmax take minutes.
+# How often turns of each kind come, tools, requests before and after the restart, and how often a server without kept states
+# computes a row at the least. The brief day is for builds with sanitizers, in which the whole day's rows of softmax take minutes.
 WHOLE_DAY = (trace.SHORT, 4, 12, 5)
 BRIEF_DAY = ({"retry": 2, "next": 3, "edit": 4, "cut": 5, "kept": 4}, 1, 4, 2)
 ROOM = ("--max-prompt", "30000", "--prefix-cache-mb", "256")
