@@ -1,7 +1,8 @@
 # Which instruction sets of kernels/cpu a build holds.
 #   LINNET_INSTRUCTION_SETS=all     every one of this architecture. Packages, images and tests hold all.
-#   LINNET_INSTRUCTION_SETS=native  only the sets for this machine's processor, one per precision, in a fifth of the
-#                                   compiler's time. The first build of scripts/serve is one; it is for this machine only.
+#   LINNET_INSTRUCTION_SETS=native  only the sets for this machine's processor, one per precision and those whose loops they
+#                                   share, in half of the compiler's time. The first build of scripts/serve is one; it is for
+#                                   this machine only.
 set(LINNET_INSTRUCTION_SETS all CACHE STRING "Instruction sets of the cpu back end: all, or native, those of this machine")
 set_property(CACHE LINNET_INSTRUCTION_SETS PROPERTY STRINGS all native)
 
@@ -17,9 +18,13 @@ function(linnet_choose_instruction_sets target)
   endif()
   file(GLOB files RELATIVE ${CMAKE_SOURCE_DIR}/kernels/cpu ${CMAKE_SOURCE_DIR}/kernels/cpu/isa_*.c)
   list(TRANSFORM files REPLACE "isa_(.*)\\.c" "\\1" OUTPUT_VARIABLE names)
-  set(tables "")
+  list(JOIN names ", lx_cpu_" declared)
+  set(tables "extern const lx_cpu_isa lx_cpu_${declared};\n")
   foreach(name IN LISTS names)
-    string(APPEND tables "const lx_cpu_isa lx_cpu_${name} = {.name = \"${name}\"};\n")
+    # A set that has products only needs the table with the rest.
+    file(STRINGS ${CMAKE_SOURCE_DIR}/kernels/cpu/isa_${name}.c others REGEX "^#define BODY_OTHERS ")
+    string(REGEX REPLACE "^#define BODY_OTHERS (.*)" ".others = &\\1" others "${others}")
+    string(APPEND tables "const lx_cpu_isa lx_cpu_${name} = {.name = \"${name}\", ${others}};\n")
   endforeach()
   set(program ${CMAKE_BINARY_DIR}/chosen)
   file(WRITE ${program}.c "#include <stdio.h>
@@ -27,11 +32,12 @@ function(linnet_choose_instruction_sets target)
 ${tables}
 int main(void)
 {
-    const lx_cpu_isa *isa = NULL;
+    lx_cpu_isa isa;
     lx_backend_options options = {.n_threads = 1};
     for (options.precision = LX_PRECISION_F32; options.precision <= LX_PRECISION_INT4; options.precision++)
         if (lx_cpu_choose(&options, &isa, NULL) == LX_OK)
-            (void)printf(\"%s;\", isa->name);
+            for (const lx_cpu_isa *table = &isa; table != NULL; table = table->others)
+                (void)printf(\"%s;\", table->name);
     return 0;
 }
 ")

@@ -76,8 +76,8 @@ static lx_status start(lx_cpu *c, lx_error *err)
 
 lx_status lx_cpu_open(const lx_backend_options *options, lx_backend **out, lx_error *err)
 {
-    const lx_cpu_isa *isa = NULL;
-    lx_status st = lx_cpu_choose(options, &isa, err);
+    lx_cpu_isa loops;
+    lx_status st = lx_cpu_choose(options, &loops, err);
     if (st != LX_OK)
         return st;
     lx_cpu *c = aligned_alloc(64, sizeof *c); /* it holds an event count */
@@ -93,8 +93,9 @@ lx_status lx_cpu_open(const lx_backend_options *options, lx_backend **out, lx_er
     }
     c->host.base.ops = &table;
     c->host.base.precision = options->precision;
-    c->host.base.isa = isa->name;
-    c->isa = isa;
+    c->host.base.isa = loops.name;
+    c->loops = loops;
+    c->isa = &c->loops;
     c->n_threads = options->n_threads;
     st = start(c, err);
     if (st != LX_OK) {

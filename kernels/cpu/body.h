@@ -1,7 +1,7 @@
 /*
  * The inner loops of the cpu back end, written once over sixteen lanes (v16_*.h) in
  * kernels/ops/NAME/cpu.h. An isa_*.c chooses the lanes and then includes this file, which defines
- * one table `BODY_TABLE`.
+ * one table `BODY_TABLE`. With BODY_OTHERS, a table of the same lanes, this one has products only.
  *
  * One rule makes results independent of batch, split, thread count and instruction set: the order
  * of every sum depends only on the sizes of the model. An output of `linear` belongs to one lane
@@ -9,7 +9,6 @@
  * and the fixed tree of v16_sum adds the lanes. A product feeds a sum only through v16_fma.
  */
 #include "kernels/cpu/body_math.h"
-#include "kernels/cpu/body_seen.h"
 
 /*
  * Tokens of a sequence that pass through its state together (attend_linear). A vector of the state
@@ -41,6 +40,12 @@ V16_FN void body_store(float *p, v16 v, const int n)
         v16_store_n(p, v, n);
 }
 
+#ifdef BODY_OTHERS
+#include "kernels/ops/linear/cpu.h"
+
+const lx_cpu_isa BODY_TABLE = {.name = BODY_NAME, .others = &BODY_OTHERS, .linear = &linear};
+#else
+#include "kernels/cpu/body_seen.h"
 #define LX_OP_FILE cpu.h
 #include "kernels/ops.def"
 
@@ -49,6 +54,7 @@ const lx_cpu_isa BODY_TABLE = {
 #define LX_OP(name) .name = &name,
 #include "kernels/ops.def"
 };
+#endif
 
 #ifdef BODY_TARGET /* set by target_begin.h */
 #ifdef __clang__

@@ -119,12 +119,3 @@ V16_FN v16 v16_function(v16 x, lx_function f)
         return x;
     }
 }
-
-static float v16_greatest(v16 v)
-{
-    float lanes[16];
-    v16_store(lanes, v);
-    for (int i = 1; i < 16; i++)
-        lanes[0] = lanes[i] > lanes[0] ? lanes[i] : lanes[0];
-    return lanes[0];
-}

@@ -10,6 +10,15 @@ typedef struct seen_sum {
     float factor; /* exp(smaller largest - larger), for the side with the smaller one */
 } seen_sum;
 
+static float v16_greatest(v16 v)
+{
+    float lanes[16];
+    v16_store(lanes, v);
+    for (int i = 1; i < 16; i++)
+        lanes[0] = lanes[i] > lanes[0] ? lanes[i] : lanes[0];
+    return lanes[0];
+}
+
 V16_FN v16 seen_load(const float *p, int32_t left)
 {
     return left >= 16 ? v16_load(p) : v16_load_n(p, left, v16_set1(0.0f));

@@ -135,7 +135,19 @@ static const char *precisions_of(const choice *c)
                                     : "auto";
 }
 
-lx_status lx_cpu_choose(const lx_backend_options *o, const lx_cpu_isa **out, lx_error *err)
+/* A table with the loops that it leaves to others. */
+static lx_cpu_isa joined(const lx_cpu_isa *table)
+{
+    if (table->others == NULL)
+        return *table;
+    lx_cpu_isa whole = joined(table->others);
+    whole.name = table->name;
+    whole.others = table->others;
+    whole.linear = table->linear;
+    return whole;
+}
+
+lx_status lx_cpu_choose(const lx_backend_options *o, lx_cpu_isa *out, lx_error *err)
 {
     const char *name = lx_isa_name(o->isa);
     if (name == NULL)
@@ -159,7 +171,7 @@ lx_status lx_cpu_choose(const lx_backend_options *o, const lx_cpu_isa **out, lx_
                            name);
         }
         if (allowed && c->is_there()) {
-            *out = c->table;
+            *out = joined(c->table);
             return LX_OK;
         }
     }

@@ -175,6 +175,7 @@ typedef struct lx_cpu_claims {
 
 struct lx_cpu {
     lx_host_backend host;
+    lx_cpu_isa loops; /* where isa points */
     const lx_cpu_isa *isa;
     int32_t n_threads;
     lx_cpu_pool *pool;
@@ -232,8 +233,8 @@ static inline int64_t lx_cpu_own_scratch(int64_t width)
     return (LX_CPU_OWN_ROWS * width + 15) / 16 * 16;
 }
 
-/* The inner loops for these options (choose.c). */
-lx_status lx_cpu_choose(const lx_backend_options *options, const lx_cpu_isa **out, lx_error *err);
+/* The inner loops for these options, all of them (choose.c). */
+lx_status lx_cpu_choose(const lx_backend_options *options, lx_cpu_isa *out, lx_error *err);
 
 /* Weights in the order described in ops/linear/cpu_job.h (ops/linear/cpu_pack.c). */
 LX_DECLARE(lx_cpu, matrix_new)

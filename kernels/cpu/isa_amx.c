@@ -1,6 +1,6 @@
 /*
  * AMX (Sapphire Rapids and later): products on tiles, of bf16 with precision auto and of bytes with
- * int8 (ops/linear/cpu_tiles.h); everything else is as in isa_avx512vnni.c. With bf16 the bits are
+ * int8 (ops/linear/cpu_tiles.h); everything else is of isa_avx512vnni.c. With bf16 the bits are
  * its own, otherwise those of every instruction set. A process must have asked for the tiles
  * (choose.c).
  */
@@ -17,4 +17,6 @@
 
 #define BODY_NAME "amx"
 #define BODY_TABLE lx_cpu_amx
+#define BODY_OTHERS lx_cpu_avx512vnni
+#define BODY_BORROWS lx_cpu_avx512vnni_shapes
 #include "kernels/cpu/body.h"

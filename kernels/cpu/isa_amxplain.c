@@ -6,6 +6,7 @@
 
 #define BODY_NAME "amxplain"
 #define BODY_TABLE lx_cpu_amxplain
+#define BODY_OTHERS lx_cpu_plain
 #define BODY_ROWS 4
 #define BODY_MAX_SUMS 4
 #define BODY_WIDE(X)

@@ -1,7 +1,7 @@
 /*
  * AVX-512 with bf16 products (Cooper Lake, Sapphire Rapids, Zen 4 and later): activations that meet
  * bf16 weights are rounded to bf16, sums are f32. Twice the rate of f32, other bits than the exact
- * tables; everything else is as in isa_avx512vnni.c.
+ * tables; everything else is of isa_avx512vnni.c.
  */
 #define BODY_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni,avx2,fma"
 #include "kernels/cpu/target_begin.h"
@@ -19,4 +19,6 @@ V16_FN v16 v16_dot(v16 sum, v16u w, uint32_t x)
 
 #define BODY_NAME "avx512bf16"
 #define BODY_TABLE lx_cpu_avx512bf16
+#define BODY_OTHERS lx_cpu_avx512vnni
+#define BODY_BORROWS lx_cpu_avx512vnni_shapes
 #include "kernels/cpu/body.h"

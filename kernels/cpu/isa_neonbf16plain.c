@@ -5,6 +5,7 @@
 
 #define BODY_NAME "neonbf16plain"
 #define BODY_TABLE lx_cpu_neonbf16plain
+#define BODY_OTHERS lx_cpu_plain
 #define BODY_ROWS 3
 #define BODY_MAX_SUMS 4
 #define BODY_WIDE(X) X(2, 2)

@@ -114,7 +114,8 @@ typedef enum group { BLOCK, PRODUCT, BESIDE, APART } group; /* see tests.def */
    neonbf16plain differ in their products only, which alone divide their work by the number of
    threads in more than one way. For other operations three numbers of threads are enough. cuda with
    its own products differs in these. cuda with its library's products also differs in the
-   operations that round the inputs of products, as does the cpu for a sanitizer. */
+   operations that round the inputs of products, as does the cpu for a sanitizer, and do instruction
+   sets whose other loops are those of another set (BODY_OTHERS of kernels/cpu/body.h). */
 static group last_group(const lx_backend_options *o, const char *name)
 {
     lx_isa isa = o->isa;
@@ -132,6 +133,9 @@ static group last_group(const lx_backend_options *o, const char *name)
     if (cpu && !int8 && threads == 1 && isa != LX_ISA_AVX2 && isa != LX_ISA_NEON)
         return PRODUCT;
     if ((cuda || (SANITIZED && cpu)) && precision != LX_PRECISION_F32)
+        return BESIDE;
+    if (isa == LX_ISA_AMX || isa == LX_ISA_AVX512_BF16 || isa == LX_ISA_AVX512_VNNI ||
+        isa == LX_ISA_NEON_BF16 || isa == LX_ISA_NEON_DOT)
         return BESIDE;
     return APART;
 }

@@ -58,10 +58,20 @@ V16_FN const uint32_t *panel_words(const lx_matrix *w, int64_t panel)
 }
 
 /*
- * M(0) M(1) .. M(11), where each M(i) begins with `if (i < n)` and n is known at compile time. Not
- * every compiler unrolls a loop early enough to keep the sums in registers.
+ * M(0) M(1) .., at least BODY_ROWS of them, and as many as a shape has panels. Each M(i) begins
+ * with `if (i < n)`, and n is known at compile time. Not every compiler unrolls a loop early enough
+ * to keep the sums in registers. Repetitions beyond n cost a compiler time.
  */
-#define BODY_REPEAT(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11)
+#if BODY_ROWS <= 4
+#define BODY_PANELS(M) M(0) M(1)
+#define BODY_REPEAT(M) BODY_PANELS(M) M(2) M(3)
+#elif BODY_ROWS <= 6
+#define BODY_PANELS(M) M(0) M(1) M(2) M(3)
+#define BODY_REPEAT(M) BODY_PANELS(M) M(4) M(5)
+#else
+#define BODY_PANELS(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7)
+#define BODY_REPEAT(M) BODY_PANELS(M) M(8) M(9) M(10) M(11)
+#endif
 
 /*
  * add(sums, x, w, v, ..) for each group of a block. Its panels are v and v + 1, its words of these
@@ -84,7 +94,7 @@ V16_FN void copy_sums(v16 *to, const v16 *from, const int panels)
 #define BODY_COPY(v)                                                                               \
     if (v < panels)                                                                                \
         to[v] = from[v];
-    BODY_REPEAT(BODY_COPY)
+    BODY_PANELS(BODY_COPY)
 #undef BODY_COPY
 }
 
@@ -130,7 +140,7 @@ V16_FN void load_bias(v16 *bias, const block *b, const int panels)
 #define BODY_BIAS(v)                                                                               \
     if (v < panels)                                                                                \
         bias[v] = v16_load(from + v * 16);
-    BODY_REPEAT(BODY_BIAS)
+    BODY_PANELS(BODY_BIAS)
 #undef BODY_BIAS
 }
 
@@ -184,12 +194,25 @@ V16_FN void run_in_k_blocks(const block *b, const int rows, const int panels)
 
 /* The micro-kernels. The wide ones are for few rows, where only many panels keep the units busy.
    Weights in blocks have functions of their own: in one function a compiler would give the other
-   formats fewer registers. */
-#define BODY_DEFINE(width, rows, panels)                                                           \
+   formats fewer registers. These take a compiler most of its time for a set. A set whose lanes
+   and products of codes are another's borrows them (BODY_LENDS, BODY_BORROWS: their name). */
+#define BODY_ONE(i) +1
+#define BODY_DEFINE_OWN(width, rows, panels)                                                       \
+    _Static_assert((rows) <= BODY_REPEAT(BODY_ONE) && (panels) <= BODY_PANELS(BODY_ONE),           \
+                   "every row and panel is repeated");                                             \
     static void run_##width##_##rows(const block *b)                                               \
     {                                                                                              \
         run_block(b, rows, panels);                                                                \
-    }                                                                                              \
+    }
+#ifdef BODY_BORROWS
+#define BODY_DEFINE(width, rows, panels) BODY_DEFINE_OWN(width, rows, panels)
+#define BODY_RUN(width, rows)                                                                      \
+    {                                                                                              \
+        run_##width##_##rows, NULL, NULL                                                           \
+    }
+#else
+#define BODY_DEFINE(width, rows, panels)                                                           \
+    BODY_DEFINE_OWN(width, rows, panels)                                                           \
     static void run_blocks_##width##_##rows(const block *b)                                        \
     {                                                                                              \
         run_in_blocks(b, rows, panels);                                                            \
@@ -198,6 +221,11 @@ V16_FN void run_in_k_blocks(const block *b, const int rows, const int panels)
     {                                                                                              \
         run_in_k_blocks(b, rows, panels);                                                          \
     }
+#define BODY_RUN(width, rows)                                                                      \
+    {                                                                                              \
+        run_##width##_##rows, run_blocks_##width##_##rows, run_k_blocks_##width##_##rows           \
+    }
+#endif
 #define BODY_DEFINE_WIDE(rows, panels) BODY_DEFINE(wide, rows, panels)
 #define BODY_DEFINE_NARROW(rows, panels) BODY_DEFINE(narrow, rows, panels)
 BODY_WIDE(BODY_DEFINE_WIDE)
@@ -209,20 +237,34 @@ typedef struct shape {
     int panels;
 } shape;
 
-#define BODY_ENTRY(width, rows, panels)                                                            \
-    [rows] = {{run_##width##_##rows, run_blocks_##width##_##rows, run_k_blocks_##width##_##rows},  \
-              panels},
+typedef struct kernel_shapes {
+    shape wide[BODY_ROWS + 1], narrow[BODY_ROWS + 1];
+} kernel_shapes;
+
+#define BODY_ENTRY(width, rows, panels) [rows] = {BODY_RUN(width, rows), panels},
 #define BODY_ENTRY_WIDE(rows, panels) BODY_ENTRY(wide, rows, panels)
 #define BODY_ENTRY_NARROW(rows, panels) BODY_ENTRY(narrow, rows, panels)
-static const shape wide_shapes[BODY_ROWS + 1] = {[0] = {{NULL}, 0}, BODY_WIDE(BODY_ENTRY_WIDE)};
-static const shape narrow_shapes[BODY_ROWS + 1] = {[0] = {{NULL}, 0},
-                                                   BODY_NARROW(BODY_ENTRY_NARROW)};
+#ifdef BODY_LENDS
+#define own_shapes BODY_LENDS
+extern const kernel_shapes own_shapes;
+#else
+static
+#endif
+const kernel_shapes own_shapes = {.wide = {[0] = {{NULL}, 0}, BODY_WIDE(BODY_ENTRY_WIDE)},
+                                  .narrow = {[0] = {{NULL}, 0}, BODY_NARROW(BODY_ENTRY_NARROW)}};
+#ifdef BODY_BORROWS
+extern const kernel_shapes BODY_BORROWS;
+#endif
 
 /* All panels of groups group0 .. group1 - 1 for one block of rows. */
 static void run_groups(block *b, int rows, int64_t group0, int64_t group1)
 {
-    const shape *wide = &wide_shapes[rows], *narrow = &narrow_shapes[rows];
     const int in_blocks = lx_cpu_in_blocks(b->job->w) + lx_cpu_in_k_blocks(b->job->w);
+    const kernel_shapes *all = &own_shapes;
+#ifdef BODY_BORROWS
+    all = in_blocks > 0 ? &BODY_BORROWS : all;
+#endif
+    const shape *wide = &all->wide[rows], *narrow = &all->narrow[rows];
     int64_t end = group1 * 2, real = (b->job->w->shape.rows + 15) / 16;
     end = end < real ? end : real;
     b->panel = group0 * 2;

@@ -88,7 +88,7 @@ V16_FN void run_one_block(const block *b, v16 *done, const uint32_t *x, int64_t 
 #define BODY_START_PANEL(v)                                                                        \
     if (v < panels)                                                                                \
         start_codes(sums, x + BODY_STARTS_AT + j, v, rows, panels);
-    BODY_REPEAT(BODY_START_PANEL)
+    BODY_PANELS(BODY_START_PANEL)
 #undef BODY_START_PANEL
     if (four) {
         for (int64_t k = 0; k < LX_BLOCK / 8; k++)
@@ -102,7 +102,7 @@ V16_FN void run_one_block(const block *b, v16 *done, const uint32_t *x, int64_t 
     if (v < panels)                                                                                \
         fold_whole(done, NULL, sums, x + BODY_SCALES_AT + j,                                       \
                    v16_load_f16(scales + v / 2 * 2 * group + v % 2 * 16), v, rows, panels);
-    BODY_REPEAT(BODY_FOLD_PANEL)
+    BODY_PANELS(BODY_FOLD_PANEL)
 #undef BODY_FOLD_PANEL
 }
 

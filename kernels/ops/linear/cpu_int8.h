@@ -39,7 +39,7 @@ V16_FN void run_chunk_int8(const block *b, v16 *done, const v16 *bias, const uin
     v16u sums[96];
 #define BODY_START_PANEL(v)                                                                        \
     start_bytes(sums, starts + v / 2 * starts_group + v % 2 * 16, v, rows, panels);
-    BODY_REPEAT(BODY_START_PANEL)
+    BODY_PANELS(BODY_START_PANEL)
 #undef BODY_START_PANEL
     for (int64_t k = 0; k < (n + 3) / 4; k++, words += LX_CPU_GROUP)
         BODY_GROUPS(add_bytes, sums, x + k, words, w->group_words, rows, panels);
@@ -47,7 +47,7 @@ V16_FN void run_chunk_int8(const block *b, v16 *done, const v16 *bias, const uin
     if (v < panels)                                                                                \
         fold_whole(done, bias, sums, x + BODY_SCALES_AT, v16_load(scales + v * 16), v, rows,       \
                    panels);
-    BODY_REPEAT(BODY_FOLD_PANEL)
+    BODY_PANELS(BODY_FOLD_PANEL)
 #undef BODY_FOLD_PANEL
 }
 

@@ -81,7 +81,7 @@ V16_FN void add_sixes(v16u *sums, const uint32_t *x, const uint32_t *w, const in
         fold_mins(done, x + BODY_STARTS_AT + j, k_scale(k, 1, 1, v), v, rows, panels);
 
 V16_FN void fold_all_mins(const k_block *k, v16 *done, const uint32_t *x, int64_t j, const int rows,
-                          const int panels){BODY_REPEAT(BODY_FOLD_MIN)}
+                          const int panels){BODY_PANELS(BODY_FOLD_MIN)}
 
 /* Block j of the chunk of inputs at x. */
 V16_FN void run_q4_k(const k_block *k, v16 *done, const uint32_t *x, int64_t j, const int rows,
@@ -91,11 +91,11 @@ V16_FN void run_q4_k(const k_block *k, v16 *done, const uint32_t *x, int64_t j, 
     const int half = 0;
     const uint32_t *inputs = x + j * (LX_BLOCK / 4);
     v16u sums[96];
-    BODY_REPEAT(BODY_START_PANEL)
+    BODY_PANELS(BODY_START_PANEL)
     for (int64_t i = 0; i < LX_BLOCK / 8; i++)
         BODY_GROUPS(add_nibbles, sums, inputs + 2 * i, k->words + i * LX_CPU_GROUP, k->group, rows,
                     panels);
-    BODY_REPEAT(BODY_FOLD_PANEL)
+    BODY_PANELS(BODY_FOLD_PANEL)
     fold_all_mins(k, done, x, j, rows, panels);
 }
 
@@ -108,11 +108,11 @@ V16_FN void run_q6_k(const k_block *k, v16 *done, const uint32_t *x, int64_t j, 
     const uint32_t *words = k->words + half * 2 * LX_CPU_GROUP;
     const int64_t high = (4 - half) * LX_CPU_GROUP; /* words [4 + half] */
     v16u sums[96];
-    BODY_REPEAT(BODY_START_PANEL)
+    BODY_PANELS(BODY_START_PANEL)
     BODY_GROUPS(add_sixes, sums, inputs, words, k->group, rows, panels, high, 0);
     BODY_GROUPS(add_sixes, sums, inputs + 2, words + LX_CPU_GROUP, k->group, rows, panels,
                 high - LX_CPU_GROUP, 1);
-    BODY_REPEAT(BODY_FOLD_PANEL)
+    BODY_PANELS(BODY_FOLD_PANEL)
 }
 
 #undef BODY_START_PANEL
