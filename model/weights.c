@@ -303,8 +303,8 @@ static int32_t count_equal(const loader *l, const lx_mixer_parts *parts, const l
     return k;
 }
 
-/* Whether the n tensors have several types, blocks among them, and the back end keeps each: as parts
-   of a matrix, for which they have the rows. */
+/* Whether the n tensors have several types, blocks among them, and the back end keeps each: as
+   parts of a matrix, for which they have the rows. */
 static bool keeps_types(const loader *l, const lx_mixer_parts *parts, const lx_mixer_tensor *t,
                         int32_t n)
 {
