@@ -18,6 +18,7 @@ static const lx_format formats[] = {
     [LX_Q4_0] = {"Q4_0", LX_BLOCK, 2 + LX_BLOCK / 2},
     [LX_F32_OF_BLOCKS] = {"F32", 1, 4},
     [LX_Q4_K] = {"Q4_K", LX_K_BLOCK, 16 + LX_K_BLOCK / 2},
+    [LX_Q5_K] = {"Q5_K", LX_K_BLOCK, 16 + LX_K_BLOCK / 8 * 5},
     [LX_Q6_K] = {"Q6_K", LX_K_BLOCK, 2 + LX_K_BLOCK / 16 + LX_K_BLOCK / 4 * 3},
 };
 
@@ -105,11 +106,15 @@ void lx_q4_k_scale(const unsigned char *block, int part, int *scale, int *min)
 }
 
 /* The bytes of a Q4_K: d, e, twelve bytes of scales, and for each 64 values 32 bytes, of which the
-   low halves are the first 32 values. */
-static void expand_q4_k(const unsigned char *block, int first, int n, float *to)
+   low halves are the first 32 values. A Q5_K has 32 bytes of fifth bits after the scales: bit i of
+   byte k is of value 32 i + k. */
+static void expand_q4_k(lx_dtype dtype, const unsigned char *block, int first, int n, float *to)
 {
+    const unsigned char *low = block + (dtype == LX_Q5_K ? 48 : 16);
     for (int i = first; i < first + n; i++) {
-        int scale, min, q = block[16 + i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15;
+        int scale, min, q = low[i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15;
+        if (dtype == LX_Q5_K)
+            q |= (block[16 + i % 32] >> (i / 32) & 1) << 4;
         lx_q4_k_scale(block, i / 32, &scale, &min);
         float factor = f16_at(block) * (float)scale, minus = f16_at(block + 2) * (float)min;
         *to++ = factor * (float)q - minus;
@@ -129,13 +134,13 @@ static void expand_q6_k(const unsigned char *block, int first, int n, float *to)
     }
 }
 
-/* Values first .. first + n - 1 of a block of Q4_K or Q6_K. */
+/* Values first .. first + n - 1 of a block of 256. */
 static void expand_k(lx_dtype dtype, const unsigned char *block, int first, int n, float *to)
 {
-    if (dtype == LX_Q4_K)
-        expand_q4_k(block, first, n, to);
-    else
+    if (dtype == LX_Q6_K)
         expand_q6_k(block, first, n, to);
+    else
+        expand_q4_k(dtype, block, first, n, to);
 }
 
 static void take_block(lx_dtype dtype, const unsigned char *from, lx_block *out)

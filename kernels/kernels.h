@@ -90,12 +90,12 @@ const char *lx_isa_name(lx_isa isa);
 /*
  * How the factors enter a product. All other values are f32, states too.
  *
- * Weights in blocks of LX_Q8_0, LX_Q4_0, LX_Q4_K or LX_Q6_K stay in blocks on the cpu with AUTO.
+ * Weights in blocks (lx_dtype) stay in blocks on the cpu with AUTO.
  * Weights of LX_F32_OF_BLOCKS become LX_Q8_0 there. With INT4 every matrix becomes LX_Q4_0
  * (lx_block_of). Each 32 inputs that meet a block have a scale t = max |x| / 127, and become
  * n = x / t, rounded to nearest, ties to even. y = b + sum over the blocks of (d t) (sum of q n),
- * where the inner sum is exact. LX_Q4_K and LX_Q6_K add each part so, with d s for d. After each
- * part of LX_Q4_K comes -(e m) (t (sum of n)).
+ * where the inner sum is exact. Blocks of 256 add each part so, with d s for d. After each part of
+ * LX_Q4_K or LX_Q5_K comes -(e m) (t (sum of n)).
  *
  * INT8 (cpu only): a row of W has a scale s = max |w| / 127, and its weights are stored as whole
  * numbers p = w / s, -127 .. 127, rounded to nearest, ties to even. A chunk of 256 neighbouring
@@ -179,6 +179,11 @@ struct lx_kernels {
     /* Packs weights [rows = outputs, cols = inputs] for `linear`; bias [rows] may be NULL. */
     lx_status (*matrix_new)(lx_backend *be, const lx_host_tensor *w, const float *bias,
                             lx_matrix **out, lx_error *err);
+    /* n matrices of equal cols as one, whose rows are theirs in order and keep their formats; for
+       `linear` alone. It takes the n, also on an error. The rows of all but the last are multiples
+       of LX_JOINED_ROWS. NULL: the back end joins none. */
+    lx_status (*matrix_join)(lx_backend *be, lx_matrix *const *parts, int32_t n, lx_matrix **out,
+                             lx_error *err);
     void (*matrix_free)(lx_backend *be, lx_matrix *w);
 
     lx_status (*table_new)(lx_backend *be, const lx_host_tensor *t, lx_table **out, lx_error *err);
@@ -252,7 +257,7 @@ float lx_host_tensor_at(const lx_host_tensor *t, int64_t i);
    of. */
 void lx_host_tensor_expand(const lx_host_tensor *t, int64_t first, int64_t n, float *to);
 
-/* The scale and the minimum of a part of a block of LX_Q4_K, 0 .. 63. */
+/* The scale and the minimum of a part of a block of LX_Q4_K or LX_Q5_K, 0 .. 63. */
 void lx_q4_k_scale(const unsigned char *block, int part, int *scale, int *min);
 
 /* A block's scale and whole numbers: -127 .. 127 for LX_Q8_0 (-128 in some files), -8 .. 7 for

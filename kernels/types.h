@@ -21,9 +21,10 @@ typedef struct lx_mask lx_mask;       /* a fixed set of token ids that may not b
  * them: an f16 scale d, then whole numbers q. A value is d q. Q8_0 has 32 signed bytes q. Q4_0 has
  * 16 bytes: q + 8 of value j is the low half of byte j, of value j + 16 its high half.
  *
- * Q4_K and Q6_K are ggml's blocks of 256, with whole numbers for the scales of their parts. Q4_K
- * has eight parts of 32: a value is (d s) q - (e m), with q of 4 bits, s and m of 6 bits a part.
- * Q6_K has sixteen parts of 16: a value is (d s) q, with q of 6 bits and a signed byte s a part.
+ * Q4_K, Q5_K and Q6_K are ggml's blocks of 256, with whole numbers for the scales of their parts.
+ * Q4_K and Q5_K have eight parts of 32: a value is (d s) q - (e m). A q has 4 or 5 bits, the s and
+ * m of a part have 6 bits. Q6_K has sixteen parts of 16: a value is (d s) q. A q has 6 bits, the s
+ * of a part is a signed byte.
  *
  * F32_OF_BLOCKS is f32 numbers that a reader expanded from blocks of another kind. A matrix of them
  * may be held in less: lx_precision.
@@ -36,11 +37,15 @@ typedef enum lx_dtype {
     LX_Q4_0,
     LX_F32_OF_BLOCKS,
     LX_Q4_K,
+    LX_Q5_K,
     LX_Q6_K
 } lx_dtype;
 
+#define LX_JOINED_ROWS                                                                             \
+    32                 /* of a part of a joined matrix: a multiple (matrix_join in kernels.h)      \
+                        */
 #define LX_BLOCK 32    /* values of a block of Q8_0 and Q4_0 */
-#define LX_K_BLOCK 256 /* of Q4_K and Q6_K */
+#define LX_K_BLOCK 256 /* of Q4_K, Q5_K and Q6_K */
 
 typedef struct lx_format {
     const char *name; /* "F32" .. "Q6_K" */

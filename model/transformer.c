@@ -127,6 +127,11 @@ const lx_model *lx_transformer_model(const lx_transformer *t)
     return t->model;
 }
 
+int64_t lx_transformer_rerounded(const lx_transformer *t)
+{
+    return t->forward.weights.n_rerounded;
+}
+
 lx_backend *lx_transformer_backend(const lx_transformer *t)
 {
     return t->be;

@@ -30,6 +30,8 @@ int64_t lx_transformer_row_bytes(const lx_model *model);
 
 const lx_model *lx_transformer_model(const lx_transformer *t);
 lx_backend *lx_transformer_backend(const lx_transformer *t);
+/* lx_weights.n_rerounded */
+int64_t lx_transformer_rerounded(const lx_transformer *t);
 
 /*
  * States of n_slots sequences, all of nothing yet. A state that grows (lx_model_state_pages) takes

@@ -107,12 +107,26 @@ static lx_status load_norm(const loader *l, const char *prefix, lx_norm_weights 
     return st;
 }
 
+/* A back end that joins matrices keeps blocks, and with AUTO rounds the numbers of others again. */
+static bool keeps_blocks(const loader *l)
+{
+    return l->w->be->ops->matrix_join != NULL && l->w->be->precision == LX_PRECISION_AUTO;
+}
+
+static lx_status make_matrix(loader *l, const lx_host_tensor *t, const float *bias, lx_matrix **out,
+                             lx_error *err)
+{
+    if (keeps_blocks(l) && t->dtype == LX_F32_OF_BLOCKS)
+        l->w->n_rerounded += t->rows * t->cols;
+    return l->w->be->ops->matrix_new(l->w->be, t, bias, out, err);
+}
+
 static lx_status load_matrix(loader *l, const char *prefix, const float *bias, lx_matrix **out,
                              lx_error *err)
 {
     lx_host_tensor t;
     lx_status st = read_tensor(l, prefix, ".weight", &t, err);
-    return st == LX_OK ? l->w->be->ops->matrix_new(l->w->be, &t, bias, out, err) : st;
+    return st == LX_OK ? make_matrix(l, &t, bias, out, err) : st;
 }
 
 static lx_status load_product(loader *l, const char *prefix, lx_matrix **out, lx_error *err)
@@ -210,12 +224,17 @@ static lx_status add_part(assembly *to, loader *l, const lx_mixer_parts *parts,
     return st;
 }
 
+static bool is_of_blocks(lx_dtype dtype)
+{
+    return dtype == LX_F32_OF_BLOCKS || lx_format_of(dtype)->block > 1;
+}
+
 /* The type of numbers that are of both types. */
 static lx_dtype common_dtype(lx_dtype a, lx_dtype b)
 {
     if (a == b)
         return a;
-    return a >= LX_Q8_0 && b >= LX_Q8_0 ? LX_F32_OF_BLOCKS : LX_F32;
+    return is_of_blocks(a) && is_of_blocks(b) ? LX_F32_OF_BLOCKS : LX_F32;
 }
 
 /* The type that all tensors of the file that make up t are copied as. */
@@ -257,8 +276,9 @@ static lx_status new_assembly(loader *l, const lx_mixer_parts *parts, const lx_m
     return no_memory(name, ".weight", err);
 }
 
-static lx_status load_assembled(loader *l, const lx_mixer_parts *parts, const lx_mixer_tensor *t,
-                                int32_t n, lx_matrix **out, lx_error *err)
+/* The n tensors from t on as one matrix of one type. */
+static lx_status assemble(loader *l, const lx_mixer_parts *parts, const lx_mixer_tensor *t,
+                          int32_t n, lx_matrix **out, lx_error *err)
 {
     assembly all;
     lx_status st = new_assembly(l, parts, t, n, &all, err);
@@ -268,8 +288,51 @@ static lx_status load_assembled(loader *l, const lx_mixer_parts *parts, const lx
     }
     const lx_host_tensor host = {all.dtype, all.rows, all.cols, all.data};
     if (st == LX_OK)
-        st = l->w->be->ops->matrix_new(l->w->be, &host, all.bias, out, err);
+        st = make_matrix(l, &host, all.bias, out, err);
     free(all.bias);
+    return st;
+}
+
+/* Of the n tensors from t on, so many have blocks of the first one's type. */
+static int32_t count_equal(const loader *l, const lx_mixer_parts *parts, const lx_mixer_tensor *t,
+                           int32_t n)
+{
+    int32_t k = 1;
+    while (k < n && part_dtype(l, parts, &t[k]) == part_dtype(l, parts, t))
+        k++;
+    return k;
+}
+
+/* Whether the n tensors have several types, blocks among them, and the back end keeps each: as
+   parts of a matrix, for which they have the rows. */
+static bool keeps_types(const loader *l, const lx_mixer_parts *parts, const lx_mixer_tensor *t,
+                        int32_t n)
+{
+    bool fit = keeps_blocks(l), blocks = false;
+    for (int32_t i = 0; i < n; i++) {
+        fit &= t[i].n_experts == 0 && (i == n - 1 || t[i].rows % LX_JOINED_ROWS == 0);
+        blocks |= is_of_blocks(part_dtype(l, parts, &t[i]));
+    }
+    return fit && blocks && count_equal(l, parts, t, n) < n;
+}
+
+static lx_status load_assembled(loader *l, const lx_mixer_parts *parts, const lx_mixer_tensor *t,
+                                int32_t n, lx_matrix **out, lx_error *err)
+{
+    lx_matrix *made[LX_MAX_MIXER_TENSORS] = {NULL};
+    lx_status st = LX_OK;
+    int32_t n_made = 0;
+    if (!keeps_types(l, parts, t, n))
+        return assemble(l, parts, t, n, out, err);
+    for (int32_t i = 0, k; i < n && st == LX_OK; i += k) {
+        k = count_equal(l, parts, &t[i], n - i);
+        st = assemble(l, parts, &t[i], k, &made[n_made], err);
+        n_made += st == LX_OK;
+    }
+    if (st == LX_OK)
+        return l->w->be->ops->matrix_join(l->w->be, made, n_made, out, err);
+    for (int32_t i = 0; i < n_made; i++)
+        l->w->be->ops->matrix_free(l->w->be, made[i]);
     return st;
 }
 

@@ -35,6 +35,8 @@ typedef struct lx_weights {
     lx_norm_weights input_norm; /* NULLs where the model has none */
     lx_norm_weights final_norm;
     lx_matrix *head;
+    int64_t n_rerounded; /* values that the file has in blocks of a type that the back end does not
+                            keep: they were rounded again, to Q8_0 */
 } lx_weights;
 
 /* Model and back end must outlive the weights. On an error there is nothing to be freed. */

@@ -156,15 +156,16 @@ V16_FN v16u v16_high_nibbles(v16u w)
 {
     return v16_low_nibbles((v16u){_mm256_srli_epi32(w.lo, 4), _mm256_srli_epi32(w.hi, 4)});
 }
-V16_FN __m256i v16_join_bits_half(__m256i low, __m256i high, const int j)
+V16_FN __m256i v16_join_bits_half(__m256i low, __m256i high, const int left, const int mask)
 {
-    __m256i moved = (__m256i)((__v8su)high >> (unsigned)(2 * j));
-    __m256i bits = _mm256_and_si256(moved, _mm256_set1_epi8(3));
-    return _mm256_or_si256(low, _mm256_slli_epi32(bits, 4));
+    __v8su words = (__v8su)high;
+    words = left < 0 ? words >> (unsigned)-left : words << (unsigned)left;
+    return _mm256_or_si256(low, _mm256_and_si256((__m256i)words, _mm256_set1_epi8((char)mask)));
 }
-V16_FN v16u v16_join_bits(v16u low, v16u high, const int j)
+V16_FN v16u v16_join_bits(v16u low, v16u high, const int left, const int mask)
 {
-    return (v16u){v16_join_bits_half(low.lo, high.lo, j), v16_join_bits_half(low.hi, high.hi, j)};
+    return (v16u){v16_join_bits_half(low.lo, high.lo, left, mask),
+                  v16_join_bits_half(low.hi, high.hi, left, mask)};
 }
 V16_FN __m256 v16_load_8_s8(const int8_t *p)
 {

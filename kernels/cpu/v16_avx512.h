@@ -138,7 +138,7 @@ V16_FN v16u v16_dot_codes(v16u sum, v16u w, uint32_t x)
     return _mm512_add_epi32(sum, _mm512_madd_epi16(odd, _mm512_srai_epi16(inputs, 8)));
 #endif
 }
-/* v16_dot_codes of codes below 16: no sum of two products leaves 16 bits. */
+/* v16_dot_codes of codes below 64: no sum of two products leaves 16 bits. */
 V16_FN v16u v16_dot_nibbles(v16u sum, v16u w, uint32_t x)
 {
 #ifdef V16_VNNI
@@ -153,13 +153,14 @@ V16_DEFINE(v16u v16_low_nibbles(v16u w), _mm512_and_si512(w, _mm512_set1_epi8(15
 V16_DEFINE(v16u v16_high_nibbles(v16u w), v16_low_nibbles(_mm512_srli_epi32(w, 4)))
 /* Codes as signed bytes, less `zero`. */
 V16_DEFINE(v16u v16_codes_less(v16u w, int zero), _mm512_sub_epi8(w, _mm512_set1_epi8((char)zero)))
-/* Codes with the two bits of `high` from bit 2 j of a byte on as their fifth and sixth. The
-   operator takes a count that is known only after inlining. */
-V16_FN v16u v16_join_bits(v16u low, v16u high, const int j)
+/* Codes with the bits of `mask` of every byte of `high`, which is moved by `left` bits first, or to
+   the right where that is negative. The operator takes a count that is known only after inlining.
+ */
+V16_FN v16u v16_join_bits(v16u low, v16u high, const int left, const int mask)
 {
-    __m512i moved = (__m512i)((__v16su)high >> (unsigned)(2 * j));
-    __m512i bits = _mm512_and_si512(moved, _mm512_set1_epi8(3));
-    return _mm512_or_si512(low, _mm512_slli_epi32(bits, 4));
+    __v16su words = (__v16su)high;
+    words = left < 0 ? words >> (unsigned)-left : words << (unsigned)left;
+    return _mm512_or_si512(low, _mm512_and_si512((__m512i)words, _mm512_set1_epi8((char)mask)));
 }
 /* Sixteen signed bytes to f32. */
 V16_DEFINE(

@@ -190,12 +190,11 @@ V16_FN v16u v16_high_nibbles(v16u w)
 {
     V16_EACH_WORD(vandq_u32(vshrq_n_u32(w.q[i], 4), vdupq_n_u32(0x0f0f0f0fu)));
 }
-V16_FN v16u v16_join_bits(v16u low, v16u high, const int j)
+V16_FN v16u v16_join_bits(v16u low, v16u high, const int left, const int mask)
 {
-    int32x4_t right = vdupq_n_s32(-2 * j);
-    V16_EACH_WORD(vorrq_u32(
-        low.q[i],
-        vshlq_n_u32(vandq_u32(vshlq_u32(high.q[i], right), vdupq_n_u32(0x03030303u)), 4)));
+    uint32x4_t bytes = vdupq_n_u32(0x01010101u * (uint32_t)mask);
+    int32x4_t shift = vdupq_n_s32(left); /* to the right where it is negative */
+    V16_EACH_WORD(vorrq_u32(low.q[i], vandq_u32(vshlq_u32(high.q[i], shift), bytes)));
 }
 V16_FN v16 v16_load_s8(const int8_t *p)
 {

@@ -223,9 +223,10 @@ V16_LANES v16u v16_codes_less(v16u w, int zero)
     }
     return r;
 }
-V16_LANES v16u v16_join_bits(v16u low, v16u high, const int j)
+V16_LANES v16u v16_join_bits(v16u low, v16u high, const int left, const int mask)
 {
-    V16_EACH_WORD(low.u[i] | (high.u[i] >> (2 * j) & 0x03030303u) << 4);
+    uint32_t bytes = 0x01010101u * (uint32_t)mask;
+    V16_EACH_WORD(low.u[i] | ((left < 0 ? high.u[i] >> -left : high.u[i] << left) & bytes));
 }
 V16_DEFINE(v16_load_s8(const int8_t *p), (float)p[i])
 V16_DEFINE(v16_load_f16(const uint16_t *p), lx_f16_to_f32(p[i]))

@@ -307,7 +307,7 @@ static lx_status start_speech(const lx_serving *s, lx_served_model *m, lx_error 
     return st;
 }
 
-static void log_facts(const lx_model *m)
+static void log_facts(const lx_model *m, int64_t n_rerounded)
 {
     lx_fact facts[LX_MAX_FACTS];
     int32_t n = lx_model_facts(m, facts);
@@ -318,6 +318,11 @@ static void log_facts(const lx_model *m)
                                  facts[i].name, facts[i].text);
     if (n > 0)
         lx_log(LX_LOG_INFO, "model %s: %s", m->name, line);
+    if (n_rerounded > 0)
+        lx_log(LX_LOG_INFO,
+               "model %s: %lld weights are rounded a second time, from the blocks of their file to "
+               "Q8_0",
+               m->name, (long long)n_rerounded);
 }
 
 static lx_status start_engine(lx_serving *s, lx_served_model *m, int32_t n_models,
@@ -367,7 +372,7 @@ static lx_status start_engine(lx_serving *s, lx_served_model *m, int32_t n_model
                m->model->config.n_layers, (long long)lx_serving_state_bytes(m), m->n_slots,
                m->fingerprint);
     if (st == LX_OK)
-        log_facts(m->model);
+        log_facts(m->model, lx_transformer_rerounded(m->transformer));
     return st;
 }
 

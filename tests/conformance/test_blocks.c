@@ -26,14 +26,15 @@ typedef struct block_data {
     float *bias, *x, *residual; /* NULL for none, but for x */
 } block_data;
 
-static const lx_dtype block_types[] = {LX_Q8_0, LX_Q4_0, LX_Q4_K, LX_Q6_K};
+static const lx_dtype block_types[] = {LX_Q8_0, LX_Q4_0, LX_Q4_K, LX_Q5_K, LX_Q6_K};
 
 /* Any codes, and scales of both signs; with PEAKY of any size, denormal ones too. */
 static lx_host_tensor random_blocks(rng *r, int64_t rows, int64_t cols, lx_dtype dtype, pattern p)
 {
     size_t n_bytes = lx_format_bytes(dtype, rows * cols);
     size_t size = (size_t)lx_format_of(dtype)->n_bytes;
-    size_t first = dtype == LX_Q6_K ? size - 2 : 0, n = dtype == LX_Q4_K ? 2 : 1;
+    size_t first = dtype == LX_Q6_K ? size - 2 : 0,
+           n = dtype == LX_Q4_K || dtype == LX_Q5_K ? 2 : 1;
     unsigned char *bytes = take(n_bytes);
     for (size_t i = 0; i < n_bytes; i++)
         bytes[i] = (unsigned char)random_below(r, 256);
@@ -323,6 +324,56 @@ static bool block_rows_are_independent(device *dut, device *oracle)
     return true;
 }
 
+/* A matrix of parts of several types gives the bytes of its parts. */
+static bool joined_matrices_give_the_bytes_of_their_parts(device *dut, device *oracle)
+{
+    (void)oracle;
+    static const struct {
+        lx_dtype dtype;
+        int64_t rows;
+    } parts[] = {{LX_Q4_K, 64}, {LX_F32, 32}, {LX_Q6_K, 160}, {LX_Q8_0, 5}};
+    enum { COLS = 512, OUTPUTS = 64 + 32 + 160 + 5, ROWS = 70 };
+    rng r = {11};
+    lx_matrix *own[COUNT(parts)], *made[COUNT(parts)], *joined = NULL;
+    float *bias = random_floats(&r, OUTPUTS, UNIFORM, 4, 4), *all = floats(ROWS * OUTPUTS);
+    float *residual = random_floats(&r, ROWS * OUTPUTS, UNIFORM, 4, 4);
+    block_case c = {.cols = COLS, .outputs = OUTPUTS, .activation = LX_ACT_GELU};
+    block_data data = {.x = random_floats(&r, ROWS * COLS, UNIFORM, 6, 6), .residual = residual};
+    if (dut->k->matrix_join == NULL)
+        return true;
+    for (size_t i = 0, at = 0; i < COUNT(parts); at += (size_t)parts[i].rows, i++) {
+        lx_host_tensor t = is_in_blocks(parts[i].dtype)
+                               ? random_blocks(&r, parts[i].rows, COLS, parts[i].dtype, UNIFORM)
+                               : tensor_of(random_floats(&r, parts[i].rows * COLS, UNIFORM, 4, 3),
+                                           parts[i].rows, COLS, parts[i].dtype);
+        own[i] = dev_matrix(dut, &t, bias + at);
+        CHECK_OK(dut->k->matrix_new(dut->be, &t, bias + at, &made[i], NULL));
+    }
+    CHECK_OK(dut->k->matrix_join(dut->be, made, COUNT(parts), &joined, NULL));
+    for (int32_t n = 1; n <= ROWS; n += n < 14 ? 1 : 28) {
+        if (!run_blocks(dut, &c, &data, joined, 0, n, all))
+            return false;
+        for (size_t i = 0, at = 0; i < COUNT(parts); at += (size_t)parts[i].rows, i++) {
+            float *part = floats(n * parts[i].rows), *y = floats(n * parts[i].rows);
+            block_case one = c;
+            block_data mine = data;
+            one.outputs = parts[i].rows;
+            mine.residual = floats(n * parts[i].rows);
+            for (int32_t row = 0; row < n; row++) {
+                size_t bytes = (size_t)parts[i].rows * sizeof *part;
+                memcpy(mine.residual + row * parts[i].rows, residual + row * OUTPUTS + at, bytes);
+                memcpy(part + row * parts[i].rows, all + row * OUTPUTS + at, bytes);
+            }
+            if (!run_blocks(dut, &one, &mine, own[i], 0, n, y))
+                return false;
+            CHECK(same_bytes(part, y, n * parts[i].rows), "part %zu with %d rows", i, n);
+        }
+    }
+    dut->k->matrix_free(dut->be, joined);
+    dev_release(dut);
+    return true;
+}
+
 /* All instruction sets compute the same whole numbers, in every precision that has blocks. */
 static bool blocks_have_equal_bytes_on_every_cpu(device *dut, device *oracle)
 {
@@ -473,6 +524,8 @@ const test block_tests[] = {
     {"blocks_match_their_definition", blocks_match_their_definition},
     {"blocks_of_large_matrices", blocks_of_large_matrices},
     {"block_rows_are_independent", block_rows_are_independent},
+    {"joined_matrices_give_the_bytes_of_their_parts",
+     joined_matrices_give_the_bytes_of_their_parts},
     {"blocks_have_equal_bytes_on_every_cpu", blocks_have_equal_bytes_on_every_cpu},
     {"odd_values_of_blocks", odd_values_of_blocks},
     {"tables_of_blocks", tables_of_blocks},

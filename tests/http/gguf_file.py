@@ -12,7 +12,7 @@ ALIGNMENT = 32
 # Numbers of the file: kinds of metadata, types of values with the numbers and bytes of a block.
 U32, I32, F32, BOOL, TEXT, ARRAY, U64 = 4, 5, 6, 7, 8, 9, 10
 TYPES = {"F32": (0, 1, 4), "F16": (1, 1, 2), "BF16": (30, 1, 2), "Q4_0": (2, 32, 18), "Q8_0": (8, 32, 34),
-         "Q4_K": (12, 256, 144), "Q6_K": (14, 256, 210)}
+         "Q4_1": (3, 32, 20), "Q4_K": (12, 256, 144), "Q5_K": (13, 256, 176), "Q6_K": (14, 256, 210)}
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
 
 
@@ -73,20 +73,32 @@ def blocks_of(values, kind):
     return scale.astype(numpy.float16), numpy.clip(numpy.round(quotient), least, most).astype(numpy.int8)
 
 
-def encode_q4_k(values):
-    """Eight parts of a block have scales and minima of six bits, which share twelve bytes."""
+def encode_q4_1(values):
+    rows = values.reshape(-1, 32)
+    low = rows.min(1, keepdims=True).astype(numpy.float16)
+    scale = ((rows.max(1, keepdims=True) - low) / 15).astype(numpy.float16)
+    d, m = scale.astype(numpy.float32), low.astype(numpy.float32)
+    q = numpy.clip(numpy.round((rows - m) / numpy.maximum(d, 1e-7)), 0, 15).astype(numpy.uint8)
+    data = numpy.concatenate([scale.view(numpy.uint8), low.view(numpy.uint8), q[:, :16] | q[:, 16:] << 4], 1)
+    return data.tobytes(), (q * d + m).reshape(values.shape).astype(numpy.float32)
+
+
+def encode_q4_k(values, most=15):
+    """Eight parts of a block have scales and minima of six bits, which share twelve bytes. Q5_K has a fifth bit of every number."""
     parts = values.reshape(-1, 8, 32)
     low = numpy.minimum(parts.min(2), 0)
     span = parts.max(2) - low
-    step = numpy.stack([span.max(1) / 15 / 63, -low.min(1) / 63], 1).astype(numpy.float16)
+    step = numpy.stack([span.max(1) / most / 63, -low.min(1) / 63], 1).astype(numpy.float16)
     d, e = (numpy.maximum(step.astype(numpy.float32)[:, i, None], 1e-7) for i in range(2))
-    s, m = (numpy.clip(numpy.round(x), 0, 63).astype(numpy.uint8) for x in (span / 15 / d, -low / e))
+    s, m = (numpy.clip(numpy.round(x), 0, 63).astype(numpy.uint8) for x in (span / most / d, -low / e))
     d, e = (step.astype(numpy.float32)[:, i, None] for i in range(2))
     factor, minus = (d * s)[:, :, None], (e * m)[:, :, None]
-    q = numpy.clip(numpy.round((parts + minus) / numpy.maximum(factor, 1e-7)), 0, 15).astype(numpy.uint8)
+    q = numpy.clip(numpy.round((parts + minus) / numpy.maximum(factor, 1e-7)), 0, most).astype(numpy.uint8)
     shared = (x[:, :4] | x[:, 4:] >> 4 << 6 for x in (s, m))
-    pairs = q.reshape(-1, 4, 2, 32)
-    body = [step.view(numpy.uint8).reshape(-1, 4), *shared, s[:, 4:] & 15 | (m[:, 4:] & 15) << 4, (pairs[:, :, 0] | pairs[:, :, 1] << 4).reshape(-1, 128)]
+    fifth = [] if most < 16 else [sum((q[:, i] >> 4) << i for i in range(8)).astype(numpy.uint8)]
+    pairs = (q & 15).reshape(-1, 4, 2, 32)
+    body = [step.view(numpy.uint8).reshape(-1, 4), *shared, s[:, 4:] & 15 | (m[:, 4:] & 15) << 4, *fifth,
+            (pairs[:, :, 0] | pairs[:, :, 1] << 4).reshape(-1, 128)]
     return numpy.concatenate(body, 1).tobytes(), (factor * q - minus).reshape(values.shape).astype(numpy.float32)
 
 
@@ -115,8 +127,10 @@ def encode(values, kind):
         bits = values.view(numpy.uint32)
         high = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
         return high.astype(numpy.uint16).tobytes(), (high << 16).astype(numpy.uint32).view(numpy.float32)
-    if kind in ("Q4_K", "Q6_K"):
-        return (encode_q4_k if kind == "Q4_K" else encode_q6_k)(values)
+    if kind in ("Q4_K", "Q5_K"):
+        return encode_q4_k(values, 15 if kind == "Q4_K" else 31)
+    if kind in ("Q4_1", "Q6_K"):
+        return (encode_q4_1 if kind == "Q4_1" else encode_q6_k)(values)
     scale, numbers = blocks_of(values, kind)
     if kind == "Q8_0":
         bodies = numbers
@@ -369,8 +383,9 @@ def read_folder(folder):
     return json.loads((folder / "config.json").read_text()), out
 
 
-def parts_of(folder, kind="F32", pre="qwen2", **more):
-    """Keys and tensors of the file that a folder becomes; matrices whose rows are whole blocks have values of `kind`."""
+def parts_of(folder, kind="F32", pre="qwen2", others=(), **more):
+    """Keys and tensors of the file that a folder becomes; matrices whose rows are whole blocks have values of `kind`, or of the type
+    that `others` has for the end of their name."""
     config, tensors = read_folder(folder)
     arch, convert = ARCHS.get(config.get("model_type")) or (config["linnet_arch"], dense)
     own, converted = convert(config, tensors)
@@ -383,9 +398,10 @@ def parts_of(folder, kind="F32", pre="qwen2", **more):
         keys |= {"tokenizer.ggml.bos_token_id": 2, "tokenizer.ggml.eos_token_id": 3, "tokenizer.ggml.add_bos_token": True}
     out = {}
     for name, values in converted.items():
-        block = TYPES[kind][1]
+        wanted = next((other for end, other in dict(others).items() if name.endswith(end)), kind)
+        block = TYPES[wanted][1]
         fits = name.endswith(".weight") and values.ndim == 2 and values.shape[1] % block == 0 and not name.endswith(KEPT)
-        type_name = kind if fits else "F32"
+        type_name = wanted if fits else "F32"
         out[name] = type_name, list(values.shape), encode(values, type_name)[0]
     return keys | more, out
 

@@ -53,10 +53,10 @@ def dense_tensors(c):
     return out
 
 
-def write_dense(folder, arch):
+def write_dense(folder, arch, **more):
     """A folder of our own, whose config has one key more for gguf_file.py: the folder is not served with it."""
     size = hf_model.tokenizer_of_all().get_vocab_size() + 6
-    config = dense(arch) | {"inputs": [{"name": "token", "size": size}], "head": {"kind": "categorical", "size": size, "bias": False}}
+    config = dense(arch) | more | {"inputs": [{"name": "token", "size": size}], "head": {"kind": "categorical", "size": size, "bias": False}}
     hf_model.write(folder, config, dense_tensors)
     for key in ("vocab_size", "eos_token_id", "bos_token_id"):
         config.pop(key, None)
@@ -79,6 +79,7 @@ KINDS = {
 DENSE_KINDS = ("llama", "qwen2", "qwen3")
 WIDE = folders.MAMBA2 | {"hidden_size": 256, "num_heads": 64, "num_hidden_layers": 1}  # rows of whole blocks of 256
 VALUES = ("F32", "F16", "BF16", "Q8_0", "Q4_0")
+K_TYPES = ("Q4_K", "Q5_K", "Q6_K")
 PROMPT = [(7 * i * i + 11 * i) % 1500 for i in range(40)]
 FIELDS = {"prompt": PROMPT, "max_tokens": 12, "temperature": 0, "ignore_eos": True, "logprobs": 5, "seed": 3}
 
@@ -88,6 +89,7 @@ def made(tmp_path_factory):
     """A folder of each kind."""
     path = tmp_path_factory.mktemp("made")
     hf_model.write(path / "wide", WIDE, folders.mamba2_tensors)
+    write_dense(path / "wide_llama", "llama", d_model=256, d_key=64, d_value=64, d_ff=256)
     for kind in [*KINDS, *DENSE_KINDS]:
         if kind in KINDS:
             hf_model.write(path / kind, *KINDS[kind])
@@ -107,7 +109,7 @@ def test_a_file_answers_as_its_folder(made, tmp_path, kind):
     check_answers(made, tmp_path, kind, VALUES)
 
 
-@pytest.mark.parametrize(("precision", "types"), [("auto", ("F32",)), ("int8", ("F32", "Q4_K", "Q6_K")), ("f32", ("Q4_K", "Q6_K"))])
+@pytest.mark.parametrize(("precision", "types"), [("auto", ("F32",)), ("int8", ("F32", *K_TYPES)), ("f32", K_TYPES)])
 def test_a_file_is_packed_as_its_folder(made, tmp_path, precision, types):
     check_answers(made, tmp_path, "wide", types, precision)
 
@@ -128,7 +130,7 @@ def check_answers(made, tmp_path, kind, types, precision="f32"):
             assert text == want_text
 
 
-# --- blocks: Q4_0, Q8_0, Q4_K and Q6_K stay as they are, others become Q8_0
+# --- blocks stay as they are where a kernel exists, others become Q8_0
 
 BLOCK_TYPES = ("Q4_0", "Q8_0")
 
@@ -136,7 +138,7 @@ BLOCK_TYPES = ("Q4_0", "Q8_0")
 @pytest.mark.parametrize("kind", ["qwen35", "llama", "wide"])
 def test_blocks_give_equal_answers_on_every_instruction_set(made, tmp_path, kind):
     """Precision auto multiplies blocks as whole numbers, with the bits of plain C. The answers are near those of f32."""
-    found, types = {}, (*BLOCK_TYPES, "Q4_K", "Q6_K") if kind == "wide" else BLOCK_TYPES
+    found, types = {}, (*BLOCK_TYPES, *K_TYPES) if kind == "wide" else BLOCK_TYPES
     for values in types:
         gguf_file.write(tmp_path / f"{values}.gguf", made / kind, values)
     for precision, isa in (("f32", "plain"), ("auto", "plain"), ("auto", "auto")):
@@ -148,6 +150,31 @@ def test_blocks_give_equal_answers_on_every_instruction_set(made, tmp_path, kind
         assert found[values, "auto", "auto"] == plain
         assert plain != exact
         assert plain[1][0] == pytest.approx(exact[1][0], abs=0.1), values  # of the first token, which has one prompt
+
+
+AGAIN = "weights are rounded a second time"
+
+
+def test_a_joined_matrix_keeps_the_types_of_its_parts(made, tmp_path):
+    """As in a file of Q4_K_M, where values have more bits than queries and keys."""
+    found, others = {}, {"attn_v.weight": "Q6_K", "ffn_up.weight": "Q8_0", "attn_k.weight": "Q5_K"}
+    for name, mixed in (("equal", {}), ("mixed", others)):
+        gguf_file.write(tmp_path / f"{name}.gguf", made / "wide_llama", "Q4_K", others=mixed)
+    for precision, isa in (("f32", "plain"), ("auto", "plain"), ("auto", "auto")):
+        with Server("--models", tmp_path, "--precision", precision, "--isa", isa, "--slots", "4") as server:
+            for name in ("equal", "mixed"):
+                found[name, precision, isa] = answer(server.port, name)
+            assert AGAIN not in server.log
+    assert found["mixed", "auto", "auto"] == found["mixed", "auto", "plain"] != found["equal", "auto", "plain"]
+    assert found["mixed", "auto", "auto"][1][0] == pytest.approx(found["mixed", "f32", "plain"][1][0], abs=0.1)
+
+
+@pytest.mark.parametrize(("precision", "says"), [("auto", True), ("f32", False)])
+def test_a_second_rounding_is_stated(made, tmp_path, precision, says):
+    gguf_file.write(tmp_path / "model.gguf", made / "wide_llama", "Q8_0", others={"ffn_down.weight": "Q4_1"})
+    with Server("--precision", precision, model_dir=tmp_path / "model.gguf") as server:
+        lines = [line for line in server.log.splitlines() if AGAIN in line]
+    assert len(lines) == says and all(f" {DENSE['n_layers'] * 256 * 256} {AGAIN}" in line for line in lines), lines
 
 
 def repeated(values, rows, columns):
@@ -168,7 +195,7 @@ def without_huge_pages():
 
 
 @pytest.mark.heavy  # a build with sanitizers has memory of its own
-@pytest.mark.parametrize(("values", "is_tied"), [("Q4_0", False), ("Q8_0", False), ("Q4_K", False), ("Q6_K", False), ("Q4_0", True), ("Q8_0", True), ("Q4_K", True), ("Q6_K", True)])
+@pytest.mark.parametrize(("values", "is_tied"), [("Q4_0", False), ("Q8_0", False), ("Q4_K", False), ("Q5_K", False), ("Q6_K", False), ("Q4_0", True), ("Q8_0", True), ("Q4_K", True), ("Q6_K", True)])
 def test_blocks_take_the_memory_of_their_file(made, tmp_path, values, is_tied):
     """With a table of inputs that is the head, most of the file is that table."""
     width, hidden, layers = (1024, 1024, 1) if is_tied else (1024, 6144, 4)

@@ -71,6 +71,7 @@ static void multiply(collection *of)
     of->c->isa->linear(&(lx_cpu_linear){.w = &of->w,
                                         .x = of->x,
                                         .y = of->y,
+                                        .stride = of->w.shape.rows,
                                         .activation = LX_ACT_NONE,
                                         .row1 = of->n_choices,
                                         .group0 = of->groups.from,

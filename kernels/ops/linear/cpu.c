@@ -8,25 +8,38 @@ static int64_t groups_of(const void *args)
     return ((const lx_linear_args *)args)->w->groups;
 }
 
+/* Part i of a matrix, which may be the only one; NULL after the last. */
+static const lx_matrix *part_of(const lx_matrix *w, int32_t i)
+{
+    if (w->parts == NULL)
+        return i == 0 ? w : NULL;
+    return i < w->n_parts ? w->parts[i] : NULL;
+}
+
 static void run_groups(const lx_cpu *c, const void *args, const float *x, lx_cpu_range rows,
                        lx_cpu_range groups, float *scratch)
 {
     const lx_linear_args *a = args;
-    if (rows.from == rows.to || groups.from == groups.to)
-        return;
-    lx_cpu_linear job = {
-        .w = a->w,
-        .x = x,
-        .residual = a->residual != NULL ? a->residual->data : NULL,
-        .y = a->y->data,
-        .activation = a->activation,
-        .row0 = rows.from,
-        .row1 = rows.to,
-        .group0 = groups.from,
-        .group1 = groups.to,
-        .scratch = scratch,
-    };
-    c->isa->linear(&job);
+    const lx_matrix *w;
+    int64_t first = 0; /* group of the part */
+    for (int32_t i = 0; (w = part_of(a->w, i)) != NULL; first += w->groups, i++) {
+        int64_t from = groups.from - first, to = groups.to - first;
+        lx_cpu_linear job = {
+            .w = w,
+            .x = x,
+            .residual = a->residual != NULL ? a->residual->data + first * LX_CPU_GROUP : NULL,
+            .y = a->y->data + first * LX_CPU_GROUP,
+            .stride = a->w->shape.rows,
+            .activation = a->activation,
+            .row0 = rows.from,
+            .row1 = rows.to,
+            .group0 = from > 0 ? from : 0,
+            .group1 = to < w->groups ? to : w->groups,
+            .scratch = scratch,
+        };
+        if (job.row0 < job.row1 && job.group0 < job.group1)
+            c->isa->linear(&job);
+    }
 }
 
 /* With many rows a piece has all columns of some rows, like a piece of a norm. So a thread has
@@ -49,7 +62,13 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
 
 static int64_t scratch(const void *args)
 {
-    return lx_cpu_linear_scratch(((const lx_linear_args *)args)->w);
+    const lx_matrix *w;
+    int64_t most = 0;
+    for (int32_t i = 0; (w = part_of(((const lx_linear_args *)args)->w, i)) != NULL; i++) {
+        int64_t floats = lx_cpu_linear_scratch(w);
+        most = floats > most ? floats : most;
+    }
+    return most;
 }
 
 /* Wide kernels take four groups of outputs, so only matrices with many get two pieces per thread.
@@ -74,9 +93,16 @@ static int64_t pieces(const lx_cpu *c, const void *args)
 static void prefetch(const void *args, lx_cpu_range groups)
 {
     enum { LINE = 16, LINES = 32 }; /* of a group, in words */
-    const lx_matrix *w = ((const lx_linear_args *)args)->w;
-    for (int64_t g = groups.from; g < groups.to && g < groups.from + 4; g++) {
-        const uint32_t *words = (const uint32_t *)w->data + g * w->group_words;
+    const lx_matrix *w = ((const lx_linear_args *)args)->w, *part = part_of(w, 0);
+    int64_t first = 0;
+    for (int32_t i = 1; groups.from - first >= part->groups && groups.from < groups.to; i++) {
+        first += part->groups;
+        part = part_of(w, i);
+    }
+    w = part;
+    for (int64_t g = groups.from; g < groups.to && g < groups.from + 4 && g - first < w->groups;
+         g++) {
+        const uint32_t *words = (const uint32_t *)w->data + (g - first) * w->group_words;
         for (int64_t i = 0; i < LINES * LINE && i < w->group_words; i += LINE)
             __builtin_prefetch(words + i, 0, 2);
     }

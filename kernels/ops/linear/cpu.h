@@ -187,9 +187,11 @@ V16_FN void run_in_k_blocks(const block *b, const int rows, const int panels)
     v16 bias[12];
     load_bias(bias, b, panels);
     if (b->job->w->format == LX_CPU_Q6_K)
-        run_block_k(b, bias, rows, panels, true);
+        run_block_k(b, bias, rows, panels, LX_CPU_Q6_K);
+    else if (b->job->w->format == LX_CPU_Q5_K)
+        run_block_k(b, bias, rows, panels, LX_CPU_Q5_K);
     else
-        run_block_k(b, bias, rows, panels, false);
+        run_block_k(b, bias, rows, panels, LX_CPU_Q4_K);
 }
 
 /* The micro-kernels. The wide ones are for few rows, where only many panels keep the units busy.
@@ -341,10 +343,10 @@ static int64_t cached_groups(const lx_matrix *w)
 /* The starts of blocks of rows for lanes (pack_chunk). */
 static int32_t starts_of(lx_cpu_format format)
 {
-    return format == LX_CPU_Q4_K   ? BODY_START_MIN
-           : format == LX_CPU_Q6_K ? BODY_START_HALVES
+    return format == LX_CPU_Q8     ? BODY_Q8_ZERO
            : format == LX_CPU_Q4   ? BODY_Q4_ZERO
-                                   : BODY_Q8_ZERO;
+           : format == LX_CPU_Q6_K ? BODY_START_HALVES
+                                   : BODY_START_MIN;
 }
 
 /* Rows row .. row + rows - 1, at most LX_CPU_BLOCK_ROWS, by weights in blocks. The rows are rounded

@@ -21,12 +21,12 @@ typedef struct code_block {
  */
 V16_FN int64_t part_inputs(const lx_cpu_format format)
 {
-    return format == LX_CPU_Q6_K ? LX_BLOCK / 2 : LX_BLOCK;
+    return LX_BLOCK / parts_of(format);
 }
 
 V16_FN int64_t part_words(const lx_cpu_format format)
 {
-    return (part_inputs(format) / 4 + (format == LX_CPU_Q4_K ? 2 : 1)) * LX_CPU_GROUP;
+    return (part_inputs(format) / 4 + (has_minima(format) ? 2 : 1)) * LX_CPU_GROUP;
 }
 
 /* Sums are tiles 0 .. 3, inputs 4 and 5, codes 6 and 7. */
@@ -67,39 +67,30 @@ V16_FN void unpack_block(uint32_t *to, const uint32_t *w, const lx_cpu_format fo
     v16_store(to_scales + 16, v16_load_f16((const uint16_t *)scales + 16));
 }
 
-/* Sixteen lanes of a block of q4_k at w, with the f16 scales of its block of 256. */
-V16_FN void unpack_q4_k(uint32_t *to, const uint32_t *w, const uint16_t *head, const int8_t *scales)
+/* Word i of sixteen lanes of a block of 256 inputs' block of 32 at w. */
+V16_FN void unpack_k_word(uint32_t *to, const uint32_t *w, const int i, const lx_cpu_format format)
 {
-    const k_block k = {w, head, scales, 0};
-    float *floats = (float *)(void *)(to + LX_BLOCK / 4 * LX_CPU_GROUP);
-    for (int i = 0; i < LX_BLOCK / 8; i++) {
-        v16u codes = v16_load_pairs(w + i * LX_CPU_GROUP);
-        put_codes(to + 2 * i * LX_CPU_GROUP, v16_low_nibbles(codes), 0);
-        put_codes(to + (2 * i + 1) * LX_CPU_GROUP, v16_high_nibbles(codes), 0);
-    }
-    v16_store(floats, k_scale(&k, 0, 0, 0));
-    v16_store(floats + LX_CPU_GROUP, k_scale(&k, 1, 1, 0));
+    const int words = LX_BLOCK / 8 / parts_of(format); /* of a part */
+    uint32_t *both = to + i / words * part_words(format) + i % words * 2 * LX_CPU_GROUP;
+    v16u first, second;
+    k_codes(&first, &second, w, i, format);
+    put_codes(both, first, has_minima(format) ? 0 : BODY_START_HALVES);
+    put_codes(both + LX_CPU_GROUP, second, has_minima(format) ? 0 : BODY_START_HALVES);
 }
 
-/* As unpack_q4_k, of q6_k: two parts. */
-V16_FN void unpack_q6_k(uint32_t *to, const uint32_t *w, const uint16_t *head, const int8_t *scales)
+/* Sixteen lanes of such a block of 32: its parts, with their scales and minima. */
+V16_FN void unpack_k(uint32_t *to, const k_block *k, const lx_cpu_format format)
 {
-    const k_block k = {w, head, scales, 0};
-    for (int i = 0; i < LX_BLOCK / 8; i++) {
-        v16u codes = v16_load_pairs(w + i * LX_CPU_GROUP);
-        v16u high = v16_load_pairs(w + (4 + i / 2) * LX_CPU_GROUP);
-        uint32_t *both = to + i / 2 * part_words(LX_CPU_Q6_K) + i % 2 * 2 * LX_CPU_GROUP;
-        if (i % 2 == 0) {
-            put_codes(both, v16_join_bits(v16_low_nibbles(codes), high, 0), 32);
-            put_codes(both + LX_CPU_GROUP, v16_join_bits(v16_high_nibbles(codes), high, 1), 32);
-        } else {
-            put_codes(both, v16_join_bits(v16_low_nibbles(codes), high, 2), 32);
-            put_codes(both + LX_CPU_GROUP, v16_join_bits(v16_high_nibbles(codes), high, 3), 32);
-        }
-    }
-    float *floats = (float *)(void *)(to + LX_BLOCK / 8 * LX_CPU_GROUP);
-    v16_store(floats, k_scale(&k, 0, 0, 0));
-    v16_store(floats + part_words(LX_CPU_Q6_K), k_scale(&k, 1, 0, 0));
+    float *floats = (float *)(void *)(to + part_inputs(format) / 4 * LX_CPU_GROUP);
+    unpack_k_word(to, k->words, 0, format);
+    unpack_k_word(to, k->words, 1, format);
+    unpack_k_word(to, k->words, 2, format);
+    unpack_k_word(to, k->words, 3, format);
+    v16_store(floats, k_scale(k, 0, 0, 0));
+    if (has_minima(format))
+        v16_store(floats + LX_CPU_GROUP, k_scale(k, 1, 1, 0));
+    if (parts_of(format) > 1)
+        v16_store(floats + part_words(format), k_scale(k, 1, 0, 0));
 }
 
 V16_FN void unpack_k_codes(const lx_matrix *m, int64_t group, uint32_t *to,
@@ -113,10 +104,8 @@ V16_FN void unpack_k_codes(const lx_matrix *m, int64_t group, uint32_t *to,
         for (int j = 0; j < LX_K_BLOCK / LX_BLOCK; j++, to += words) {
             const int8_t *scales = (const int8_t *)(w + LX_CPU_CODE_WORDS(format));
             for (int lane = 0; lane < LX_CPU_GROUP; lane += TILE_LANES) {
-                if (format == LX_CPU_Q6_K)
-                    unpack_q6_k(to + lane, w + lane, head + lane, scales + lane);
-                else
-                    unpack_q4_k(to + lane, w + lane, head + lane, scales + lane);
+                const k_block k = {w + lane, head + lane, scales + lane, 0};
+                unpack_k(to + lane, &k, format);
             }
             w += LX_CPU_BLOCK_WORDS(format);
         }
@@ -128,6 +117,10 @@ static void unpack_codes(const lx_matrix *m, int64_t group, uint32_t *to)
     const uint32_t *w = (const uint32_t *)m->data + group * m->group_words;
     if (m->format == LX_CPU_Q4_K) {
         unpack_k_codes(m, group, to, LX_CPU_Q4_K);
+        return;
+    }
+    if (m->format == LX_CPU_Q5_K) {
+        unpack_k_codes(m, group, to, LX_CPU_Q5_K);
         return;
     }
     if (m->format == LX_CPU_Q6_K) {
@@ -195,18 +188,14 @@ V16_FN void fold_block(const code_block *b, int64_t k, v16 *sums, const v16u *wh
                        const int panels, const lx_cpu_format format)
 {
     const uint32_t *x_scale = scales_at(b, k, format, BODY_SCALES_AT);
+    const uint32_t *starts = scales_at(b, k, format, BODY_STARTS_AT);
     const void *words = b->codes + k * part_words(format) + part_inputs(format) / 4 * LX_CPU_GROUP +
                         b->rows.panel % 2 * TILE_LANES;
-    const float *scales = words, *mins = scales + LX_CPU_GROUP;
-    fold_whole(sums, NULL, whole, x_scale, v16_load(scales), 0, rows, panels);
+    const float *scales = words, *mins = has_minima(format) ? scales + LX_CPU_GROUP : scales;
+    fold_k(sums, whole, x_scale, starts, v16_load(scales), v16_load(mins), 0, rows, panels, format);
     if (panels > 1)
-        fold_whole(sums, NULL, whole, x_scale, v16_load(scales + TILE_LANES), 1, rows, panels);
-    if (format == LX_CPU_Q4_K) {
-        const uint32_t *starts = scales_at(b, k, format, BODY_STARTS_AT);
-        fold_mins(sums, starts, v16_load(mins), 0, rows, panels);
-        if (panels > 1)
-            fold_mins(sums, starts, v16_load(mins + TILE_LANES), 1, rows, panels);
-    }
+        fold_k(sums, whole, x_scale, starts, v16_load(scales + TILE_LANES),
+               v16_load(mins + TILE_LANES), 1, rows, panels, format);
 }
 
 /* The words of the next group that are as many as those of part k. */
@@ -261,6 +250,10 @@ V16_FN void run_codes(const code_block *b, const int rows, const int panels,
     {                                                                                              \
         run_codes(b, rows, panels, LX_CPU_Q4_K);                                                   \
     }                                                                                              \
+    static void run_q5_k_codes_##rows(const code_block *b)                                         \
+    {                                                                                              \
+        run_codes(b, rows, panels, LX_CPU_Q5_K);                                                   \
+    }                                                                                              \
     static void run_q6_k_codes_##rows(const code_block *b)                                         \
     {                                                                                              \
         run_codes(b, rows, panels, LX_CPU_Q6_K);                                                   \
@@ -271,6 +264,7 @@ BODY_NARROW(BODY_DEFINE_CODES)
     [rows] = {{[LX_CPU_Q8] = run_codes_##rows,                                                     \
                [LX_CPU_Q4] = run_codes_##rows,                                                     \
                [LX_CPU_Q4_K] = run_q4_k_codes_##rows,                                              \
+               [LX_CPU_Q5_K] = run_q5_k_codes_##rows,                                              \
                [LX_CPU_Q6_K] = run_q6_k_codes_##rows},                                             \
               panels},
 static const struct {
@@ -290,7 +284,7 @@ static void run_blocks_on_tiles(const lx_cpu_linear *job, int64_t row, int rows)
     tile_file file;
     tile_shapes shapes =
         shapes_of_blocks(rows - rows * (blocks - 1) / blocks, part_inputs(w->format));
-    pack_blocks(job, row, rows, w->format == LX_CPU_Q4_K ? BODY_START_MIN : 0);
+    pack_blocks(job, row, rows, has_minima(w->format) ? BODY_START_MIN : 0);
     TILE_CONFIGURE(&file, &shapes);
     for (int64_t g = job->group0; g < job->group1; g++) {
         const uint32_t *next = (const uint32_t *)w->data + (g + 1) * w->group_words;

@@ -1,9 +1,9 @@
 /*
  * `linear` with weights in blocks of 32 inputs on sixteen lanes (formats q8 and q4 of cpu_job.h).
- * cpu_k_blocks.h has q4_k and q6_k.
- * pack_blocks copies rows as whole numbers, a scale for each block. A block's products are added
- * exactly in 32 bits, and their sum to the f32 sum by one fma. Every instruction set computes the
- * same whole numbers, so the bits of all sets are equal.
+ * The formats of 256 inputs are in cpu_k_blocks.h.
+ * The function pack_blocks copies rows as whole numbers, a scale for each block. A block's products
+ * are added exactly in 32 bits, and their sum to the f32 sum by one fma. Every instruction set
+ * computes the same whole numbers, so the bits of all sets are equal.
  */
 
 /* A code is its number plus this; instructions for signed bytes turn q8 into signed bytes. */
@@ -72,6 +72,15 @@ V16_FN void start_codes(v16u *sums, const uint32_t *from, const int v, const int
 #define BODY_START(r)                                                                              \
     if (r < rows)                                                                                  \
         sums[r * panels + v] = v16_words(from[r * BODY_BYTES_STRIDE]);
+    BODY_REPEAT(BODY_START)
+#undef BODY_START
+}
+
+V16_FN void start_at_zero(v16u *sums, const int v, const int rows, const int panels)
+{
+#define BODY_START(r)                                                                              \
+    if (r < rows)                                                                                  \
+        sums[r * panels + v] = v16_words(0);
     BODY_REPEAT(BODY_START)
 #undef BODY_START
 }

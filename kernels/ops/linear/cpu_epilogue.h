@@ -24,9 +24,9 @@ static void finish_block(const block *b, const v16 *sums, int rows, int panels)
     const lx_cpu_linear *job = b->job;
     int64_t outputs = job->w->shape.rows;
     for (int v = 0; v < panels && (b->panel + v) * 16 < outputs; v++) {
-        int64_t first = (b->panel + v) * 16, at = b->row * outputs + first;
+        int64_t first = (b->panel + v) * 16, at = b->row * job->stride + first;
         int n = outputs - first < 16 ? (int)(outputs - first) : 16;
-        for (int r = 0; r < rows; r++, at += outputs) {
+        for (int r = 0; r < rows; r++, at += job->stride) {
             v16 y = activate(sums[r * panels + v], job->activation);
             if (job->residual != NULL)
                 y = v16_add(y, v16_load_n(job->residual + at, n, y));

@@ -11,6 +11,8 @@
  *         are the low halves q + 8 of the bytes, then [32] f16 scales
  *   q4_k  [groups][cols / 256] of [32] f16 d, [32] f16 e, and 8 blocks: words as those of q4, but
  *         with halves q, then [32] bytes s, [32] bytes m
+ *   q5_k  as q4_k, but a block has [5][32] words. The last has the high bits of 32 inputs. That of
+ *         input i is bit 8 (i % 4) + i / 4.
  *   q6_k  [groups][cols / 256] of [32] f16 d, and 8 blocks: [4][32] words of low halves of q + 32
  *         as those of q4, [2][32] words of the high bits of 16 inputs, then [2][32] signed bytes s.
  *         The high bits of input i are bits 8 (i % 4) + 2 (i / 4) and the next of its word.
@@ -27,22 +29,31 @@ typedef enum lx_cpu_format {
     LX_CPU_Q8,
     LX_CPU_Q4,
     LX_CPU_Q4_K,
+    LX_CPU_Q5_K,
     LX_CPU_Q6_K,
     LX_CPU_FORMATS
 } lx_cpu_format;
 
 /* Words of codes of a group's block, and with the scales. */
 #define LX_CPU_CODE_WORDS(format)                                                                  \
-    (((format) == LX_CPU_Q8 ? 8 : (format) == LX_CPU_Q6_K ? 6 : 4) * LX_CPU_GROUP)
+    (((format) == LX_CPU_Q8     ? 8                                                                \
+      : (format) == LX_CPU_Q6_K ? 6                                                                \
+      : (format) == LX_CPU_Q5_K ? 5                                                                \
+                                : 4) *                                                             \
+     LX_CPU_GROUP)
 #define LX_CPU_BLOCK_WORDS(format) (LX_CPU_CODE_WORDS(format) + LX_CPU_GROUP / 2)
 /* Words of the f16 scales before eight blocks of a group, and of all nine parts. */
-#define LX_CPU_K_HEAD_WORDS(format) (LX_CPU_GROUP / ((format) == LX_CPU_Q4_K ? 1 : 2))
+#define LX_CPU_K_HEAD_WORDS(format) (LX_CPU_GROUP / ((format) == LX_CPU_Q6_K ? 2 : 1))
 #define LX_CPU_K_WORDS(format)                                                                     \
     (LX_CPU_K_HEAD_WORDS(format) + LX_K_BLOCK / LX_BLOCK * LX_CPU_BLOCK_WORDS(format))
 
 struct lx_matrix {
     lx_matrix_shape shape;
     int64_t groups;
+    /* matrix_join: the matrices [n_parts] whose groups lie one after another, or NULL. All below is
+       of a matrix that has no parts. */
+    lx_matrix **parts;
+    int32_t n_parts;
     lx_cpu_format format;
     int64_t group_words; /* 4-byte words of one group */
     void *data;          /* words [groups, group_words] */
@@ -60,6 +71,7 @@ typedef struct lx_cpu_linear {
     const float *x;
     const float *residual; /* NULL for none */
     float *y;
+    int64_t stride; /* from a row of y, and of the residual, to the next */
     lx_activation activation;
     int64_t row0, row1, group0, group1;
     float *scratch; /* lx_cpu_linear_scratch(w) floats of this thread */
@@ -68,6 +80,8 @@ typedef struct lx_cpu_linear {
 #define LX_CPU_MAX_ROWS 16  /* most rows of f32 that are copied at once; of pairs, 32 */
 #define LX_CPU_CHUNK 256    /* inputs of a row that lie together in the packed rows */
 #define LX_CPU_CHUNK_PAD 16 /* keeps the rows of a chunk out of one another's cache sets */
+/* words of a row in a chunk of bytes: four inputs each, scales, starts, whole lines of the cache */
+#define LX_CPU_BYTES_ROW (LX_CPU_CHUNK / 4 + 32)
 #define LX_CPU_LEAST_INT8                                                                          \
     1e-30f /* smaller maxima count as 0: 127 / them is near the end of f32                         \
             */
@@ -79,7 +93,7 @@ static inline int64_t lx_cpu_chunks(int64_t cols)
 
 static inline bool lx_cpu_in_k_blocks(const lx_matrix *w)
 {
-    return w->format == LX_CPU_Q4_K || w->format == LX_CPU_Q6_K;
+    return w->format >= LX_CPU_Q4_K && w->format <= LX_CPU_Q6_K;
 }
 
 static inline bool lx_cpu_in_blocks(const lx_matrix *w)
@@ -96,7 +110,7 @@ static inline int64_t lx_cpu_linear_scratch(const lx_matrix *w)
 {
     int64_t row = LX_CPU_CHUNK + LX_CPU_CHUNK_PAD, chunk = LX_CPU_MAX_ROWS * row;
     if (lx_cpu_in_blocks(w))
-        chunk = LX_CPU_BLOCK_ROWS * (LX_CPU_CHUNK / 4 + LX_CPU_CHUNK_PAD) +
+        chunk = LX_CPU_BLOCK_ROWS * LX_CPU_BYTES_ROW +
                 LX_CPU_CHUNK / LX_BLOCK * LX_CPU_TILE_BLOCK_WORDS;
     return lx_cpu_chunks(w->shape.cols) * chunk;
 }

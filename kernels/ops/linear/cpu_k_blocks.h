@@ -1,8 +1,8 @@
 /*
- * `linear` with weights in blocks of 256 inputs on sixteen lanes (formats q4_k and q6_k of
+ * `linear` with weights in blocks of 256 inputs on sixteen lanes (formats q4_k, q5_k and q6_k of
  * cpu_job.h). A block has parts of 32 or 16 inputs with scales of their own. A part is summed as a
  * block of cpu_blocks.h is: whole numbers, then one fma. The product of a part's two scales is
- * exact in f32. A part of q4_k has a minimum, which is multiplied by the sum of the inputs.
+ * exact in f32. A part of q4_k or q5_k has a minimum, which is multiplied by the sum of the inputs.
  */
 
 _Static_assert(LX_CPU_CHUNK == LX_K_BLOCK, "a block of weights meets a chunk of inputs");
@@ -24,106 +24,162 @@ V16_FN v16 k_scale(const k_block *k, const int row, const int head, const int v)
                    v16_load_s8(k->scales + 4 * group + row * LX_CPU_GROUP + lanes));
 }
 
-/* The sums of panel v begin with 0, or with -32 times the sum of the inputs of a half block. */
-V16_FN void start_k(v16u *sums, const uint32_t *from, const int v, const int rows, const int panels,
-                    const bool six, const int half)
+V16_FN bool has_minima(const lx_cpu_format format)
 {
-#define BODY_START(r)                                                                              \
-    if (r < rows) {                                                                                \
-        int32_t sum = six ? (int16_t)(from[r * BODY_BYTES_STRIDE] >> (16 * half)) : 0;             \
-        sums[r * panels + v] = v16_words((uint32_t)(-32 * sum));                                   \
-    }
-    BODY_REPEAT(BODY_START)
-#undef BODY_START
+    return format == LX_CPU_Q4_K || format == LX_CPU_Q5_K;
 }
 
-/* Adds minima times -(scale) (sum of inputs), which pack_chunk has computed, to panel v. */
-V16_FN void fold_mins(v16 *done, const uint32_t *x_start, v16 min, const int v, const int rows,
-                      const int panels)
+/* Parts of a block of 32 inputs. */
+V16_FN int parts_of(const lx_cpu_format format)
 {
-    float s;
-#define BODY_FOLD(r)                                                                               \
-    if (r < rows) {                                                                                \
-        memcpy(&s, x_start + r * BODY_BYTES_STRIDE, sizeof s);                                     \
-        done[r * panels + v] = v16_fma(min, v16_set1(s), done[r * panels + v]);                    \
-    }
-    BODY_REPEAT(BODY_FOLD)
-#undef BODY_FOLD
+    return format == LX_CPU_Q6_K ? 2 : 1;
 }
 
-/* As add_nibbles, with the high bits from 4 i on of the words `high` after w. */
-V16_FN void add_sixes(v16u *sums, const uint32_t *x, const uint32_t *w, const int v, const int rows,
-                      const int panels, const int64_t high, const int i)
+/* The codes of word i of a block, whose words begin at w: of four inputs and of the next four. */
+V16_FN void k_codes(v16u *first, v16u *second, const uint32_t *w, const int i,
+                    const lx_cpu_format format)
 {
-    v16u w0 = v16_load_pairs(w), h0 = v16_load_pairs(w + high);
-    v16u first = v16_join_bits(v16_low_nibbles(w0), h0, 2 * i);
-    v16u second = v16_join_bits(v16_high_nibbles(w0), h0, 2 * i + 1);
+    v16u nibbles = v16_load_pairs(w + i * LX_CPU_GROUP);
+    *first = v16_low_nibbles(nibbles);
+    *second = v16_high_nibbles(nibbles);
+    if (format == LX_CPU_Q5_K) {
+        v16u high = v16_load_pairs(w + 4 * LX_CPU_GROUP);
+        *first = v16_join_bits(*first, high, 4 - 2 * i, 0x10);
+        *second = v16_join_bits(*second, high, 3 - 2 * i, 0x10);
+    } else if (format == LX_CPU_Q6_K) {
+        v16u high = v16_load_pairs(w + (4 + i / 2) * LX_CPU_GROUP);
+        *first = v16_join_bits(*first, high, 4 - i % 2 * 4, 0x30);
+        *second = v16_join_bits(*second, high, 2 - i % 2 * 4, 0x30);
+    }
+}
+
+/* Eight inputs, from x on, by word i of the block at w, of panels v and v + 1, or of panel v. */
+V16_FN void add_k(v16u *sums, const uint32_t *x, const uint32_t *w, const int v, const int rows,
+                  const int panels, const lx_cpu_format format, const int i)
+{
+    v16u first, second, first_1, second_1;
+    k_codes(&first, &second, w, i, format);
     if (panels > 1) {
-        v16u w1 = v16_load_pairs(w + 16), h1 = v16_load_pairs(w + 16 + high);
-        add_half_2(sums, x, first, v16_join_bits(v16_low_nibbles(w1), h1, 2 * i), v, rows, panels);
-        add_half_2(sums, x + 1, second, v16_join_bits(v16_high_nibbles(w1), h1, 2 * i + 1), v, rows,
-                   panels);
+        k_codes(&first_1, &second_1, w + 16, i, format);
+        add_half_2(sums, x, first, first_1, v, rows, panels);
+        add_half_2(sums, x + 1, second, second_1, v, rows, panels);
     } else {
         add_half_1(sums, x, first, v, rows, panels);
         add_half_1(sums, x + 1, second, v, rows, panels);
     }
 }
 
-#define BODY_START_PANEL(v)                                                                        \
-    if (v < panels)                                                                                \
-        start_k(sums, x + BODY_STARTS_AT + j, v, rows, panels, six, half);
-#define BODY_FOLD_PANEL(v)                                                                         \
-    if (v < panels)                                                                                \
-        fold_whole(done, NULL, sums, x + BODY_SCALES_AT + j, k_scale(k, half, 0, v), v, rows,      \
-                   panels);
-#define BODY_FOLD_MIN(v)                                                                           \
-    if (v < panels)                                                                                \
-        fold_mins(done, x + BODY_STARTS_AT + j, k_scale(k, 1, 1, v), v, rows, panels);
+/* Adds the whole sums of panel v over a part, times the scales of weights and of rows, to the f32
+   sums. Minima are added times -(scale) (sum of inputs), which pack_chunk has computed. The
+   pointers x_scale and x_start are the first row's. */
+V16_FN void fold_k(v16 *done, const v16u *sums, const uint32_t *x_scale, const uint32_t *x_start,
+                   v16 scale, v16 min, const int v, const int rows, const int panels,
+                   const lx_cpu_format format)
+{
+    float s, start;
+#define BODY_FOLD(r)                                                                               \
+    if (r < rows) {                                                                                \
+        memcpy(&s, x_scale + r * BODY_BYTES_STRIDE, sizeof s);                                     \
+        v16 sum = v16_fma(v16_of_words(sums[r * panels + v]), v16_mul(scale, v16_set1(s)),         \
+                          done[r * panels + v]);                                                   \
+        if (has_minima(format)) {                                                                  \
+            memcpy(&start, x_start + r * BODY_BYTES_STRIDE, sizeof start);                         \
+            sum = v16_fma(min, v16_set1(start), sum);                                              \
+        }                                                                                          \
+        done[r * panels + v] = sum;                                                                \
+    }
+    BODY_REPEAT(BODY_FOLD)
+#undef BODY_FOLD
+}
 
-V16_FN void fold_all_mins(const k_block *k, v16 *done, const uint32_t *x, int64_t j, const int rows,
-                          const int panels){BODY_PANELS(BODY_FOLD_MIN)}
+/* A part of block j of the chunk of inputs at x. */
+V16_FN void run_k_part(const k_block *k, v16 *done, const uint32_t *x, int64_t j, const int part,
+                       const int rows, const int panels, const lx_cpu_format format)
+{
+    const uint32_t *inputs = x + j * (LX_BLOCK / 4);
+    const uint32_t *start = x + BODY_STARTS_AT + parts_of(format) * j + part;
+    v16u sums[96];
+    v16 min = v16_set1(0.0f);
+#define BODY_START_PANEL(v)                                                                        \
+    if (v < panels && has_minima(format))                                                          \
+        start_at_zero(sums, v, rows, panels);                                                      \
+    else if (v < panels)                                                                           \
+        start_codes(sums, start, v, rows, panels);
+    BODY_PANELS(BODY_START_PANEL)
+#undef BODY_START_PANEL
+#define BODY_ADD_WORD(i)                                                                           \
+    if (i * parts_of(format) / (LX_BLOCK / 8) == part)                                             \
+        BODY_GROUPS(add_k, sums, inputs + 2 * i, k->words, k->group, rows, panels, format, i);
+    BODY_ADD_WORD(0)
+    BODY_ADD_WORD(1)
+    BODY_ADD_WORD(2)
+    BODY_ADD_WORD(3)
+#undef BODY_ADD_WORD
+#define BODY_FOLD_PANEL(v)                                                                         \
+    if (v < panels) {                                                                              \
+        if (has_minima(format))                                                                    \
+            min = k_scale(k, 1, 1, v);                                                             \
+        fold_k(done, sums, x + BODY_SCALES_AT + j, start, k_scale(k, part, 0, v), min, v, rows,    \
+               panels, format);                                                                    \
+    }
+    BODY_PANELS(BODY_FOLD_PANEL)
+#undef BODY_FOLD_PANEL
+}
+
+/* Both parts of block j for panel v, so that a sum in memory is changed once for both. */
+V16_FN void run_k_halves(const k_block *k, v16 *done, const uint32_t *x, int64_t j, const int v,
+                         const int rows, const int panels, const lx_cpu_format format)
+{
+    const uint32_t *inputs = x + j * (LX_BLOCK / 4), *start = x + BODY_STARTS_AT + 2 * j;
+    const uint32_t *x_scale = x + BODY_SCALES_AT + j;
+    const uint32_t *w = k->words + v / 2 * k->group + v % 2 * 16;
+    const v16 scale = k_scale(k, 0, 0, v), scale_1 = k_scale(k, 1, 0, v);
+    v16u sums[12], sums_1[12];
+    float s;
+    start_codes(sums, start, 0, rows, 1);
+    add_k(sums, inputs, w, 0, rows, 1, format, 0);
+    add_k(sums, inputs + 2, w, 0, rows, 1, format, 1);
+    start_codes(sums_1, start + 1, 0, rows, 1);
+    add_k(sums_1, inputs + 4, w, 0, rows, 1, format, 2);
+    add_k(sums_1, inputs + 6, w, 0, rows, 1, format, 3);
+#define BODY_FOLD(r)                                                                               \
+    if (r < rows) {                                                                                \
+        memcpy(&s, x_scale + r * BODY_BYTES_STRIDE, sizeof s);                                     \
+        v16 sum =                                                                                  \
+            v16_fma(v16_of_words(sums[r]), v16_mul(scale, v16_set1(s)), done[r * panels + v]);     \
+        done[r * panels + v] =                                                                     \
+            v16_fma(v16_of_words(sums_1[r]), v16_mul(scale_1, v16_set1(s)), sum);                  \
+    }
+    BODY_REPEAT(BODY_FOLD)
+#undef BODY_FOLD
+}
 
 /* Block j of the chunk of inputs at x. */
-V16_FN void run_q4_k(const k_block *k, v16 *done, const uint32_t *x, int64_t j, const int rows,
-                     const int panels)
+V16_FN void run_k(const k_block *k, v16 *done, const uint32_t *x, int64_t j, const int rows,
+                  const int panels, const lx_cpu_format format)
 {
-    const bool six = false;
-    const int half = 0;
-    const uint32_t *inputs = x + j * (LX_BLOCK / 4);
-    v16u sums[96];
-    BODY_PANELS(BODY_START_PANEL)
-    for (int64_t i = 0; i < LX_BLOCK / 8; i++)
-        BODY_GROUPS(add_nibbles, sums, inputs + 2 * i, k->words + i * LX_CPU_GROUP, k->group, rows,
-                    panels);
-    BODY_PANELS(BODY_FOLD_PANEL)
-    fold_all_mins(k, done, x, j, rows, panels);
+    if (parts_of(format) == 1) {
+        run_k_part(k, done, x, j, 0, rows, panels, format);
+    } else if (2 * rows > BODY_MAX_SUMS) { /* registers hold one part's sums */
+        run_k_part(k, done, x, j, 0, rows, panels, format);
+        run_k_part(k, done, x, j, 1, rows, panels, format);
+    } else {
+        /* Without the barrier a compiler keeps all words of inputs for the next panel. */
+#define BODY_PANEL(v)                                                                              \
+    if (v < panels) {                                                                              \
+        run_k_halves(k, done, x, j, v, rows, panels, format);                                      \
+        if (3 * rows * panels > BODY_MAX_SUMS)                                                     \
+            keep_in_memory(done);                                                                  \
+    }
+        BODY_PANELS(BODY_PANEL)
+#undef BODY_PANEL
+    }
 }
-
-/* A half of block j. */
-V16_FN void run_q6_k(const k_block *k, v16 *done, const uint32_t *x, int64_t j, const int rows,
-                     const int panels, const int half)
-{
-    const bool six = true;
-    const uint32_t *inputs = x + j * (LX_BLOCK / 4) + half * 4;
-    const uint32_t *words = k->words + half * 2 * LX_CPU_GROUP;
-    const int64_t high = (4 - half) * LX_CPU_GROUP; /* words [4 + half] */
-    v16u sums[96];
-    BODY_PANELS(BODY_START_PANEL)
-    BODY_GROUPS(add_sixes, sums, inputs, words, k->group, rows, panels, high, 0);
-    BODY_GROUPS(add_sixes, sums, inputs + 2, words + LX_CPU_GROUP, k->group, rows, panels,
-                high - LX_CPU_GROUP, 1);
-    BODY_PANELS(BODY_FOLD_PANEL)
-}
-
-#undef BODY_START_PANEL
-#undef BODY_FOLD_PANEL
-#undef BODY_FOLD_MIN
 
 V16_FN void run_block_k(const block *b, const v16 *bias, const int rows, const int panels,
-                        const bool six)
+                        const lx_cpu_format format)
 {
     const lx_matrix *m = b->job->w;
-    const lx_cpu_format format = six ? LX_CPU_Q6_K : LX_CPU_Q4_K;
     const uint32_t *x = (const uint32_t *)b->x;
     const uint32_t *group = (const uint32_t *)m->data + b->panel / 2 * m->group_words;
     const int64_t lanes = b->panel % 2 * 16;
@@ -136,12 +192,7 @@ V16_FN void run_block_k(const block *b, const v16 *bias, const int rows, const i
         for (int64_t j = 0; j < LX_K_BLOCK / LX_BLOCK; j++) {
             const int8_t *scales = (const int8_t *)(group + LX_CPU_CODE_WORDS(format)) + lanes;
             const k_block k = {group + lanes, head, scales, m->group_words};
-            if (six) {
-                run_q6_k(&k, done, x, j, rows, panels, 0);
-                run_q6_k(&k, done, x, j, rows, panels, 1);
-            } else {
-                run_q4_k(&k, done, x, j, rows, panels);
-            }
+            run_k(&k, done, x, j, rows, panels, format);
             prefetch_ahead(b, group, LX_CPU_BLOCK_WORDS(format), panels);
             if (3 * rows * panels > BODY_MAX_SUMS)
                 keep_in_memory(done);

@@ -138,18 +138,32 @@ static void put_f16(const unsigned char *from, uint32_t *words, int64_t lane)
     memcpy((uint16_t *)(void *)words + lane, &scale, sizeof scale);
 }
 
-static void put_q4_k(const unsigned char *from, uint32_t *to, int64_t lane)
+/* The word of bit `bit` of 32 bytes: of byte i, bit 8 (i % 4) + i / 4. */
+static uint32_t gather_bits(const unsigned char *from, int bit)
 {
+    uint32_t words[LX_BLOCK / 4], all = 0;
+    memcpy(words, from, sizeof words);
+    for (int k = 0; k < LX_BLOCK / 4; k++)
+        all |= (words[k] >> bit & 0x01010101u) << k;
+    return all;
+}
+
+/* Of q4_k or q5_k; see expand_q4_k in kernels/formats.c. */
+static void put_q4_k(const unsigned char *from, lx_cpu_format format, uint32_t *to, int64_t lane)
+{
+    const unsigned char *low = from + (format == LX_CPU_Q5_K ? 48 : 16);
     put_f16(from, to, lane);
     put_f16(from + 2, to + LX_CPU_GROUP / 2, lane);
     for (int i = 0; i < LX_K_BLOCK / LX_BLOCK; i++) {
-        uint32_t *words = k_block_at(to, LX_CPU_Q4_K, i * LX_BLOCK);
-        uint8_t *scales = (uint8_t *)(words + LX_CPU_CODE_WORDS(LX_CPU_Q4_K)) + lane;
+        uint32_t *words = k_block_at(to, format, i * LX_BLOCK);
+        uint8_t *scales = (uint8_t *)(words + LX_CPU_CODE_WORDS(format)) + lane;
         int scale, min;
         lx_q4_k_scale(from, i, &scale, &min);
         scales[0] = (uint8_t)scale;
         scales[LX_CPU_GROUP] = (uint8_t)min;
-        put_halves(from + 16 + i / 2 * LX_BLOCK, i % 2 != 0, words + lane);
+        put_halves(low + i / 2 * LX_BLOCK, i % 2 != 0, words + lane);
+        if (format == LX_CPU_Q5_K)
+            words[4 * LX_CPU_GROUP + lane] = gather_bits(from + 16, i);
     }
 }
 
@@ -179,18 +193,20 @@ static void pack_k_blocks(const lx_host_tensor *t, lx_matrix *w, int64_t group)
         for (int64_t lane = 0; lane < lanes_of(t, group); lane++) {
             size_t at = lx_format_bytes(t->dtype, (group * LX_CPU_GROUP + lane) * t->cols + k);
             const unsigned char *from = (const unsigned char *)t->data + at;
-            if (w->format == LX_CPU_Q4_K)
-                put_q4_k(from, to, lane);
-            else
+            if (w->format == LX_CPU_Q6_K)
                 put_q6_k(from, to, lane);
+            else
+                put_q4_k(from, w->format, to, lane);
         }
     }
 }
 
-/* The number of input i of a block of q4, q4_k or q6_k, as it is stored. */
+/* The number of input i of a block of q4 or of a K-quant, as it is stored. */
 static int code_at(const uint32_t *words, lx_cpu_format format, int i)
 {
     int code = (int)(words[i / 8 * LX_CPU_GROUP] >> (i % 4 * 8 + i / 4 % 2 * 4) & 15u);
+    if (format == LX_CPU_Q5_K)
+        code |= (int)(words[4 * LX_CPU_GROUP] >> (i % 4 * 8 + i / 4) & 1u) << 4;
     if (format == LX_CPU_Q6_K)
         code |= (int)(words[(4 + i / 16) * LX_CPU_GROUP] >> (i % 4 * 8 + i % 16 / 4 * 2) & 3u) << 4;
     return code;
@@ -212,11 +228,11 @@ static void k_block_values(const lx_matrix *w, int64_t row, int64_t col, float *
     float d = f16_of_lane(head, lane);
     for (int i = 0; i < LX_BLOCK; i++) {
         int code = code_at(words + lane, w->format, i), part = i / 16;
-        if (w->format == LX_CPU_Q4_K)
+        if (w->format == LX_CPU_Q6_K)
+            to[i] = d * (float)scales[part * LX_CPU_GROUP] * (float)(code - 32);
+        else
             to[i] = d * (float)scales[0] * (float)code -
                     f16_of_lane(head + LX_CPU_GROUP / 2, lane) * (float)scales[LX_CPU_GROUP];
-        else
-            to[i] = d * (float)scales[part * LX_CPU_GROUP] * (float)(code - 32);
     }
 }
 
@@ -272,6 +288,7 @@ static const struct {
     [LX_CPU_Q8] = {LX_BLOCK, LX_CPU_BLOCK_WORDS(LX_CPU_Q8), pack_blocks},
     [LX_CPU_Q4] = {LX_BLOCK, LX_CPU_BLOCK_WORDS(LX_CPU_Q4), pack_blocks},
     [LX_CPU_Q4_K] = {LX_K_BLOCK, LX_CPU_K_WORDS(LX_CPU_Q4_K), pack_k_blocks},
+    [LX_CPU_Q5_K] = {LX_K_BLOCK, LX_CPU_K_WORDS(LX_CPU_Q5_K), pack_k_blocks},
     [LX_CPU_Q6_K] = {LX_K_BLOCK, LX_CPU_K_WORDS(LX_CPU_Q6_K), pack_k_blocks},
 };
 
@@ -280,7 +297,7 @@ static lx_cpu_format format_of(lx_precision precision, lx_dtype dtype)
     static const lx_cpu_format stored[] = {
         [LX_F32] = LX_CPU_F32,   [LX_BF16] = LX_CPU_BF16, [LX_F16] = LX_CPU_F32,
         [LX_Q8_0] = LX_CPU_Q8,   [LX_Q4_0] = LX_CPU_Q4,   [LX_F32_OF_BLOCKS] = LX_CPU_Q8,
-        [LX_Q4_K] = LX_CPU_Q4_K, [LX_Q6_K] = LX_CPU_Q6_K};
+        [LX_Q4_K] = LX_CPU_Q4_K, [LX_Q5_K] = LX_CPU_Q5_K, [LX_Q6_K] = LX_CPU_Q6_K};
     if (precision == LX_PRECISION_F32)
         return dtype == LX_BF16 ? LX_CPU_BF16 : LX_CPU_F32;
     return precision == LX_PRECISION_INT8   ? LX_CPU_INT8
@@ -405,12 +422,40 @@ void lx_cpu_matrix_free(lx_backend *be, lx_matrix *w)
     atomic_fetch_add(&c->host.n_freed, 1);
     if (w == NULL)
         return;
+    for (int32_t i = 0; i < w->n_parts; i++)
+        lx_cpu_matrix_free(be, w->parts[i]);
+    free(w->parts);
     lx_cpu_weights_free(&c->weights, w->data, w->n_bytes);
     if (w->starts != NULL)
         lx_cpu_weights_free(&c->weights, w->starts, starts_bytes(w));
     free(w->scales);
     free(w->bias);
     free(w);
+}
+
+_Static_assert(LX_JOINED_ROWS == LX_CPU_GROUP, "parts are whole groups");
+
+lx_status lx_cpu_matrix_join(lx_backend *be, lx_matrix *const *parts, int32_t n, lx_matrix **out,
+                             lx_error *err)
+{
+    lx_matrix *w = calloc(1, sizeof *w);
+    if (w != NULL)
+        w->parts = malloc((size_t)n * sizeof(lx_matrix *));
+    if (w == NULL || w->parts == NULL) {
+        for (int32_t i = 0; i < n; i++)
+            lx_cpu_matrix_free(be, parts[i]);
+        free(w);
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a matrix");
+    }
+    w->n_parts = n;
+    w->shape.cols = parts[0]->shape.cols;
+    for (int32_t i = 0; i < n; i++) {
+        w->parts[i] = parts[i];
+        w->shape.rows += parts[i]->shape.rows;
+        w->groups += parts[i]->groups;
+    }
+    *out = w;
+    return LX_OK;
 }
 
 lx_status lx_cpu_table_of(lx_backend *be, const lx_matrix *w, lx_dtype dtype, lx_table **out,
@@ -421,6 +466,7 @@ lx_status lx_cpu_table_of(lx_backend *be, const lx_matrix *w, lx_dtype dtype, lx
     static const lx_dtype held[LX_CPU_FORMATS] = {[LX_CPU_Q8] = LX_Q8_0,
                                                   [LX_CPU_Q4] = LX_Q4_0,
                                                   [LX_CPU_Q4_K] = LX_Q4_K,
+                                                  [LX_CPU_Q5_K] = LX_Q5_K,
                                                   [LX_CPU_Q6_K] = LX_Q6_K};
     bool same = dtype == held[w->format] || (w->format == LX_CPU_Q8 && dtype == LX_F32_OF_BLOCKS);
     if (!lx_cpu_in_blocks(w) || !same)

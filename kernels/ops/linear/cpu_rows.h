@@ -9,7 +9,11 @@
    the cache. */
 #define BODY_ROW_STRIDE (LX_CPU_CHUNK + LX_CPU_CHUNK_PAD)
 #define BODY_PAIR_STRIDE (BODY_ROW_STRIDE / 2)
-#define BODY_BYTES_STRIDE (LX_CPU_CHUNK / 4 + LX_CPU_CHUNK_PAD)
+#ifdef V16_TILES
+#define BODY_BYTES_STRIDE LX_CPU_BYTES_ROW /* a tile's row should lie in one line */
+#else
+#define BODY_BYTES_STRIDE (LX_CPU_CHUNK / 4 + 24)
+#endif
 
 /* Inputs of the chunk that begins with input k. */
 static inline int64_t chunk_inputs(int64_t cols, int64_t k)
@@ -104,13 +108,14 @@ static inline void pack_bytes(const lx_cpu_linear *job, int64_t row, int rows)
     }
 }
 
-/* After the bytes of a chunk: the scales of its blocks, then the starts of their sums. */
+/* After the bytes of a chunk: the scales of its blocks, then the starts of their sums, or of the
+   sums of their halves. */
 enum {
     BODY_CHUNK_BLOCKS = LX_CPU_CHUNK / LX_BLOCK,
     BODY_SCALES_AT = LX_CPU_CHUNK / 4,
     BODY_STARTS_AT = BODY_SCALES_AT + BODY_CHUNK_BLOCKS
 };
-_Static_assert(BODY_STARTS_AT + BODY_CHUNK_BLOCKS <= BODY_BYTES_STRIDE, "a row has room");
+_Static_assert(BODY_STARTS_AT + 2 * BODY_CHUNK_BLOCKS <= BODY_BYTES_STRIDE, "a row has room");
 _Static_assert(BODY_CHUNK_BLOCKS <= 16, "lanes hold a value of each block");
 
 /* A half of the block of n inputs at `from`; zeros after its end. */
@@ -145,24 +150,26 @@ static inline void scale_blocks(const float *from, int64_t n, float *scales, flo
     }
 }
 
-/* The start of a block, made of its scale and of the sums of its first and its second 16 inputs. A
-   code of a weight is its number plus `zero`, so sums of products start from -zero times the sum of
-   the inputs. */
+/* A code of a weight is its number plus `zero`, so sums of products start from -zero times the sum
+   of the inputs. */
 enum {
-    BODY_START_MIN = -1,   /* zero: the start is an f32, -(scale) times the sum of the inputs */
-    BODY_START_HALVES = -2 /* zero: the start has both sums, 16 bits each */
+    BODY_START_MIN = -1,   /* zero: a block's start is an f32, -(scale) times the sum of inputs */
+    BODY_START_HALVES = 32 /* zero: halves of blocks have starts of their own */
 };
 
-static inline uint32_t start_of(int32_t zero, float scale, int32_t first, int32_t second)
+/* The starts of block i, of the sums of its first and its second 16 inputs. */
+static inline void put_starts(uint32_t *to, int64_t i, int32_t zero, float scale, int32_t first,
+                              int32_t second)
 {
     float minus = -scale * (float)(first + second);
-    uint32_t bits;
-    if (zero == BODY_START_HALVES)
-        return (uint32_t)(uint16_t)first | (uint32_t)(uint16_t)second << 16;
-    if (zero != BODY_START_MIN)
-        return (uint32_t)(-zero * (first + second));
-    memcpy(&bits, &minus, sizeof bits);
-    return bits;
+    if (zero == BODY_START_MIN) {
+        memcpy(to + i, &minus, sizeof minus);
+    } else if (zero == BODY_START_HALVES) {
+        to[2 * i] = (uint32_t)(-zero * first);
+        to[2 * i + 1] = (uint32_t)(-zero * second);
+    } else {
+        to[i] = (uint32_t)(-zero * (first + second));
+    }
 }
 
 static inline int32_t sum_half(const int8_t *bytes)
@@ -187,11 +194,11 @@ static inline void pack_chunk(uint32_t *to, const float *from, int64_t n, int32_
         v16_store_low_bytes(bytes + i + 16, v16_fma(second, inverse, shift));
     }
     memcpy(to + BODY_SCALES_AT, scales, BODY_CHUNK_BLOCKS * sizeof *scales);
-    memset(to + BODY_STARTS_AT, 0, BODY_CHUNK_BLOCKS * sizeof *to);
+    memset(to + BODY_STARTS_AT, 0, (size_t)(2 * BODY_CHUNK_BLOCKS) * sizeof *to);
     for (int64_t i = 0; i < n && zero != 0; i += LX_BLOCK) {
         const int8_t *codes = (const int8_t *)bytes + i;
-        to[BODY_STARTS_AT + i / LX_BLOCK] =
-            start_of(zero, scales[i / LX_BLOCK], sum_half(codes), sum_half(codes + LX_BLOCK / 2));
+        put_starts(to + BODY_STARTS_AT, i / LX_BLOCK, zero, scales[i / LX_BLOCK], sum_half(codes),
+                   sum_half(codes + LX_BLOCK / 2));
     }
 }
 

@@ -153,9 +153,10 @@ static size_t part_bytes(const lx_gguf_type *t)
     return PART_BYTES / t->bytes * t->bytes;
 }
 
-/* Values that are not as the file has them, through memory of a part's size. */
-static lx_status read_numbers(const list *l, const part *p, uint64_t at, uint64_t n_bytes,
-                              float *to, lx_error *err)
+/* Values that are not as the file has them, through memory of a part's size: blocks of the kernels'
+   type, or numbers. */
+static lx_status read_converted(const list *l, const part *p, uint64_t at, uint64_t n_bytes,
+                                char *to, lx_error *err)
 {
     const lx_gguf_type *t = p->from->type;
     size_t most = part_bytes(t);
@@ -165,9 +166,11 @@ static lx_status read_numbers(const list *l, const part *p, uint64_t at, uint64_
     for (uint64_t done = 0; done < n_bytes && st == LX_OK;) {
         size_t n = n_bytes - done < most ? (size_t)(n_bytes - done) : most;
         st = lx_file_read_at(&l->f->file, l->f->label, at + done, bytes, n, err);
-        if (st == LX_OK)
-            lx_gguf_numbers(t, bytes, n, to);
-        to += n / t->bytes * t->block;
+        if (st == LX_OK && t->repack != NULL && t->dtype == p->as.t.dtype)
+            lx_gguf_repack(t, bytes, n, (unsigned char *)to);
+        else if (st == LX_OK)
+            lx_gguf_numbers(t, bytes, n, (float *)(void *)to);
+        to += bytes_of(p, (int64_t)(n / t->bytes * t->block));
         done += n;
     }
     free(bytes);
@@ -184,9 +187,9 @@ static lx_status read_part(void *context, int32_t i, void *data, lx_error *err)
         row = p->from->n_bytes / (uint64_t)p->n_rows;
     uint64_t at = l->f->data_at + p->from->at + (uint64_t)p->first_row * row;
     uint64_t n_bytes = (uint64_t)p->n_rows * row;
-    bool plain = t->unpack == NULL && t->dtype == p->as.t.dtype;
+    bool plain = t->repack == NULL && t->unpack == NULL && t->dtype == p->as.t.dtype;
     lx_status st = plain ? lx_file_read_at(&l->f->file, l->f->label, at, data, (size_t)n_bytes, err)
-                         : read_numbers(l, p, at, n_bytes, data, err);
+                         : read_converted(l, p, at, n_bytes, data, err);
     return st == LX_OK ? undo(l, p, data, err) : st;
 }
 

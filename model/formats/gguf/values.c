@@ -25,24 +25,26 @@ static void unpack_q4_1(const unsigned char *block, float *to)
 }
 
 /* Number j of a block whose fifth bits come first. */
-static int fifth_bits(const unsigned char *high, const unsigned char *low, int j)
+static int with_fifth_bit(const unsigned char *high, const unsigned char *low, int j)
 {
     int nibble = j < 16 ? low[j] & 15 : low[j - 16] >> 4;
     return nibble | (high[j / 8] >> (j % 8) & 1) << 4;
 }
 
-static void unpack_q5_0(const unsigned char *block, float *to)
+/* Q8_0 holds the numbers of Q5_0. */
+static void repack_q5_0(const unsigned char *block, unsigned char *to)
 {
-    float d = half(block);
+    lx_block b = {.scale = half_bits(block)};
     for (int j = 0; j < 32; j++)
-        to[j] = (float)(fifth_bits(block + 2, block + 6, j) - 16) * d;
+        b.q[j] = (int8_t)(with_fifth_bit(block + 2, block + 6, j) - 16);
+    lx_block_put(&b, LX_Q8_0, to);
 }
 
 static void unpack_q5_1(const unsigned char *block, float *to)
 {
     float d = half(block), m = half(block + 2);
     for (int j = 0; j < 32; j++)
-        to[j] = (float)fifth_bits(block + 4, block + 8, j) * d + m;
+        to[j] = (float)with_fifth_bit(block + 4, block + 8, j) * d + m;
 }
 
 /* --- K-quants: blocks of 256, with scales of their parts --- */
@@ -65,31 +67,21 @@ static int q3_k_scale(const unsigned char *scales, int i)
     return (low | (scales[8 + i % 4] >> (i / 4 * 2) & 3) << 4) - 32;
 }
 
-static void unpack_q3_k(const unsigned char *block, float *to)
+/* Q6_K holds the numbers of Q3_K; expand_q6_k in kernels/formats.c has its bytes. */
+static void repack_q3_k(const unsigned char *block, unsigned char *to)
 {
-    const unsigned char *high = block, *q = block + 32;
-    float d = half(block + 108);
+    const unsigned char *high = block, *low = block + 32;
+    memset(to, 0, 192);
     for (int j = 0; j < 256; j++) {
-        int x = q[j / 128 * 32 + j % 32] >> (j % 128 / 32 * 2) & 3;
-        int is_high = high[j % 32] >> (j / 32) & 1;
-        to[j] = d * (float)q3_k_scale(block + 96, j / 16) * (float)(x - (is_high ? 0 : 4));
+        int x = low[j / 128 * 32 + j % 32] >> (j % 128 / 32 * 2) & 3;
+        int is_high = high[j % 32] >> (j / 32) & 1, code = x - (is_high ? 0 : 4) + 32;
+        int part = j % 128 / 32, k = j % 32;
+        to[j / 128 * 64 + part % 2 * 32 + k] |= (unsigned char)((code & 15) << (part / 2 * 4));
+        to[128 + j / 128 * 32 + k] |= (unsigned char)(code >> 4 << (2 * part));
     }
-}
-
-/* As Q4_K, with fifth bits (kernels/formats.c). */
-static void unpack_q5_k(const unsigned char *block, float *to)
-{
-    const unsigned char *high = block + 16, *low = block + 48;
-    float d = half(block), min = half(block + 2);
-    for (int i = 0; i < 8; i++) {
-        int scale, least;
-        lx_q4_k_scale(block, i, &scale, &least);
-        float factor = d * (float)scale, minus = min * (float)least;
-        for (int j = 0; j < 32; j++) {
-            int x = (low[i / 2 * 32 + j] >> (i % 2 * 4) & 15) | (high[j] >> i & 1) << 4;
-            to[32 * i + j] = factor * (float)x - minus;
-        }
-    }
+    for (int i = 0; i < 16; i++)
+        to[192 + i] = (unsigned char)q3_k_scale(block + 96, i);
+    memcpy(to + 208, block + 108, 2);
 }
 
 /* --- IQ4: nibbles choose from a table --- */
@@ -105,9 +97,15 @@ static void unpack_iq4(const unsigned char *low, float d, float *to)
     }
 }
 
-static void unpack_iq4_nl(const unsigned char *block, float *to)
+/* Q8_0 holds the numbers of IQ4_NL. */
+static void repack_iq4_nl(const unsigned char *block, unsigned char *to)
 {
-    unpack_iq4(block + 2, half(block), to);
+    lx_block b = {.scale = half_bits(block)};
+    for (int j = 0; j < 16; j++) {
+        b.q[j] = iq4_values[block[2 + j] & 15];
+        b.q[j + 16] = iq4_values[block[2 + j] >> 4];
+    }
+    lx_block_put(&b, LX_Q8_0, to);
 }
 
 static void unpack_iq4_xs(const unsigned char *block, float *to)
@@ -121,35 +119,24 @@ static void unpack_iq4_xs(const unsigned char *block, float *to)
 
 /* --- the table --- */
 
+/* clang-format off: a row per type */
 static const lx_gguf_type types[] = {
-    {.name = "F32", .id = 0, .block = 1, .bytes = 4, .dtype = LX_F32},
-    {.name = "F16", .id = 1, .block = 1, .bytes = 2, .dtype = LX_F16},
-    {.name = "BF16", .id = 30, .block = 1, .bytes = 2, .dtype = LX_BF16},
-    {.name = "Q4_0", .id = 2, .block = 32, .bytes = 18, .dtype = LX_Q4_0, .n_scales = 1},
-    {.name = "Q8_0", .id = 8, .block = 32, .bytes = 34, .dtype = LX_Q8_0, .n_scales = 1},
-    {.name = "Q4_K", .id = 12, .block = 256, .bytes = 144, .dtype = LX_Q4_K, .n_scales = 2},
-    {.name = "Q6_K",
-     .id = 14,
-     .block = 256,
-     .bytes = 210,
-     .dtype = LX_Q6_K,
-     .n_scales = 1,
-     .scales_at = 208},
-#define BLOCKS(NAME, ID, BLOCK, BYTES, SCALES, AT, UNPACK)                                         \
-    {.name = (NAME),                                                                               \
-     .id = (ID),                                                                                   \
-     .block = (BLOCK),                                                                             \
-     .bytes = (BYTES),                                                                             \
-     .dtype = LX_F32_OF_BLOCKS,                                                                    \
-     .n_scales = (SCALES),                                                                         \
-     .scales_at = (AT),                                                                            \
-     .unpack = (UNPACK)},
-    BLOCKS("Q4_1", 3, 32, 20, 2, 0, unpack_q4_1) BLOCKS("Q5_0", 6, 32, 22, 1, 0, unpack_q5_0)
-        BLOCKS("Q5_1", 7, 32, 24, 2, 0, unpack_q5_1) BLOCKS("Q2_K", 10, 256, 84, 2, 80, unpack_q2_k)
-            BLOCKS("Q3_K", 11, 256, 110, 1, 108, unpack_q3_k)
-                BLOCKS("Q5_K", 13, 256, 176, 2, 0, unpack_q5_k)
-                    BLOCKS("IQ4_NL", 20, 32, 18, 1, 0, unpack_iq4_nl)
-                        BLOCKS("IQ4_XS", 23, 256, 136, 1, 0, unpack_iq4_xs)};
+    {"F32", 0, 1, 4, LX_F32, 0, 0, NULL, NULL},
+    {"F16", 1, 1, 2, LX_F16, 0, 0, NULL, NULL},
+    {"BF16", 30, 1, 2, LX_BF16, 0, 0, NULL, NULL},
+    {"Q4_0", 2, 32, 18, LX_Q4_0, 1, 0, NULL, NULL},
+    {"Q4_1", 3, 32, 20, LX_F32_OF_BLOCKS, 2, 0, NULL, unpack_q4_1},
+    {"Q5_0", 6, 32, 22, LX_Q8_0, 1, 0, repack_q5_0, NULL},
+    {"Q5_1", 7, 32, 24, LX_F32_OF_BLOCKS, 2, 0, NULL, unpack_q5_1},
+    {"Q8_0", 8, 32, 34, LX_Q8_0, 1, 0, NULL, NULL},
+    {"Q2_K", 10, 256, 84, LX_F32_OF_BLOCKS, 2, 80, NULL, unpack_q2_k},
+    {"Q3_K", 11, 256, 110, LX_Q6_K, 1, 108, repack_q3_k, NULL},
+    {"Q4_K", 12, 256, 144, LX_Q4_K, 2, 0, NULL, NULL},
+    {"Q5_K", 13, 256, 176, LX_Q5_K, 2, 0, NULL, NULL},
+    {"Q6_K", 14, 256, 210, LX_Q6_K, 1, 208, NULL, NULL},
+    {"IQ4_NL", 20, 32, 18, LX_Q8_0, 1, 0, repack_iq4_nl, NULL},
+    {"IQ4_XS", 23, 256, 136, LX_F32_OF_BLOCKS, 1, 0, NULL, unpack_iq4_xs}};
+/* clang-format on */
 
 const char lx_gguf_type_names[] =
     "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS";
@@ -173,14 +160,27 @@ const char *lx_gguf_type_name(uint32_t id)
     return id < sizeof names / sizeof *names ? names[id] : NULL;
 }
 
+void lx_gguf_repack(const lx_gguf_type *t, const unsigned char *blocks, uint64_t n_bytes,
+                    unsigned char *to)
+{
+    for (uint64_t at = 0; at < n_bytes; at += t->bytes, to += lx_format_of(t->dtype)->n_bytes)
+        t->repack(blocks + at, to);
+}
+
 void lx_gguf_numbers(const lx_gguf_type *t, const unsigned char *blocks, uint64_t n_bytes,
                      float *to)
 {
     const lx_host_tensor all = {t->dtype, 1, (int64_t)(n_bytes / t->bytes * t->block), blocks};
-    if (t->unpack == NULL)
+    unsigned char repacked[LX_GGUF_MAX_BLOCK];
+    const lx_host_tensor one = {t->dtype, 1, t->block, repacked};
+    if (t->repack == NULL && t->unpack == NULL)
         lx_host_tensor_expand(&all, 0, all.cols, to);
     for (uint64_t at = 0; t->unpack != NULL && at < n_bytes; at += t->bytes, to += t->block)
         t->unpack(blocks + at, to);
+    for (uint64_t at = 0; t->repack != NULL && at < n_bytes; at += t->bytes, to += t->block) {
+        t->repack(blocks + at, repacked);
+        lx_host_tensor_expand(&one, 0, one.cols, to);
+    }
 }
 
 bool lx_gguf_scales_are_finite(const lx_gguf_type *t, const unsigned char *data, uint64_t n_bytes)
