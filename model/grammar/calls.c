@@ -35,7 +35,7 @@ typedef struct maker {
     lx_ast *a;
     const lx_call_format *format;
     unsigned special;
-    bool required, parallel;
+    bool required, never, parallel;
     int thinks;
     const char *schema; /* of an answer without calls; NULL: any text */
     size_t schema_bytes;
@@ -100,18 +100,17 @@ static int32_t all_calls(const maker *m, const json_t *tools)
     return as_rule(m->a, cat(m, one, lx_ast_repeat(m->a, next, 0, most)));
 }
 
-/* The answer after its thoughts, or without them. `thoughts`: they may begin here; 0: they may
-   not. */
+/* The answer after its thoughts, or without them. `calls`: LX_UNTIL_NEVER for an answer without
+   them. `thoughts`: they may begin here; 0: they may not. */
 static int32_t after_thoughts(const maker *m, int32_t calls, int32_t thoughts)
 {
+    const lx_passage ways[] = {{mark_of(m, LX_MARK_CALL), m->format->first, calls},
+                               {mark_of(m, LX_MARK_THINK), true, thoughts}};
+    if (!m->required && !m->shaped)
+        return lx_text_until(m->a, ways, thoughts != 0 ? 2 : 1, true);
     int32_t called = cat(m, word(m, mark_of(m, LX_MARK_CALL)), calls);
     int32_t thought = thoughts != 0 ? cat(m, word(m, mark_of(m, LX_MARK_THINK)), thoughts) : 0;
     int32_t other = called;
-    if (!m->required && !m->shaped) {
-        const lx_passage ways[] = {{mark_of(m, LX_MARK_CALL), m->format->first, calls},
-                                   {mark_of(m, LX_MARK_THINK), true, thoughts}};
-        return lx_text_until(m->a, ways, thoughts != 0 ? 2 : 1, true);
-    }
     if (!m->required)
         other = lx_ast_pair(m->a, ALT, called,
                             lx_grammar_schema_tree(m->a, m->schema, m->schema_bytes));
@@ -120,7 +119,7 @@ static int32_t after_thoughts(const maker *m, int32_t calls, int32_t thoughts)
 
 static int32_t answer_tree(const maker *m, const json_t *tools)
 {
-    int32_t calls = all_calls(m, tools), feeds = 0;
+    int32_t calls = m->never ? LX_UNTIL_NEVER : all_calls(m, tools), feeds = 0;
     if (m->thinks == THINKS_NOT)
         return after_thoughts(m, calls, 0);
     if (m->required || m->shaped)
@@ -151,6 +150,7 @@ void lx_grammar_read_calls(lx_ast *a, const char *text, size_t bytes)
                .format = format != NULL ? lx_call_format_named(format) : NULL,
                .special = (unsigned)number(source, "special"),
                .required = flag(source, "required"),
+               .never = flag(source, "never"),
                .parallel = flag(source, "parallel"),
                .thinks = number(source, "thinks"),
                .schema = json_string_value(schema),
@@ -266,9 +266,9 @@ static lx_status add_tool(lx_calls *c, const lx_call_rules *rules, size_t i, lx_
 static lx_status make_source(lx_calls *c, const lx_call_rules *rules, lx_error *err)
 {
     json_t *source =
-        json_pack("{s:s, s:i, s:b, s:b, s:i, s:O}", "format", c->format->name, "special",
-                  (int)rules->special, "required", (int)rules->required, "parallel",
-                  (int)rules->parallel, "thinks", rules->thinks, "tools", c->tools);
+        json_pack("{s:s, s:i, s:b, s:b, s:b, s:i, s:O}", "format", c->format->name, "special",
+                  (int)rules->special, "required", (int)rules->required, "never", (int)rules->never,
+                  "parallel", (int)rules->parallel, "thinks", rules->thinks, "tools", c->tools);
     bool ok = source != NULL;
     if (ok && rules->schema != NULL)
         ok = json_object_set_new(source, "schema",
@@ -282,7 +282,7 @@ static lx_status make_source(lx_calls *c, const lx_call_rules *rules, lx_error *
 
 lx_status lx_calls_new(const lx_call_rules *rules, lx_calls **out, lx_error *err)
 {
-    size_t n = json_array_size(rules->tools);
+    size_t n = rules->never ? 0 : json_array_size(rules->tools);
     lx_calls *c = calloc(1, sizeof *c);
     if (c == NULL)
         return no_memory(err);
@@ -295,7 +295,7 @@ lx_status lx_calls_new(const lx_call_rules *rules, lx_calls **out, lx_error *err
     lx_status st = c->tools != NULL && c->loose != NULL ? LX_OK : no_memory(err);
     for (size_t i = 0; st == LX_OK && i < n; i++)
         st = add_tool(c, rules, i, err);
-    if (st == LX_OK && json_array_size(c->tools) == 0)
+    if (st == LX_OK && !rules->never && json_array_size(c->tools) == 0)
         st = lx_fail(err, LX_ERR_INVALID, rules->field, "%s names %s, which tools does not have",
                      rules->field, rules->only != NULL ? rules->only : "no tool");
     if (st == LX_OK)

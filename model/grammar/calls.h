@@ -26,6 +26,7 @@ typedef struct lx_call_rules {
     const struct json_t *tools; /* as a chat has them; the reader of requests has checked them */
     const char *only;           /* the one tool that is called; NULL: any */
     bool required;              /* the answer has a call */
+    bool never;                 /* it has none; the tools are not read */
     bool parallel;              /* it may have several */
     int thinks;         /* 0: it has no thoughts, 1: with a mark, 2: it begins within them */
     bool inside;        /* then the thoughts are in the text that the reader of calls gets */

@@ -39,11 +39,11 @@ static int32_t after_byte(const lx_passage *way, int32_t matched, char byte)
 
 static int32_t state_rule(search *s, const int32_t *matched);
 
-/* The rest of the text after a byte. */
+/* The rest of the text after a byte; LX_UNTIL_NEVER: the byte cannot stand there. */
 static int32_t rest_after(search *s, const int32_t *matched, char byte)
 {
     int32_t next[MOST_WAYS] = {0};
-    for (int32_t i = 0; i < s->n; i++) {
+    for (int32_t i = 0; i < s->n && i < MOST_WAYS; i++) {
         next[i] = after_byte(&s->ways[i], matched[i], byte);
         if (next[i] > 0 && s->ways[i].mark[next[i]] == '\0')
             return s->ways[i].then;
@@ -62,8 +62,9 @@ static int32_t state_rule(search *s, const int32_t *matched)
         lx_ast_collect(s->a, &ways, 0);
     for (int32_t i = 0; i < s->n_bytes; i++) {
         int32_t byte = lx_ast_text(s->a, &s->bytes[i], 1);
-        lx_ast_collect(s->a, &ways,
-                       lx_ast_pair(s->a, CAT, byte, rest_after(s, matched, s->bytes[i])));
+        int32_t rest = rest_after(s, matched, s->bytes[i]);
+        if (rest != LX_UNTIL_NEVER)
+            lx_ast_collect(s->a, &ways, lx_ast_pair(s->a, CAT, byte, rest));
     }
     lx_ast_collect(s->a, &ways, lx_ast_pair(s->a, CAT, s->others, rest_after(s, matched, OTHER)));
     lx_ast_define(s->a, *rule, lx_ast_take(s->a, ALT, &ways));

@@ -138,10 +138,10 @@ static void note_members(const lx_model *model, lx_completion_params *p)
     }
 }
 
-/* A model whose template has no tools cannot call one. */
+/* A model whose template has no tools cannot call one. Without calls a warning says so. */
 static lx_status check_tools(const lx_model *model, const lx_completion_params *p, lx_error *err)
 {
-    if (!has_tools(p) || reads(model, p, "tools"))
+    if (!has_tools(p) || p->tool_choice == LX_TOOLS_NONE || reads(model, p, "tools"))
         return LX_OK;
     return lx_fail(err, LX_ERR_INVALID, "tools",
                    "the chat template of model %s has no tools: leave tools out", model->name);
@@ -603,7 +603,8 @@ static lx_status set_jinja_prompt(const lx_model *model, size_t bytes, lx_comple
         return st;
     lx_thinking_begin thinks = find_thoughts(model, p, text.bytes, text.n);
     p->leading = "";
-    st = whole == NULL ? lx_chat_set_calls(model, thinks, p, err) : LX_OK;
+    st = whole == NULL && reads(model, p, "tools") ? lx_chat_set_calls(model, thinks, p, err)
+                                                   : LX_OK;
     /* A shape is that of the whole answer, and ends it. One of calls knows the other parts. */
     bool shaped = p->shape.kind != LX_SHAPE_NONE && p->calls == NULL;
     p->thinks = shaped || p->response ? LX_THINKS_NOT : thinks;

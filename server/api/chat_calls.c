@@ -77,6 +77,9 @@ lx_status lx_chat_set_calls(const lx_model *model, lx_thinking_begin thinks,
 {
     if (!lx_json_has(p->variables, "tools"))
         return LX_OK;
+    bool never = p->tool_choice == LX_TOOLS_NONE;
+    if (never && p->shape.kind != LX_SHAPE_NONE)
+        return LX_OK; /* an answer of the shape has no calls */
     if (model->calls == NULL)
         return check_format(model, p, err);
     lx_status st = check_shape(p, err);
@@ -85,6 +88,7 @@ lx_status lx_chat_set_calls(const lx_model *model, lx_thinking_begin thinks,
                            .tools = lx_json_tools(p->variables),
                            .only = p->tool_name,
                            .required = p->tool_choice == LX_TOOLS_REQUIRED,
+                           .never = never,
                            .parallel = !p->serial_calls,
                            .thinks = (int)thinks,
                            .schema = shaped ? p->shape.text : NULL,

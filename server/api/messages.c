@@ -349,6 +349,13 @@ static void defer(messaging *m, bool stream, lx_response *rs)
         lx_completion_await_end(m->c);
 }
 
+/* The prompt's text came from the messages. */
+static void name_messages(lx_error *err)
+{
+    if (strcmp(err->param, "prompt") == 0)
+        (void)snprintf(err->param, sizeof err->param, "messages");
+}
+
 static void start(lx_api *api, lx_served_model *served, const lx_completion_params *p,
                   int32_t n_stops, const lx_request *rq, lx_response *rs)
 {
@@ -358,8 +365,7 @@ static void start(lx_api *api, lx_served_model *served, const lx_completion_para
     lx_status st = m != NULL ? LX_OK : lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory");
     if (st == LX_OK)
         st = lx_completion_start(api, served, p, rq, &m->c, &retry_after_s, &err);
-    if (strcmp(err.param, "prompt") == 0) /* where the text came from */
-        (void)snprintf(err.param, sizeof err.param, "messages");
+    name_messages(&err);
     if (st == LX_OK) {
         m->n_stops = n_stops;
         defer(m, p->stream, rs);
@@ -435,6 +441,7 @@ static lx_status count_rows(const lx_served_model *served, const lx_completion_p
     if (st == LX_OK)
         *rows = plan->n_prompt + plan->n_given;
     lx_plan_free(plan);
+    name_messages(err);
     return st;
 }
 
@@ -458,8 +465,6 @@ void lx_handle_message_tokens(lx_api *api, const lx_request *rq, lx_response *rs
         lx_buffer_puts(&body, "}");
         lx_respond_whole(rs, LX_OK, &err, &body);
     } else {
-        if (strcmp(err.param, "prompt") == 0)
-            (void)snprintf(err.param, sizeof err.param, "messages");
         lx_api_refuse(api, p.model, st, &err, rs);
     }
     lx_completion_params_fini(&p);

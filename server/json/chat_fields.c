@@ -52,21 +52,27 @@ static bool is_object_or_absent(const json_t *value)
     return value == NULL || json_is_object(value);
 }
 
-static lx_status check_tool(const json_t *tool, size_t i, lx_error *err)
+/* `inner`: where the request has a tool's members, ".function" or "". */
+static lx_status check_tool(const json_t *tool, size_t i, const char *inner, lx_error *err)
 {
     const json_t *function = lx_json_field(tool, "function");
     const json_t *description = lx_json_field(function, "description");
+    const json_t *strict = lx_json_field(function, "strict");
     if (!lx_json_is(lx_json_field(tool, "type"), "function") || !json_is_object(function))
         return lx_fail(err, LX_ERR_INVALID, "tools",
                        "tools[%zu] must have the type function and an object function", i);
     if (!lx_chat_is_name(lx_json_field(function, "name")))
-        return lx_fail(err, LX_ERR_INVALID, "tools", "tools[%zu].function.name must be a name", i);
-    if (description != NULL && !json_is_string(description))
         return lx_fail(err, LX_ERR_INVALID, "tools",
-                       "tools[%zu].function.description must be a string", i);
+                       "tools[%zu]%s.name must be a string that is not empty", i, inner);
+    if (strict != NULL && !json_is_boolean(strict))
+        return lx_fail(err, LX_ERR_INVALID, "tools", "tools[%zu]%s.strict must be true or false", i,
+                       inner);
+    if (description != NULL && !json_is_string(description))
+        return lx_fail(err, LX_ERR_INVALID, "tools", "tools[%zu]%s.description must be a string", i,
+                       inner);
     if (!is_object_or_absent(lx_json_field(function, "parameters")))
         return lx_fail(err, LX_ERR_INVALID, "tools",
-                       "tools[%zu].function.parameters must be an object, a JSON schema", i);
+                       "tools[%zu]%s.parameters must be an object, a JSON schema", i, inner);
     return LX_OK;
 }
 
@@ -118,7 +124,7 @@ lx_status lx_chat_keep_tools(const json_t *value, const lx_json_reading *r,
     if (st == LX_OK && make != NULL)
         st = make(value, r, tools, err);
     for (size_t i = 0; st == LX_OK && i < n; i++)
-        st = check_tool(json_array_get(tools, i), i, err);
+        st = check_tool(json_array_get(tools, i), i, make == NULL ? ".function" : "", err);
     if (st == LX_OK && n > 0)
         return lx_chat_set_variable(r->params, "tools", tools, err);
     json_decref(tools);
@@ -359,6 +365,20 @@ int64_t lx_chat_joined_bytes(const json_t *parts, bool response)
     return json_array_size(parts) > 0 ? bytes : -1;
 }
 
+/* A list of parts of which one is no text. */
+static lx_status refuse_parts(const json_t *parts, const char *where, const lx_json_reading *r,
+                              lx_error *err)
+{
+    bool response = reads_items(r);
+    size_t k = 0;
+    while (is_text_part(json_array_get(parts, k), response))
+        k++;
+    return lx_fail(err, LX_ERR_INVALID, r->name,
+                   "%s[%zu] must have the type %s and a string as text: pictures, sounds and files "
+                   "are not read here",
+                   where, k, response ? "input_text" : "text");
+}
+
 static void join(const json_t *parts, char *to)
 {
     for (size_t i = 0; i < json_array_size(parts); i++) {
@@ -498,6 +518,10 @@ static lx_status keep_result(const json_t *item, size_t i, const lx_json_reading
     const json_t *output = lx_json_field(item, "output"), *id = lx_json_field(item, "call_id");
     int64_t bytes = json_is_string(output) ? (int64_t)json_string_length(output)
                                            : lx_chat_joined_bytes(output, true);
+    char where[64];
+    (void)snprintf(where, sizeof where, "%s[%zu].output", r->name, i);
+    if (json_is_string(id) && bytes < 0 && json_array_size(output) > 0)
+        return refuse_parts(output, where, r, err);
     if (bytes < 0 || !json_is_string(id))
         return lx_fail(err, LX_ERR_INVALID, r->name,
                        "%s[%zu] must have a call_id and an output that is a text or a list of "
@@ -517,6 +541,7 @@ static lx_status keep_message(const json_t *message, size_t i, const lx_json_rea
                                             : lx_chat_joined_bytes(content, response);
     lx_chat_role role = LX_CHAT_USER;
     json_t *more = NULL;
+    char where[64];
     if (lx_json_is(type, "function_call"))
         return keep_call(message, i, r, err);
     if (lx_json_is(type, "function_call_output"))
@@ -534,6 +559,9 @@ static lx_status keep_message(const json_t *message, size_t i, const lx_json_rea
         bytes = 0; /* a call needs no text */
     if (!known || bytes < 0) {
         json_decref(more);
+        (void)snprintf(where, sizeof where, "%s[%zu].content", r->name, i);
+        if (known && json_array_size(content) > 0)
+            return refuse_parts(content, where, r, err);
         return lx_fail(err, LX_ERR_INVALID, r->name,
                        "%s[%zu] must have a role, system, user%s or assistant, and a content that "
                        "is a text or a list of texts",

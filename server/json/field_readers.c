@@ -231,7 +231,8 @@ static lx_status keep_text(const char *text, size_t bytes, lx_prompt *p, lx_erro
     return LX_OK;
 }
 
-static lx_status keep_prompt(const json_t *value, lx_completion_params *p, lx_error *err)
+static lx_status keep_prompt(const json_t *value, const char *where, lx_completion_params *p,
+                             lx_error *err)
 {
     if (json_is_string(value))
         return keep_text(json_string_value(value), json_string_length(value),
@@ -239,7 +240,7 @@ static lx_status keep_prompt(const json_t *value, lx_completion_params *p, lx_er
     if (json_is_array(value)) {
         lx_prompt *prompt = &p->prompts[p->n_prompts++];
         size_t n = 0;
-        lx_status st = lx_json_keep_ids(value, "prompt", &prompt->ids, &n, err);
+        lx_status st = lx_json_keep_ids(value, "prompt", where, &prompt->ids, &n, err);
         prompt->n_ids = (int32_t)n; /* a body has fewer bytes than 2^31 */
         return st;
     }
@@ -268,8 +269,10 @@ LX_READER(prompt)
     lx_status st = reserve_prompts(n, p, err);
     for (size_t i = 0; st == LX_OK && i < n; i++) {
         const json_t *one = many ? json_array_get(value, i) : value;
+        char where[32];
+        (void)snprintf(where, sizeof where, many ? "prompt[%zu]" : "prompt", i);
         bool alike = !many || json_typeof(one) == json_typeof(json_array_get(value, 0));
-        st = alike ? keep_prompt(one, p, err)
+        st = alike ? keep_prompt(one, where, p, err)
                    : lx_fail(err, LX_ERR_INVALID, "prompt",
                              "prompt: strings and lists of tokens do not mix");
     }
@@ -513,7 +516,7 @@ LX_READER(allowed_token_ids)
 {
     lx_completion_params *p = r->params;
     size_t n = 0, kept = 0;
-    lx_status st = lx_json_keep_ids(value, r->name, &p->allowed, &n, err);
+    lx_status st = lx_json_keep_ids(value, r->name, r->name, &p->allowed, &n, err);
     if (st == LX_OK && n == 0)
         st = lx_fail(err, LX_ERR_INVALID, r->name, "allowed_token_ids is empty");
     if (st != LX_OK)
@@ -529,7 +532,7 @@ LX_READER(allowed_token_ids)
 LX_READER(tokens)
 {
     lx_detokenize_params *p = r->params;
-    return lx_json_keep_ids(value, r->name, &p->tokens, &p->n, err);
+    return lx_json_keep_ids(value, r->name, r->name, &p->tokens, &p->n, err);
 }
 
 /* Of n, which is read before. */

@@ -84,13 +84,13 @@ lx_status lx_json_take_string(const json_t *value, const char *name, const char 
     return memchr(*out, '\0', *bytes) == NULL ? LX_OK : lx_json_fail_nul(name, err);
 }
 
-lx_status lx_json_keep_ids(const json_t *list, const char *name, int32_t **ids, size_t *n,
-                           lx_error *err)
+lx_status lx_json_keep_ids(const json_t *list, const char *name, const char *where, int32_t **ids,
+                           size_t *n, lx_error *err)
 {
     size_t count = json_array_size(list); /* 0 for other values */
     *n = 0;
     if (!json_is_array(list))
-        return lx_fail(err, LX_ERR_INVALID, name, "%s must be a list of tokens", name);
+        return lx_fail(err, LX_ERR_INVALID, name, "%s must be a list of tokens", where);
     *ids = malloc((count + 1) * sizeof **ids); /* never of size 0 */
     if (*ids == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for %zu tokens", count);
@@ -99,7 +99,7 @@ lx_status lx_json_keep_ids(const json_t *list, const char *name, int32_t **ids, 
         if (!json_is_integer(id) || json_integer_value(id) < 0 ||
             json_integer_value(id) > INT32_MAX)
             return lx_fail(err, LX_ERR_INVALID, name,
-                           "%s[%zu] is not a whole number that is a token", name, *n);
+                           "%s[%zu] is not a whole number that is a token", where, *n);
         (*ids)[*n] = (int32_t)json_integer_value(id);
     }
     return LX_OK;

@@ -28,9 +28,9 @@ bool lx_json_is(const json_t *value, const char *text);
 lx_status lx_json_take_string(const json_t *value, const char *name, const char **out,
                               size_t *bytes, lx_error *err) LX_MUST_USE;
 lx_status lx_json_fail_nul(const char *name, lx_error *err);
-/* A list of token ids, field `name`: *ids [*n] malloc'ed, also after a failure. The model may not
-   have them. */
-lx_status lx_json_keep_ids(const json_t *list, const char *name, int32_t **ids, size_t *n,
-                           lx_error *err) LX_MUST_USE;
+/* A list of token ids, which stands at `where` in the field `name`: *ids [*n] malloc'ed, also after
+   a failure. The model may not have them. */
+lx_status lx_json_keep_ids(const json_t *list, const char *name, const char *where, int32_t **ids,
+                           size_t *n, lx_error *err) LX_MUST_USE;
 
 #endif

@@ -155,40 +155,47 @@ static lx_status keep_use(const json_t *block, const char *where, const lx_json_
     return st == LX_OK ? lx_chat_add_call(m, id, name, input, err) : st;
 }
 
-/* Two strings with a line feed between them; NULL: no memory. */
-static json_t *joined_strings(const json_t *a, const json_t *b)
-{
-    size_t n = json_string_length(a), more = json_string_length(b);
-    char *text = malloc(n + more + 1);
-    if (text == NULL)
-        return NULL;
-    memcpy(text, json_string_value(a), n);
-    text[n] = '\n';
-    memcpy(text + n + 1, json_string_value(b), more);
-    json_t *both = json_stringn_nocheck(text, n + more + 1);
-    free(text);
-    return both;
-}
-
-/* Thoughts before an answer, of several blocks with a line feed between each two. They are of this
-   server or another one, so no signature is checked. */
-static lx_status keep_thought(const json_t *block, const char *where, const lx_json_reading *r,
-                              lx_chat_message *m, lx_error *err)
+/* Thoughts are of this server or another one, so no signature is checked. */
+static lx_status check_thought(const json_t *block, const char *where, const lx_json_reading *r,
+                               lx_error *err)
 {
     static const char *const known[] = {"type", "thinking", "signature", NULL};
-    static const char member[] = "reasoning_content";
-    const json_t *thought = lx_json_field(block, "thinking");
     const json_t *signature = lx_json_field(block, "signature");
-    if (!json_is_string(thought) || (signature != NULL && !json_is_string(signature)))
+    if (!json_is_string(lx_json_field(block, "thinking")) ||
+        (signature != NULL && !json_is_string(signature)))
         return lx_fail(err, LX_ERR_INVALID, r->name,
                        "%s must have strings as thinking and signature", where);
     lx_json_note_members(block, where, known, r->notes);
-    if (m->more == NULL)
-        m->more = json_object();
-    const json_t *earlier = json_object_get(m->more, member);
-    json_t *all = earlier == NULL ? json_incref((json_t *)(uintptr_t)thought)
-                                  : joined_strings(earlier, thought);
-    return json_object_set_new(m->more, member, all) == 0 ? LX_OK : no_memory(err);
+    return LX_OK;
+}
+
+/* The thoughts of the blocks, which were checked, with a line feed after each. */
+static void join_thoughts(const json_t *blocks, lx_buffer *out)
+{
+    for (size_t i = 0; i < json_array_size(blocks); i++) {
+        const json_t *one = json_array_get(blocks, i), *thought = lx_json_field(one, "thinking");
+        if (!has_type(one, "thinking"))
+            continue;
+        lx_buffer_append(out, json_string_value(thought), json_string_length(thought));
+        lx_buffer_puts(out, "\n");
+    }
+}
+
+/* Thoughts before an answer. */
+static lx_status keep_thoughts(const json_t *blocks, lx_chat_message *m, lx_error *err)
+{
+    lx_buffer all;
+    lx_buffer_init(&all, SIZE_MAX / 2);
+    join_thoughts(blocks, &all);
+    bool ok = all.status == LX_OK;
+    if (ok && all.length > 0) {
+        if (m->more == NULL)
+            m->more = json_object();
+        ok = json_object_set_new(m->more, "reasoning_content",
+                                 json_stringn_nocheck(all.data, all.length - 1)) == 0;
+    }
+    lx_buffer_fini(&all);
+    return ok ? LX_OK : no_memory(err);
 }
 
 /* --- messages --- */
@@ -218,7 +225,7 @@ static lx_status keep_user(const json_t *blocks, const char *where, const lx_jso
     return st;
 }
 
-/* The assistant's texts, then what else the message has. */
+/* The assistant's texts, calls and thoughts. */
 static lx_status keep_assistant(const json_t *blocks, const char *where, const lx_json_reading *r,
                                 json_t *texts, lx_error *err)
 {
@@ -231,7 +238,9 @@ static lx_status keep_assistant(const json_t *blocks, const char *where, const l
         (void)snprintf(block, sizeof block, "%s.content[%zu]", where, i);
         if (has_type(one, "text"))
             st = keep_text(one, block, r, texts, err);
-        else if (!has_type(one, "tool_use") && !has_type(one, "thinking"))
+        else if (has_type(one, "thinking"))
+            st = check_thought(one, block, r, err);
+        else if (!has_type(one, "tool_use"))
             st = refuse_block(one, block, "text, tool_use or thinking", r, err);
     }
     if (st == LX_OK)
@@ -245,10 +254,8 @@ static lx_status keep_assistant(const json_t *blocks, const char *where, const l
                          LX_CHAT_CALLS);
         else if (has_type(one, "tool_use"))
             st = keep_use(one, block, r, m, err);
-        else if (has_type(one, "thinking"))
-            st = keep_thought(one, block, r, m, err);
     }
-    return st;
+    return st == LX_OK ? keep_thoughts(blocks, &p->messages[p->n_messages - 1], err) : st;
 }
 
 static lx_status keep_blocks(const json_t *blocks, lx_chat_role role, const char *where,
@@ -356,7 +363,8 @@ static lx_status check_tool(const json_t *tool, const char *where, const lx_json
                        "%s must have the type custom or none: the server has no tools of its own",
                        where);
     if (!lx_chat_is_name(lx_json_field(tool, "name")))
-        return lx_fail(err, LX_ERR_INVALID, r->name, "%s.name must be a name", where);
+        return lx_fail(err, LX_ERR_INVALID, r->name, "%s.name must be a string that is not empty",
+                       where);
     if (description != NULL && !json_is_string(description))
         return lx_fail(err, LX_ERR_INVALID, r->name, "%s.description must be a string", where);
     if (!json_is_object(lx_json_field(tool, "input_schema")))
@@ -403,7 +411,8 @@ LX_READER(message_tool_choice)
                        "tool_choice must be an object with the type auto, any, none, or tool and "
                        "the name of a tool");
     if (name != NULL && !lx_chat_is_name(name))
-        return lx_fail(err, LX_ERR_INVALID, r->name, "tool_choice.name must be a name");
+        return lx_fail(err, LX_ERR_INVALID, r->name,
+                       "tool_choice.name must be a string that is not empty");
     if (serial != NULL && !json_is_boolean(serial))
         return lx_fail(err, LX_ERR_INVALID, r->name,
                        "tool_choice.disable_parallel_tool_use must be true or false");

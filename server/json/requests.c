@@ -209,8 +209,6 @@ static lx_status check_top(lx_completion_params *p, const char *needs, lx_error 
 /* Of a chat or a response. */
 static lx_status check_tools(lx_completion_params *p, lx_error *err)
 {
-    if (p->tool_choice == LX_TOOLS_NONE)
-        (void)json_object_del(p->variables, "tools");
     if (p->tool_choice == LX_TOOLS_REQUIRED && !lx_json_has(p->variables, "tools"))
         return lx_fail(err, LX_ERR_INVALID, "tool_choice",
                        "tool_choice asks for a call, but tools has no tool");

@@ -132,7 +132,7 @@ typedef struct lx_completion_params {
     lx_chat_message *messages; /* [n_messages], owned; of a chat, the last one is the prompt, too */
     int32_t n_messages;
     struct json_t *variables;   /* owned: those of the model's template, with tools; NULL: none */
-    lx_tool_choice tool_choice; /* none: the variables have no tools */
+    lx_tool_choice tool_choice; /* none: the tools stay in the prompt */
     char *tool_name;            /* owned: the one that is called; NULL: any */
     bool serial_calls;          /* an answer has one call at most */
     lx_calls *calls;            /* owned: in the answer's grammar; NULL: none; by lx_chat_prompt */

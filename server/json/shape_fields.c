@@ -102,7 +102,8 @@ static lx_status keep_named_schema(const json_t *format, const char *name, const
     const json_t *inner = lx_json_field(format, "json_schema");
     const json_t *schema = lx_json_field(inner != NULL ? inner : format, "schema");
     char full[80];
-    (void)snprintf(full, sizeof full, "%s%s", name, inner != NULL ? ".json_schema" : "");
+    bool within = inner != NULL || (schema == NULL && strcmp(name, "response_format") == 0);
+    (void)snprintf(full, sizeof full, "%s%s", name, within ? ".json_schema" : "");
     if (schema == NULL)
         return lx_fail(err, LX_ERR_INVALID, r->name, "%s.schema is missing", full);
     lx_status st = check_schema_members(inner != NULL ? inner : format, full, r, err);

@@ -145,12 +145,17 @@ class Turn:
         return self.route.request
 
 
-def test_a_pause_is_one_when_the_turn_is_over(small, open_page):
-    page = open_page("#race", at=small)
-    turn = Turn(page, after=3)
+def pause_in_a_turn(page, after):
+    turn = Turn(page, after)
     start(page)
     turn.wait()
     page.click("#race-go")
+    return turn
+
+
+def test_a_pause_is_one_when_the_turn_is_over(small, open_page):
+    page = open_page("#race", at=small)
+    turn = pause_in_a_turn(page, after=3)
     expect(page.locator("#race-go")).to_be_disabled()
     expect(page.locator("#race-go")).to_have_text("Pause")
     turn.route.continue_()
@@ -255,11 +260,7 @@ def test_chinese(small, open_page):
 def test_the_closing_sentence_waits_for_the_end(small, open_page):
     """The times of the first tokens say nothing."""
     page = open_page("#race", at=small)
-    turn = Turn(page, after=6)
-    start(page)
-    turn.wait()
-    page.click("#race-go")
-    turn.route.continue_()
+    pause_in_a_turn(page, after=6).route.continue_()
     expect(page.locator("#race-go")).to_have_text("Go on")
     assert all(n > 0 for n in tokens(page))
     expect(page.locator(".closing")).to_be_hidden()

@@ -246,6 +246,13 @@ def set_to(**values):
     return change
 
 
+def row_of_file(talkers, what, faults, path, held=True):
+    """The row of talkers that have ended, whose file must be sound, too."""
+    row = talkers.row(what, faults)
+    row.held = row.held and held and run("states", "vacuum", path).stdout.startswith("the file is sound")
+    return row
+
+
 def file_killed(options, what="kill -9 of a server with a file of states", make=Talkers, models=None):
     """One server with a file; it is killed at random moments and started anew with the file."""
     rng, kills = random.Random(options.seed), 0
@@ -266,10 +273,7 @@ def file_killed(options, what="kill -9 of a server with a file of states", make=
             talkers.wait()
         finally:
             servers[0].kill()
-        sound = run("states", "vacuum", path).stdout
-    row = talkers.row(what, f"{kills} kills")
-    row.held = row.held and kills > 0 and sound.startswith("the file is sound")
-    return row
+        return row_of_file(talkers, what, f"{kills} kills", path, kills > 0)
 
 
 def conversations_killed(options):
@@ -296,10 +300,7 @@ def file_full(options):
                 spells += 1
             talkers.wait()
             server.check_unharmed()
-        sound = run("states", "vacuum", path).stdout
-    row = talkers.row("a file of states that cannot grow, at times", f"{spells} spells, {refused} of them noticed")
-    row.held = row.held and sound.startswith("the file is sound")
-    return row
+        return row_of_file(talkers, "a file of states that cannot grow, at times", f"{spells} spells, {refused} of them noticed", path)
 
 
 def file_read_only(options):
@@ -329,10 +330,7 @@ def file_read_only(options):
             servers[0].check_unharmed()
         finally:
             servers[0].kill()
-        sound = run("states", "vacuum", path).stdout
-    row = talkers.row(what, f"{spells} spells, {refused} of them noticed")
-    row.held = row.held and spells > 0 and sound.startswith("the file is sound")
-    return row
+        return row_of_file(talkers, what, f"{spells} spells, {refused} of them noticed", path, spells > 0)
 
 
 def redis_slow(options):

@@ -11,6 +11,14 @@ int32_t sequence_rows(const sequences *s)
     return rows;
 }
 
+int32_t *sequence_slots(int32_t n_seqs)
+{
+    int32_t *slot = take((size_t)n_seqs * sizeof *slot);
+    for (int32_t i = 0; i < n_seqs; i++)
+        slot[i] = (i * 5 + 2) % (n_seqs + 1);
+    return slot;
+}
+
 /* One step on rows `row` .. of sequences with these lengths and slots. */
 static bool step(device *d, const sequences *s, lx_states *states, int32_t n_seqs,
                  const int32_t *length, const int32_t *slot, int64_t row, float *y)
@@ -74,8 +82,9 @@ bool sequences_match(device *dut, device *oracle, const sequences *s, double y_b
     return true;
 }
 
-bool sequence_equals(device *d, const sequences *s, int32_t which, int32_t longest, rng *r,
-                     const float *y, const float *state)
+/* Sequence `which` in pieces of `longest` rows, or with r of a random number up to that. */
+static bool sequence_equals(device *d, const sequences *s, int32_t which, int32_t longest, rng *r,
+                            const float *y, const float *state)
 {
     lx_states *states = dev_states(d, s->floats, 1);
     int32_t length = s->length[which], zero = 0;
@@ -94,6 +103,20 @@ bool sequence_equals(device *d, const sequences *s, int32_t which, int32_t longe
     CHECK_OK(d->k->state_export(d->be, states, 0, end, 0));
     CHECK(same_bytes(end, state + s->slot[which] * s->floats, s->floats),
           "%s: the state of sequence %d differs", s->text, which);
+    return true;
+}
+
+bool sequences_split(device *d, const sequences *s, const int32_t *longest, int32_t n, rng *r)
+{
+    float *y = floats(sequence_rows(s) * s->n_y), *state = floats(s->n_slots * s->floats);
+    if (!sequences_run(d, s, y, state))
+        return false;
+    for (int32_t i = 0; i < s->n_seqs * n; i++) {
+        if (!sequence_equals(d, s, i / n, longest[i % n], r, y, state))
+            return false;
+    }
+    dev_release(d);
+    arena_reset();
     return true;
 }
 

@@ -27,6 +27,8 @@ struct sequences {
 };
 
 int32_t sequence_rows(const sequences *s);
+/* Slots of n_seqs sequences, distinct where n_seqs + 1 is no multiple of 5. */
+int32_t *sequence_slots(int32_t n_seqs);
 
 /* Runs all sequences in one step from zero states; y and all slots' states come back. */
 bool sequences_run(device *d, const sequences *s, float *y, float *state);
@@ -36,11 +38,11 @@ bool sequences_match(device *dut, device *oracle, const sequences *s, double y_b
                      double state_bound);
 
 /*
- * Whether sequence `which`, alone and in pieces, gives the bytes of sequences_run. A piece has
- * `longest` rows, or with r a random number up to that.
+ * Whether each sequence, alone and in pieces, gives the bytes of sequences_run; frees the results.
+ * It is split once for each of the n numbers: a piece has so many rows, or with r a random number
+ * up to that.
  */
-bool sequence_equals(device *d, const sequences *s, int32_t which, int32_t longest, rng *r,
-                     const float *y, const float *state);
+bool sequences_split(device *d, const sequences *s, const int32_t *longest, int32_t n, rng *r);
 
 /* Continues the hash with y and the states of sequences_run; false when that fails. */
 bool sequences_hash(device *d, const sequences *s, uint64_t *hash);

@@ -313,6 +313,7 @@ REFUSED = {
         ({"layer_types": None}, "layer_types must be there"),
         ({"num_experts": 6}, "feed_forward.gate.weight has shape [5, 16], the config asks for [6, 16]"),
         ({"num_experts_per_tok": 6}, "num_experts_per_tok must be a whole number from 1 to 5"),
+        ({"num_experts": 3, "num_experts_per_tok": None}, "num_experts_per_tok must be there: the usual 4 are more than num_experts"),
         ({"num_experts": 0}, "num_experts must be a whole number from 1 to 4096"),
         ({"num_dense_layers": 2}, "layers.1.feed_forward.w1.weight is missing"),
         ({"num_dense_layers": 0}, "layers.0.feed_forward.gate.weight is missing"),

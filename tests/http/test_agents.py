@@ -158,10 +158,10 @@ def test_the_end_of_the_list_of_tools_is_stored(models, tmp_path):
     without_sqlite()
     path = tmp_path / "states.db"
     with Server("--models", models, *ROOM, "--state-store", path) as server:
-        _, computed, _ = ask(server, "linear", [trace.user("list every file")])
+        _, computed, _ = ask(server, "linear", [trace.user("list every file")], 4)
         wait_until(lambda: server.metric("linnet_prefix_store_written_total", model="linear") >= 2, 60, "states are written")
     with Server("--models", models, *ROOM, "--state-store", path) as server:
-        _, again, _ = ask(server, "linear", [trace.user("read the first line")])
+        _, again, _ = ask(server, "linear", [trace.user("read the first line")], 4)
         assert again < 100 < computed
 
 

@@ -125,8 +125,7 @@ def test_models_without_a_template(port):
 def test_the_template_is_told_of_tools(port):
     tools = json.dumps(TOOLS, ensure_ascii=False)
     text = f"{BEGIN}user\nhello{END}{BEGIN}assistant\n<think>which?</think>c1=weather city:春 days:[1, 2]{END}{BEGIN}tool\nsun c1/weather{END}{ANSWER}"
-    assert prompt(port, CALLED, tools=TOOLS) == f"T{tools}\n{text}"
-    assert prompt(port, CALLED, tools=TOOLS, tool_choice="none") == text
+    assert prompt(port, CALLED, tools=TOOLS) == prompt(port, CALLED, tools=TOOLS, tool_choice="none") == f"T{tools}\n{text}"
     assert prompt(port, CALLED, tools=[], tool_choice="auto") == prompt(port, CALLED, tools=None) == text
     assert chat_ok(port, CALLED, tools=TOOLS, return_token_ids=True)["prompt_token_ids"] != chat_ok(port, CALLED, return_token_ids=True)["prompt_token_ids"]
 
@@ -181,7 +180,7 @@ def test_templates_that_do_not_know_tools(port):
     """Nothing that a template does not read is dropped without a word."""
     refused(chat(port, model="chatml", tools=TOOLS), "tools", "has no tools")
     told = chat_ok(port, model="chatml", tools=TOOLS, tool_choice="none", enable_thinking=False, chat_template_kwargs={"style": 1}, max_tokens=1)
-    assert sorted(params(told)) == ["chat_template_kwargs.style", "enable_thinking"]
+    assert sorted(params(told)) == ["chat_template_kwargs.style", "enable_thinking", "tools"]
     told = chat_ok(port, CALLED[:2] + HELLO, model="chatml", max_tokens=1)
     assert params(told) == ["messages[1].tool_calls", "messages[1].reasoning_content"]
     refused(chat(port, CALLED, model="chatml"), "messages", "messages[2] has the role tool")

@@ -99,6 +99,24 @@ def test_a_turn_equals_the_whole_conversation(api, port, model):
         prompt, previous = prompt + [i for i in ids if model != "plain" or i != text_model.END], answer
 
 
+@pytest.mark.parametrize("model", ["rwkv", "chatml"])
+def test_messages_after_a_response_have_borders(folder, model):
+    """A stop string makes the response's own state useless, so its followers compute the whole conversation. Two that differ in their
+    last message share all rows before it."""
+    first, later, prompt = TEMPLATES[model]
+    texts = ["sun and moon " * 4, "wind and rain " * 4]
+    with Server("--models", folder, "--max-tokens", "100") as server, client_of(server.port) as api:
+        said = complete_ok(server.port, model=model, prompt=prompt + tokens_of(server.port, model, first.format("hello")), max_tokens=LENGTH, **SEED)
+        root = ask(api, model, "hello", extra_body={"stop": [said["choices"][0]["text"][4:6]]})
+        turns = [{"role": role, "content": text} for role, text in zip(("user", "assistant", "user"), [*texts, "a"], strict=True)]
+        cached = []
+        for last in ("one more of these " * 4, "another of these " * 4):
+            turns[-1]["content"] = last
+            answer = ask(api, model, turns, root)
+            cached.append(answer.usage.input_tokens_details.cached_tokens)
+        assert cached[1] >= answer.usage.input_tokens - len(tokens_of(server.port, model, later.format(last))) - len("<|im_end|>"), cached
+
+
 def test_several_follow_one(api):
     root = ask(api, "rwkv", "hello")
     texts = [ask(api, "rwkv", message, root).output_text for message in ("one", "two", "one")]

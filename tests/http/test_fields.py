@@ -477,7 +477,10 @@ def test_parts_are_joined(port):
         {"role": "user", "content": [{"type": "input_text", "text": t["text"]} for t in parts]}]})
     assert reply.status == 200, reply.text
     assert reply.json()["output"][0]["content"][0]["text"] == said(chat_ok(port, [{"role": "user", "content": parts}]))
-    refused(chat(port, [{"role": "user", "content": parts + [{"type": "image_url"}]}]), "messages")
+    for path, field, part in (("/v1/chat/completions", "messages", parts[0]), ("/v1/responses", "input", {"type": "input_text", "text": "a"})):
+        reply = call(port, "POST", path, {"model": "rwkv", field: [{"role": "user", "content": [part, {"type": "image_url"}]}]})
+        refused(reply, field)
+        assert reply.error["message"].startswith(f"{field}[0].content[1] must have the type"), reply.text
     refused(chat(port, [{"role": "user", "content": []}]), "messages")
 
 

@@ -192,14 +192,18 @@ def test_a_call_that_is_cut_has_no_input(port):
 def test_an_agent_calls_ten_tools(port):
     """Each turn starts where the answer of the turn before it began, or after that, and ends with a call."""
     messages = list(HELLO)
-    before = 0
+    before, begin = 0, len("<|im_end|>\n<|im_start|>assistant\n")
     for turn in range(10):
-        message = ask(port, messages, model="hermes", system=SYSTEM, tools=OWN_TOOLS, tool_choice={"type": "tool", "name": "time_of-day"}, max_tokens=400,
-                      temperature=1, seed=turn)
+        fields = {"model": "hermes", "system": SYSTEM, "tools": OWN_TOOLS, "temperature": 1, "seed": turn}
+        if turn == 5:  # a turn without a call starts there as well, and the next one after it
+            said = ask(port, messages, tool_choice={"type": "none"}, max_tokens=5, **fields)
+            assert calls_of(said) == [] and said["usage"]["cache_read_input_tokens"] >= before
+            before = prompt_tokens(said["usage"]) - begin
+        message = ask(port, messages, tool_choice={"type": "tool", "name": "time_of-day"}, max_tokens=400, **fields)
         assert message["stop_reason"] == "tool_use"
         usage = message["usage"]
         assert usage["cache_read_input_tokens"] >= before
-        before = prompt_tokens(usage) - len("<|im_end|>\n<|im_start|>assistant\n")
+        before = prompt_tokens(usage) - begin
         results = [{"type": "tool_result", "tool_use_id": b["id"], "content": f"answer {turn}"} for b in message["content"] if b["type"] == "tool_use"]
         messages += [{"role": "assistant", "content": message["content"]}, {"role": "user", "content": results}]
     last = ask(port, messages, model="hermes", system=SYSTEM, tools=OWN_TOOLS, tool_choice={"type": "none"}, max_tokens=5)
@@ -361,6 +365,11 @@ def test_bad_blocks(port, role, block, words):
     messages = [{"role": role, "content": [{"type": "text", "text": "a"}, block]}]
     for path in ("/v1/messages", "/v1/messages/count_tokens"):
         refused(post(port, messages, path=path), "invalid_request_error", "messages", words)
+
+
+def test_a_body_that_is_no_json_is_named_by_its_own_field(port):
+    for path in ("/v1/messages", "/v1/messages/count_tokens"):
+        refused(call(port, "POST", path, b'{"prompt": "\\udc00"}', {"Content-Type": "application/json"}), "invalid_request_error", "prompt", "Unicode")
 
 
 @pytest.mark.parametrize("fields, param, words", [

@@ -21,6 +21,7 @@ WORK = {
     "/v1/completions": {"prompt": TEXT, "max_tokens": 1},
     "/v1/states": {"prompt": TEXT},
     "/detokenize": {"tokens": [97] * 250_000},
+    "/v1/messages/count_tokens": {"messages": [{"role": "assistant", "content": [{"type": "thinking", "thinking": "a" * 100}] * 6000}]},
 }
 PROBES = ("/livez", "/readyz", "/metrics")
 

@@ -71,7 +71,7 @@ def test_a_drawn_seed_serves_all_prompts(port):
         ([[5], [0]], "prompt[1]: token 1 is 0 (<unk>): a line has only characters"),
         ([[]], "empty"),
         ([5] * 2000, "at most"),
-        ([[[5]]], "prompt[0] is not a whole number that is a token"),
+        ([[[5]]], "prompt[0][0] is not a whole number that is a token"),
     ],
 )
 def test_bad_lists_are_refused(server, prompt, words):

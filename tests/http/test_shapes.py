@@ -225,6 +225,11 @@ def test_members_of_another_type_are_refused_by_name(port, field, value, said):
     assert said in refused(port, field, **{field: value})
 
 
+def test_a_format_without_a_schema_names_it_as_openai_does(port):
+    for inner in ({}, {"json_schema": {}}):
+        assert "response_format.json_schema.schema is missing" in refused(port, "response_format", response_format={"type": "json_schema", **inner})
+
+
 def test_models_of_other_tasks_refuse_shapes(port):
     assert "couplet" in refused(port, "grammar", model="couplet", grammar='root ::= "a"')
 

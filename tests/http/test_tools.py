@@ -132,9 +132,13 @@ def test_streams_have_the_same_calls(port, family):
 
 # --- free answers
 
+def mark_of(family):
+    return {"lfm2": "<|tool_call_start|>", "granite": "<|tool_call|>", "nemotron": "<TOOLCALL>", "llama3": '{"name": "'}.get(family, "<tool_call>")
+
+
 def mark_bias(tokenizer, family, by=100):
     """Tokens of which the call's mark begins, so that an answer with a call is likely."""
-    mark = {"lfm2": "<|tool_call_start|>", "granite": "<|tool_call|>", "nemotron": "<TOOLCALL>", "llama3": '{"name": "'}.get(family, "<tool_call>")
+    mark = mark_of(family)
     at = tokenizer.token_to_id(mark)
     return {str(i): by for i in ([at] if at is not None else tokenizer.encode(mark, add_special_tokens=False).ids)}
 
@@ -160,6 +164,19 @@ def test_a_free_answer_may_have_none(port, models, family):
         assert raw.startswith(choice["message"]["content"].rstrip("�")) or "reasoning_content" in choice["message"]
         text, calls, reason = streamed(post(port, family, seed=seed, max_tokens=20, stream=True))
         assert (text, calls, reason) == (choice["message"]["content"], [], choice["finish_reason"])
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "thinking"])
+def test_without_a_call_the_tools_stay_in_the_prompt(port, models, family):
+    """Kept states serve both. The bias writes the mark wherever the grammar allows it."""
+    tokenizer, mark = models[1][family], mark_of(family)
+    fields = {"n": 8, "max_tokens": 60, "logit_bias": mark_bias(tokenizer, family, 9), "return_token_ids": True}
+    free, none = (post(port, family, tool_choice=choice, **fields).json() for choice in ("auto", "none"))
+    assert none["prompt_token_ids"] == free["prompt_token_ids"] and len(none["choices"]) == 8
+    for choice in none["choices"]:
+        assert choice["finish_reason"] in ("stop", "length") and "tool_calls" not in choice["message"]
+        raw = raw_text(tokenizer, choice)
+        assert not raw.lstrip("\n").startswith(mark) if family == "llama3" else mark not in raw.rpartition("</think>")[2]
 
 
 def test_text_before_a_call(port, models):
@@ -188,6 +205,8 @@ def test_an_answer_with_a_schema_or_a_call(port):
             assert json.loads(choice["message"]["content"]).keys() == {"a"}
     refused(post(port, "plain", response_format=schema, tool_choice="required"), "response_format", "leave response_format out")
     refused(post(port, "plain", regex="a"), "regex", "leave regex out")
+    assert choices(port, "plain", regex="a", tool_choice="none")[0]["message"]["content"] == "a"
+    assert json.loads(choices(port, "plain", response_format=schema, tool_choice="none")[0]["message"]["content"]).keys() == {"a"}
     refused(post(port, "plain", ignore_eos=True), "ignore_eos", "ends with its grammar")
 
 
@@ -248,6 +267,15 @@ def test_a_state_within_a_call_goes_on(port):
 def test_bad_tools(port, fields, param, words):
     for family in ("hermes", "xml", "lfm2"):
         refused(post(port, family, **fields), param, words)
+
+
+@pytest.mark.parametrize("tool, name", [({}, "name"), ({"name": "a", "strict": 1}, "strict"), ({"name": "a", "description": 1}, "description"),
+                                        ({"name": "a", "parameters": 1}, "parameters"), ({"name": "a b"}, "name")])
+def test_bad_tools_are_named_as_the_route_has_them(port, tool, name):
+    refused(post(port, "hermes", tools=[{"type": "function", "function": tool}]), "tools", f"tools[0].function.{name} must")
+    refused(post(port, "hermes", RESPONSES, messages=None, max_tokens=None, input="a", tools=[{"type": "function", **tool}]), "tools", f"tools[0].{name} must")
+    if name == "strict":
+        refused(post(port, "hermes", "/v1/messages", tools=[tool | {"input_schema": {}}]), "tools", f"tools[0].{name} must")
 
 
 def test_names_that_a_format_cannot_write(port):

@@ -59,8 +59,13 @@ lx_mixer_config lx_hf_read_experts(lx_hf_reader *r, const lx_config *c, const lx
         m.d_ff = lx_hf_int(r, width, 1, LX_MAX_D_FF, usual->width);
     int32_t n = lx_hf_int(r, usual->count_key, 1, LX_MOST_EXPERTS, usual->n);
     lx_mixer_value(&m, "experts")->i = n;
-    lx_mixer_value(&m, "active")->i = lx_hf_int(r, "num_experts_per_tok", 1, n, usual->active);
-    (void)snprintf(what, sizeof what, "times %s must be at most 262144", width);
+    int32_t active = lx_hf_int(r, "num_experts_per_tok", 1, n, usual->active);
+    lx_mixer_value(&m, "active")->i = active;
+    if (active > n) /* the file does not say the number of active ones */
+        (void)snprintf(what, sizeof what, "must be there: the usual %d are more than %s", active,
+                       usual->count_key);
+    else
+        (void)snprintf(what, sizeof what, "times %s must be at most 262144", width);
     if (m.mixer->check(&m) != NULL)
         lx_hf_wrong(r, "num_experts_per_tok", what);
     return m;

@@ -112,28 +112,37 @@ static void place_by_index(lx_hf_reader *r, lx_config *c, const lx_mixer_config 
         lx_hf_wrong(r, "full_attn_idxs", "must be a list of layers, counted from 0");
 }
 
-static void read_lfm2(lx_hf_reader *r, lx_config *c)
+/* All parts of LFM2 and LFM2-MoE but their feed-forward nets. The result is whether layer_types
+   places the layers; otherwise all of them are of gated_conv. */
+static bool read_common(lx_hf_reader *r, lx_config *c, int32_t d_model, int32_t d_ff,
+                        lx_mixer_config *softmax)
 {
-    static const lx_hf_hybrid usual = {.names = &lfm2_names,
-                                       .eps_key = "norm_eps",
-                                       .eps = 1e-5,
-                                       .d_model = 2560,
-                                       .n_layers = 32,
-                                       .d_ff = 12288,
-                                       .vocab_size = 65536,
-                                       .context = 128000,
-                                       .tied = true};
     static const lx_hf_heads heads = {.heads = 32, .key_heads = 8, .norm = "rms"};
+    const lx_hf_hybrid usual = {.names = &lfm2_names,
+                                .eps_key = "norm_eps",
+                                .eps = 1e-5,
+                                .d_model = d_model,
+                                .n_layers = 32,
+                                .d_ff = d_ff,
+                                .vocab_size = 65536,
+                                .context = 128000,
+                                .tied = true};
     lx_hf_read_hybrid(r, c, &usual);
     c->tied_head = lx_hf_flag(r, "tie_embedding", c->tied_head);
-    adjust_d_ff(r, c);
-    lx_mixer_config softmax = lx_hf_read_heads(r, c, &heads);
-    lx_hf_only_number(r, "num_heads", softmax.n_heads, "num_attention_heads");
-    lx_hf_read_rotation(r, &softmax, 1000000, 1);
-    lx_mixer_config conv = read_conv(r, c, &softmax, 3);
-    const lx_hf_layer_type types[] = {{{"conv"}, &conv}, {{"full_attention"}, &softmax}};
-    if (!lx_hf_place_layers(r, c, types, 2, 0))
+    *softmax = lx_hf_read_heads(r, c, &heads);
+    lx_hf_read_rotation(r, softmax, 1000000, 1);
+    lx_mixer_config conv = read_conv(r, c, softmax, 3);
+    const lx_hf_layer_type types[] = {{{"conv"}, &conv}, {{"full_attention"}, softmax}};
+    return lx_hf_place_layers(r, c, types, 2, 0);
+}
+
+static void read_lfm2(lx_hf_reader *r, lx_config *c)
+{
+    lx_mixer_config softmax;
+    if (!read_common(r, c, 2560, 12288, &softmax))
         place_by_index(r, c, &softmax);
+    adjust_d_ff(r, c);
+    lx_hf_only_number(r, "num_heads", softmax.n_heads, "num_attention_heads");
     lx_hf_only_number(r, "block_dim", c->d_model, "hidden_size");
     lx_hf_only_number(r, "conv_dim", c->d_model, "hidden_size");
     lx_hf_only_number(r, "conv_dim_out", c->d_model, "hidden_size");
@@ -166,23 +175,8 @@ static void read_experts(lx_hf_reader *r, lx_config *c)
 
 static void read_lfm2_moe(lx_hf_reader *r, lx_config *c)
 {
-    static const lx_hf_hybrid usual = {.names = &lfm2_names,
-                                       .eps_key = "norm_eps",
-                                       .eps = 1e-5,
-                                       .d_model = 2048,
-                                       .n_layers = 32,
-                                       .d_ff = 7168,
-                                       .vocab_size = 65536,
-                                       .context = 128000,
-                                       .tied = true};
-    static const lx_hf_heads heads = {.heads = 32, .key_heads = 8, .norm = "rms"};
-    lx_hf_read_hybrid(r, c, &usual);
-    c->tied_head = lx_hf_flag(r, "tie_embedding", c->tied_head);
-    lx_mixer_config softmax = lx_hf_read_heads(r, c, &heads);
-    lx_hf_read_rotation(r, &softmax, 1000000, 1);
-    lx_mixer_config conv = read_conv(r, c, &softmax, 3);
-    const lx_hf_layer_type types[] = {{{"conv"}, &conv}, {{"full_attention"}, &softmax}};
-    if (!lx_hf_place_layers(r, c, types, 2, 0))
+    lx_mixer_config softmax;
+    if (!read_common(r, c, 2048, 7168, &softmax))
         lx_hf_wrong(r, "layer_types", "must be there");
     read_experts(r, c);
     lx_hf_ignore(r, "output_router_logits"); /* of training */

@@ -399,11 +399,12 @@ static const struct {
     {"\"parameters\": ipython", "{\"name\": \"sun\", \"parameters\": " ARGUMENTS "}", 1},
 };
 
-static lx_status make_calls(const char *template, lx_calls **out, lx_error *err)
+static lx_status make_calls(const char *template, bool never, lx_calls **out, lx_error *err)
 {
     json_t *tools = json_loads(TOOLS, 0, NULL);
     lx_call_rules rules = {.format = lx_call_format_find(template, false),
                            .tools = tools,
+                           .never = never,
                            .parallel = true,
                            .field = "tool_choice"};
     assert_non_null(rules.format);
@@ -453,7 +454,7 @@ static void calls_are_read_as_they_are_written(void **state)
         lx_error err = {0};
         size_t bytes = 0;
         machine m;
-        assert_int_equal(make_calls(answers[i].template, &calls, &err), LX_OK);
+        assert_int_equal(make_calls(answers[i].template, false, &calls, &err), LX_OK);
         make_machine(&m, LX_SHAPE_CALLS, lx_calls_source(calls, &bytes));
         if (!accepts(&m, answers[i].text))
             print_error("%s\n", answers[i].text);
@@ -461,6 +462,35 @@ static void calls_are_read_as_they_are_written(void **state)
         assert_true(accepts(&m, "any <text> {\"name\": of no call"));
         for (size_t n = 1; n < 40; n += n < 4 ? 1 : 7)
             check_reading(calls, i, n);
+        machine_fini(&m);
+        lx_calls_unref(calls);
+    }
+}
+
+/* A text may have a part of the mark, and goes on after it with any other byte. */
+static void answers_without_calls_have_no_mark(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        lx_calls *calls = NULL;
+        lx_error err = {0};
+        size_t bytes = 0;
+        char text[64];
+        machine m;
+        assert_int_equal(make_calls(answers[i].template, true, &calls, &err), LX_OK);
+        make_machine(&m, LX_SHAPE_CALLS, lx_calls_source(calls, &bytes));
+        const lx_call_format *format = lx_calls_format(calls);
+        const char *mark = format->mark;
+        int part = (int)strlen(mark) - 1;
+        assert_true(accepts(&m, "any <text> of \"name\""));
+        (void)snprintf(text, sizeof text, "\n%.*s", part, mark);
+        assert_true(accepts(&m, text));
+        (void)snprintf(text, sizeof text, "%.*s?\n", part, mark);
+        assert_true(accepts(&m, text));
+        (void)snprintf(text, sizeof text, "%.*s%s", part, mark, mark);
+        assert_int_equal(accepts(&m, text), format->first); /* at the begin only */
+        assert_false(accepts(&m, mark));
+        assert_false(accepts(&m, answers[i].text));
         machine_fini(&m);
         lx_calls_unref(calls);
     }
@@ -520,6 +550,7 @@ int main(void)
         cmocka_unit_test(guesses_change_no_mask),
         cmocka_unit_test(grammars_without_an_automaton_are_refused),
         cmocka_unit_test(calls_are_read_as_they_are_written),
+        cmocka_unit_test(answers_without_calls_have_no_mark),
         cmocka_unit_test(every_failing_allocation_is_reported),
         cmocka_unit_test(calls_without_memory_are_reported),
     };
