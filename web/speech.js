@@ -211,23 +211,26 @@ function stop() {
 
 /* --- rendering --------------------------------------------------------------------------------- */
 
-/* The loudest sample of each column; columns of words are gold. */
+/* The loudest sample of each column; columns of words are gold. The loudest of all is as high as the canvas, so that a
+ * quiet voice is seen, except that noise (QUIET) stays low. */
+const QUIET = 0.02;
 function paintWave({ samples, rate, words: said }) {
   const canvas = find('.wave');
   const { width, height } = canvas;
   const context = canvas.getContext('2d');
   const colours = getComputedStyle(canvas);
+  const first = (x) => Math.floor(x * samples.length / width);
+  const loud = Array.from({ length: width }, (_, x) => samples.subarray(first(x), first(x + 1) + 1)
+    .reduce((peak, y) => Math.max(peak, Math.abs(y)), 0));
+  const most = Math.max(QUIET, ...loud);
   context.clearRect(0, 0, width, height);
   for (let x = 0; x < width; x++) {
-    const [from, to] = [x, x + 1].map((column) => Math.floor(column * samples.length / width));
-    const loud = samples.subarray(from, to + 1).reduce((most, y) => Math.max(most, Math.abs(y)), 0.01);
-    const seconds = from / rate;
+    const seconds = first(x) / rate;
+    const part = Math.max(0.01, loud[x] / most);
     context.fillStyle = said.some((w) => w.start <= seconds && seconds < w.end) ? colours.color : colours.borderColor;
-    context.fillRect(x, height / 2 * (1 - loud), 1, height * loud);
+    context.fillRect(x, height / 2 * (1 - part), 1, height * part);
   }
 }
-
-const CROWDED = 0.09; // of the wave's width: words that are nearer leave out their times
 
 /* Each word with its time, under its part of the wave. */
 function renderWords({ words: said, samples, rate }) {
@@ -240,8 +243,14 @@ function renderWords({ words: said, samples, rate }) {
     item.style.setProperty('--at', `${100 * middle({ start, end })}%`);
     return item;
   }));
-  const middles = said.map(middle);
-  list.classList.toggle('crowded', middles.some((x, i) => i > 0 && x - middles[i - 1] < CROWDED));
+}
+
+/* Words leave out their times where these would touch, as on a phone. */
+function fitWords() {
+  const list = find('.words');
+  list.classList.remove('crowded');
+  const boxes = Array.from(list.children, (item) => item.getBoundingClientRect());
+  list.classList.toggle('crowded', boxes.some(({ left }, i) => i > 0 && left < boxes[i - 1].right + 4));
 }
 
 let painted = null; // the answer that is shown
@@ -252,6 +261,7 @@ function renderAnswer() {
   if (answer && painted !== answer) {
     paintWave(answer);
     renderWords(answer);
+    fitWords();
   }
   painted = answer;
   if (answer) find('.wave').setAttribute('aria-label', words().wave(answer.text || words().silent));
@@ -296,6 +306,7 @@ export const speech = {
       if (target.files.length > 0) hear(target.files[0]);
     });
     takeDrops($('speech'));
+    new ResizeObserver(fitWords).observe(find('.words'));
     findModel('speech').then((model) => {
       state.model = model?.id ?? '';
       requestRender();

@@ -216,13 +216,17 @@ static void report(const lx_serving *s, const new_table *t, lx_reload_pass *p)
 
 static void log_report(const lx_reload_pass *p)
 {
+    bool changed = false;
     for (int32_t i = 0; i < p->n; i++) {
         const lx_reloaded_model *m = &p->models[i];
+        changed |= m->changed;
         if (m->removed)
             lx_log(LX_LOG_INFO, "model %s is no longer served: its folder is gone", m->name);
         else if (m->changed)
             lx_log(LX_LOG_INFO, "model %s is now %s", m->name, m->fingerprint);
     }
+    if (!changed)
+        lx_log(LX_LOG_INFO, "reload: no model has changed");
 }
 
 /* Whether all models that are to be served fit into memory at their largest. */

@@ -31,6 +31,7 @@ expect.set_options(timeout=PATIENCE_MS)
 
 def pytest_addoption(parser):
     parser.addoption("--screenshots", metavar="DIR", help="folder for the pictures of the page")
+    parser.addoption("--sound", metavar="FILE", type=Path, help="a WAV file of words that the served model of speech knows")
     parser.addoption("--late-frames", metavar="MS", type=int, default=0,
                      help="draw every frame so much later, as a busy machine does: a test that does not wait for it fails")
 

@@ -46,13 +46,21 @@ def faults(page):
     return [(fault["id"], [node["target"] for node in fault["nodes"]]) for fault in found]
 
 
-def prepare(page, tab):
+@pytest.fixture
+def sound(pytestconfig):
+    """The bytes of a WAV file in which the served model of speech hears words."""
+    path = pytestconfig.getoption("sound")
+    if path:
+        return path.read_bytes()
+    return sounds.wav(sounds.babble(2.5))  # enough for random weights
+
+
+def prepare(page, tab, sound):
     """Opens the parts that show only after a click."""
     if tab == "strip":
         page.click("#strip-fork")
         expect(page.locator(".ways button:enabled")).to_have_count(3)
     if tab == "speech":
-        sound = sounds.wav(sounds.babble(2.5))
         page.set_input_files("#speech-file", {"name": "said.wav", "mimeType": "audio/wav", "buffer": sound})
         expect(page.locator("#speech .words li").first).to_be_visible()
     if tab == "race":
@@ -81,11 +89,11 @@ def fits(page):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("tab", TABS)
-def test_tab(open_page, keep, tab, way):
+def test_tab(open_page, keep, sound, tab, way):
     hash_, ready = TABS[tab]
     page = open_page(hash_, **WAYS[way])
     page.wait_for_function(ready)
-    prepare(page, tab)
+    prepare(page, tab, sound)
     assert fits(page)
     assert faults(page) == []
     keep(page, f"{tab}-{way}")
@@ -124,11 +132,11 @@ def assert_chosen(page, tab):
 
 
 @pytest.mark.parametrize("tab", TABS)
-def test_a_tab_in_forced_colours(open_page, keep, tab):
+def test_a_tab_in_forced_colours(open_page, keep, sound, tab):
     page = open_page(TABS[tab][0], forced_colors="active")
     page.wait_for_function(TABS[tab][1])
     assert_chosen(page, tab)
-    prepare(page, tab)
+    prepare(page, tab, sound)
     # not for axe: it reads the colours of the style sheet, which forced ones replace, and all else is as without them
     assert fits(page)
     keep(page, f"{tab}-forced")

@@ -1,6 +1,7 @@
 """The tab of dictation. A file, and the microphone's sound, become a WAV of the model's rate, and the page shows the
 words with their times. Faults get an explanation. The tab is absent where no speech model is served."""
 
+import itertools
 import json
 import math
 import os
@@ -86,6 +87,29 @@ def test_a_file(open_page, origin):
         middle = (box["x"] + box["width"] / 2 - wave_box["x"]) / wave_box["width"]
         want_middle = min(max((word["start"] + word["end"]) / 2, 0.01), 0.99)  # of a second; no word sticks out at an end
         assert middle == pytest.approx(want_middle, abs=0.05), "under its part of the wave"
+
+
+@pytest.mark.parametrize("loud, high", [(0.04, True), (0.002, False)])
+def test_a_quiet_voice_is_seen(open_page, loud, high):
+    page = open_page("#speech", **VIEW)
+    choose(page, sounds.wav([loud * x for x in TONE]))
+    expect(page.locator("#speech .words li").first).to_be_visible()
+    top = """() => { const { width, height } = document.querySelector('.wave');
+        return document.querySelector('.wave').getContext('2d').getImageData(width / 2, height / 10, 1, 1).data[3]; }"""
+    assert (page.evaluate(top) > 0) is high
+
+
+def test_times_that_would_touch_are_left_out(open_page):
+    """A screen has room for them or has not, so turning it shows and hides them."""
+    words = [{"word": str(i), "start": i, "end": i + 0.1} for i in range(6)]
+    page = open_page("#speech", **VIEW)
+    page.route("**/v1/audio/transcriptions", lambda route: route.fulfill(json={"text": "0 1 2 3 4 5", "duration": 6, "words": words}))
+    choose(page, sounds.wav([0.1] * 8000 * 6))
+    for width, shown in ((1280, True), (390, False), (1280, True)):
+        page.set_viewport_size({"width": width, "height": 844})
+        page.wait_for_function("(shown) => document.querySelector('#speech .words').classList.contains('crowded') !== shown", arg=shown)
+        boxes = [item.bounding_box() for item in page.locator("#speech .words li").all()]
+        assert len(boxes) == 6 and all(a["x"] + a["width"] < b["x"] for a, b in itertools.pairwise(boxes))
 
 
 def test_another_file_takes_the_place_of_the_first(open_page, origin):

@@ -274,10 +274,11 @@ QUIET = ["--muon-lr", "1e-12", "--adam-lr", "1e-12"]  # the optimizer moves noth
 
 
 @pytest.mark.parametrize("flags, exported", [([], 200), (["--best"], 100)])
-def test_the_best_weights_are_kept(tmp_path, flags, exported):
+def test_the_best_weights_are_kept(tmp_path, capsys, flags, exported):
     recipe = Figures([3.0, 1.0, 2.0, 2.0, 2.0])
     run_recipe(tmp_path, [], "--tokens", "200", "--validate-every", "50", "--out", str(tmp_path / "out"), *QUIET, *flags, make=lambda args: recipe)
     assert recipe.exported == exported
+    assert capsys.readouterr().out.endswith(f"the model is in {tmp_path / 'out'}\n")
     assert round(torch.load(tmp_path / "best.pt", weights_only=True)["weight"].item()) == 100
     last = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])
     assert last["figure"] == (1.0 if flags else 2.0)

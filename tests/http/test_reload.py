@@ -161,6 +161,9 @@ def test_by_signal(server, models):
     replace(path, other_weights(good))
     server.signal(signal.SIGHUP)
     wait_until(lambda: answer(server)["system_fingerprint"] != old, 60, "the new weights")
+    assert "no model has changed" not in server.log
+    server.signal(signal.SIGHUP)
+    wait_until(lambda: "reload: no model has changed" in server.log, 60, "a reload without news")
 
 
 def test_models_come_and_go(server, models):

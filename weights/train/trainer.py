@@ -469,6 +469,7 @@ class Run:
         if self.args.out:
             with self.average.in_place():
                 self.export()
+            print(f"the model is in {self.args.out}")
 
     def export(self):
         recipe = self.recipe
