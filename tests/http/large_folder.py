@@ -2,10 +2,14 @@
 
 import json
 import struct
+import sys
+from pathlib import Path
 
 import numpy
 
-from hf_model import folders
+sys.path.append(str(Path(__file__).resolve().parents[1] / "golden"))
+
+import folders  # noqa: E402
 
 SHARDS = 4  # about
 
