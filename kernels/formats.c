@@ -39,8 +39,9 @@ lx_status lx_host_tensor_check(const lx_host_tensor *t, const lx_row_reader *row
     if (format == NULL)
         return lx_fail(err, LX_ERR_UNSUPPORTED, NULL, "%s has unknown dtype %d", what,
                        (int)t->dtype);
-    if ((t->data == NULL) != (rows != NULL) || t->rows < 1 || t->cols < 1 || t->rows > LX_MAX_FLOATS / t->cols ||
-        t->rows > INT32_MAX || t->cols > INT32_MAX || t->cols % format->block != 0)
+    if ((t->data == NULL) != (rows != NULL) || t->rows < 1 || t->cols < 1 ||
+        t->rows > LX_MAX_FLOATS / t->cols || t->rows > INT32_MAX || t->cols > INT32_MAX ||
+        t->cols % format->block != 0)
         return lx_fail(err, LX_ERR_INVALID, NULL, "%s has shape [%lld, %lld]", what,
                        (long long)t->rows, (long long)t->cols);
     return LX_OK;

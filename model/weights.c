@@ -389,9 +389,8 @@ static lx_status load_through_memory(loader *l, const lx_host_tensor *shape,
     all.data = make_room(&l->assembled, lx_format_bytes(all.dtype, shape->rows * all.cols));
     all.bias = biased ? malloc((size_t)shape->rows * sizeof *all.bias) : NULL;
     lx_mixer_tensor_name(parts, t, 0, name);
-    lx_status st = all.data != NULL && (all.bias != NULL || !biased)
-                       ? LX_OK
-                       : no_memory(name, ".weight", err);
+    lx_status st =
+        all.data != NULL && (all.bias != NULL || !biased) ? LX_OK : no_memory(name, ".weight", err);
     for (int32_t i = 0; i < n; i++) {
         for (int32_t k = 0; k < lx_mixer_file_tensors(&t[i]) && st == LX_OK; k++)
             st = add_part(&all, l, parts, &t[i], k, err);

@@ -56,9 +56,8 @@ static const lx_kernels table = {.name = "cpu",
                                  .describe = cpu_describe,
                                  LX_OBJECTS(LX_ENTRY, lx_host) LX_ENTRY(lx_host, sync)
                                      LX_ENTRY(lx_cpu, matrix_new) LX_ENTRY(lx_cpu, matrix_free)
-                                     LX_ENTRY(lx_cpu, matrix_bytes)
-                                         LX_ENTRY(lx_cpu, table_of) LX_ENTRY(lx_cpu, begin)
-                                             LX_ENTRY(lx_cpu, end)
+                                         LX_ENTRY(lx_cpu, matrix_bytes) LX_ENTRY(lx_cpu, table_of)
+                                             LX_ENTRY(lx_cpu, begin) LX_ENTRY(lx_cpu, end)
 #define LX_OP(name) .name = queue_##name,
 #include "kernels/ops.def"
 };

@@ -45,7 +45,8 @@ static lx_status weigh(const lx_model *m, weight_bytes *out, lx_error *err)
     lx_status st = LX_OK;
     for (lx_precision p = 0; st == LX_OK && lx_precision_name(p) != NULL; p++) {
         lx_backend *be = NULL;
-        st = lx_backend_open("cpu", &(lx_backend_options){.n_threads = 1, .precision = p}, &be, err);
+        st =
+            lx_backend_open("cpu", &(lx_backend_options){.n_threads = 1, .precision = p}, &be, err);
         if (st != LX_OK)
             return st;
         out->of[p] = (long long)lx_weights_bytes(m, be);

@@ -5,8 +5,8 @@
     python3 tests/bench/recurrent.py --trained MODEL.bin
 
 The models have random weights and layers of width 768: RWKV-7 0.1B (12 layers), Mamba-1 and Mamba-2 130M (24), Qwen3.5's hybrid of
-Gated DeltaNet and softmax (12). `experts` is that hybrid with 8 nets in place of one, of which a token takes 2, and a net for all
-tokens, each of the model's width. For comparison `softmax` is Llama's transformer of that size with a cache. All have 256
+Gated DeltaNet and softmax (12). `experts` is that hybrid with 8 feed-forward nets, of which a token takes 2, and one more for all
+tokens. For comparison `softmax` is Llama's transformer of that size with a cache. All have 256
 tokens, and all programs get the same numbers. With --size small the weights fit the caches, with
 large they are 24 layers of width 1536. --trained measures a trained
 RWKV-7 of 256 tokens in rwkv.cpp's format instead.
@@ -22,8 +22,8 @@ Q4_0 with int4.
 
 The last column is Linnet's share of the roofline. The least time is the time to read the weights once, or to multiply
 by them if that takes longer, and to read and write the states. These rates come from roofline.c before and after. It
-leaves out rows that attention keeps. Of experts it counts those that so many tokens choose, if every choice is as likely
-as another, and for the products those of each token.
+leaves out rows that attention keeps. The weights of experts count if one of the step's tokens chooses them, and every
+choice is taken as equally likely.
 """
 
 import argparse
@@ -289,8 +289,8 @@ BYTES = {"f32": 4, "bf16": 2, "q8": 1, "q4": 4.5 / 8}
 
 
 class Roofline:
-    """Of a model: elements of the products that every token needs, of those of all experts, the share of these that a token
-    takes, bytes of a stream's state that does not grow."""
+    """Of a model: elements of the products that every token needs, elements of all experts, the share of experts that a token
+    takes. And the bytes of a stream's state that does not grow."""
 
     def __init__(self, args, folder, config, tensors, threads, precision):
         products = {name: array.size for name, array in tensors.items() if array.ndim == 2 and "embed" not in name}

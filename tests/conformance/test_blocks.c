@@ -206,7 +206,9 @@ static bool check_case(device *dut, device *oracle, const block_case *c, rng *r)
     int64_t n = c->rows * c->outputs;
     float *got = floats(n), *want = floats(n);
     double *scale = take((size_t)n * sizeof *scale);
-    if (!run_blocks(dut, c, &data, (c->outputs % 2 != 0 ? dev_matrix_read : dev_matrix)(dut, &data.w, data.bias), 0, c->rows, got))
+    if (!run_blocks(dut, c, &data,
+                    (c->outputs % 2 != 0 ? dev_matrix_read : dev_matrix)(dut, &data.w, data.bias),
+                    0, c->rows, got))
         return false;
     if (dut->only_runs) {
         dev_release(dut);
@@ -457,7 +459,8 @@ static bool tables_of_blocks(device *dut, device *oracle)
         lx_host_tensor t = random_blocks(&r, IDS, WIDTH, block_types[i], (pattern)(i % PATTERNS));
         if (dut->k->is_device) {
             lx_table *none = NULL;
-            CHECK(dut->k->table_new(dut->be, &t, NULL, &none, NULL) == LX_ERR_UNSUPPORTED, "a table");
+            CHECK(dut->k->table_new(dut->be, &t, NULL, &none, NULL) == LX_ERR_UNSUPPORTED,
+                  "a table");
             continue;
         }
         if (!table_has_numbers(dut, dev_table(dut, &t), &t) ||

@@ -273,7 +273,8 @@ static bool broken_objects_are_refused(device *dut, device *oracle)
     CHECK(k->state_import(be, s, -1, x, 0) == LX_ERR_INVALID, "import to a slot that is not there");
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
         CHECK(k->states_new(be, &broken[i], 1, &none, &err) == LX_ERR_INVALID, "layout %zu", i);
-    CHECK(k->matrix_new(be, &no_rows, NULL, NULL, &w, &err) == LX_ERR_INVALID, "a matrix without rows");
+    CHECK(k->matrix_new(be, &no_rows, NULL, NULL, &w, &err) == LX_ERR_INVALID,
+          "a matrix without rows");
     CHECK(w == NULL && none == NULL, "an output was set on failure");
     k->array_free(be, NULL);
     k->matrix_free(be, NULL);

@@ -9,7 +9,8 @@
 #define LEAST_PRODUCTS 8192 /* to share them */
 #define COLLECTED 64        /* rows of an expert that go through `linear` together */
 
-/* The part's groups of outputs of one expert, and the choices of its rows: a choice is row K + j. */
+/* The part's groups of outputs of one expert, and the choices of its rows: a choice is row K + j.
+ */
 typedef struct collection {
     const lx_cpu *c;
     const lx_experts_args *a;

@@ -16,7 +16,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/pool.h"
 
-enum { PIECE_BYTES = 2 << 20 }; /* of packed weights, a huge page: threads rarely share one */
+enum { PIECE_BYTES = 2 << 20 };  /* of packed weights, a huge page: threads rarely share one */
 enum { READ_BYTES = 256 << 10 }; /* at once, where that is a group and more */
 
 /* The packers below get the rows of one group, as many as there are. */
