@@ -362,7 +362,7 @@ static lx_status run(void *values, const char *const *rest, lx_error *err)
     lx_model *model = NULL;
     faults f = {0};
     lx_error ignored = {0};
-    weight_bytes weights;
+    weight_bytes weights = {{0}};
     if (o->kinds) {
         print_kinds(o->json);
         return LX_OK;
