@@ -103,6 +103,10 @@ typedef struct lx_cpu_kind {
     int32_t pieces_a_thread;
     /* Computes the part's share of its rows. */
     void (*run)(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch);
+    /* Whether run_first must be finished before the pieces, where there are several. A piece that
+       is alone does all. NULL: never. */
+    bool (*has_first)(const lx_cpu *c, const void *args);
+    void (*run_first)(const lx_cpu *c, const void *args);
     /* In place of `run`, for an operation that carries a state through a sequence's tokens: the
        number of units (heads, some columns) of a sequence, and the work of one unit. */
     int64_t (*units)(const void *args);
@@ -140,6 +144,7 @@ typedef struct lx_cpu_op {
 typedef enum lx_cpu_cut {
     LX_CPU_BY_SEQUENCES, /* groups[i], through all operations */
     LX_CPU_BY_SHARES,    /* share i of the one operation; a piece that is alone takes several */
+    LX_CPU_FIRST,        /* the one piece does the operation's run_first */
     LX_CPU_BY_HEADS      /* some heads: the columns that they read, then the heads themselves */
 } lx_cpu_cut;
 
@@ -186,7 +191,7 @@ struct lx_cpu {
     int32_t n_ops, ops_capacity;
     int32_t n_known;      /* ops of the previous step that still hold: no object was freed */
     unsigned freed_known; /* host.n_freed when the step began */
-    lx_cpu_phase *phases; /* [ops_capacity] */
+    lx_cpu_phase *phases; /* [2 * ops_capacity] */
     int32_t n_phases;
     lx_cpu_claims *claims;   /* [n_threads] */
     lx_cpu_part *groups;     /* [LX_CPU_ROUNDS * n_threads] */

@@ -177,6 +177,14 @@ static lx_cpu_phase shared_phase(const lx_cpu *c, int32_t i, bool own_rows)
     return p;
 }
 
+/* The phase cuts an operation into shares, before which a part of it must be finished. */
+static bool has_first(const lx_cpu *c, const lx_cpu_phase *p)
+{
+    const lx_cpu_op *op = &c->ops[p->op0];
+    return p->cut == LX_CPU_BY_SHARES && !p->own_rows && p->n_pieces > 1 &&
+           op->kind->has_first != NULL && op->kind->has_first(c, &op->args);
+}
+
 /* Neighbouring operations of one piece make one phase. */
 static void plan_by_shares(lx_cpu *c)
 {
@@ -187,6 +195,9 @@ static void plan_by_shares(lx_cpu *c)
         if (alone && next.n_pieces == 1) {
             p->op1 = next.op1;
         } else {
+            if (has_first(c, &next))
+                c->phases[c->n_phases++] =
+                    (lx_cpu_phase){.n_pieces = 1, .op0 = i, .op1 = i, .cut = LX_CPU_FIRST};
             p = &c->phases[c->n_phases++];
             *p = next;
         }

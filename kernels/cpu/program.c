@@ -54,7 +54,7 @@ static lx_status grow_ops(lx_cpu *c)
     lx_cpu_op *ops = realloc(c->ops, (size_t)capacity * sizeof *ops);
     if (ops != NULL)
         c->ops = ops;
-    lx_cpu_phase *phases = aligned_alloc(64, (size_t)capacity * sizeof *phases);
+    lx_cpu_phase *phases = aligned_alloc(64, 2 * (size_t)capacity * sizeof *phases);
     if (ops == NULL || phases == NULL) {
         free(phases);
         return lx_fail(&c->error, LX_ERR_NO_MEMORY, NULL, "no memory for a step of %d operations",

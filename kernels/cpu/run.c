@@ -99,6 +99,10 @@ void lx_cpu_run_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t piece,
     lx_cpu_part part = lx_cpu_piece(c, phase, piece);
     const lx_cpu_op *op = &c->ops[phase->op0], *end = &c->ops[phase->op1];
     const float *x = NULL;
+    if (phase->cut == LX_CPU_FIRST) {
+        op->kind->run_first(c, &op->args);
+        return;
+    }
     if (phase->own_rows) {
         x = run_own_rows(c, op, &part, scratch);
         scratch += lx_cpu_own_scratch(lx_uses_find(&op->uses, LX_USE_OUT)->width);

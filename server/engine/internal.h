@@ -183,10 +183,9 @@ struct lx_engine {
     lx_moves moves;
     lx_drafts drafts;
 
-    lx_prefix_cache *prefixes; /* NULL: no state is kept */
-    int32_t *answer_ids;       /* [max_rows, n_inputs] of an answer whose state is kept */
-    int32_t *kept_pages;       /* chain of each kept state, -1: none */
-    int32_t most_kept_pages;
+    lx_prefix_cache *prefixes;   /* NULL: no state is kept */
+    int32_t *answer_ids;         /* [max_rows, n_inputs] of an answer whose state is kept */
+    int32_t *kept_pages;         /* chain of each kept state, -1: none */
     char maker[LX_PREFIX_MAKER]; /* see lx_prefix_name */
     bool unstored;               /* a state was kept since the last look for one to store */
     atomic_bool storing;         /* a state is on its way to the place; false: under the mutex */

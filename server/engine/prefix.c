@@ -20,7 +20,8 @@
  * In a chat the state at the end of an answer is kept too: the next prompt begins with that answer.
  *
  * Full pages of a growing state are shared with runs; the page after them is a copy. Kept states
- * reserve no pages: one gives way when a run takes pages that it has reserved.
+ * may have all pages that no run has, since the pool has its memory in any case. They reserve no
+ * pages: one gives way when a run takes pages that it has reserved.
  *
  * Kept states may also be stored in a place that outlives the process (stored.c). A run whose
  * prompt has a longer stored beginning than any kept one waits until that state is read. Then the
@@ -186,8 +187,7 @@ void lx_prefix_make_room(lx_engine *e, int32_t n)
 /* Whether a state of so many rows can be kept next to the pages of runs. */
 static bool has_room(const lx_engine *e, int32_t rows)
 {
-    return lx_model_state_pages(e->model, rows) <= e->most_kept_pages &&
-           open_pages(e, rows) <= e->pages.n - e->pages.n_used[LX_PAGES_RUN];
+    return open_pages(e, rows) <= e->pages.n - e->pages.n_used[LX_PAGES_RUN];
 }
 
 /* The kept state shares the full pages of the slot and takes a free page, for which other kept
@@ -200,8 +200,7 @@ static lx_status take_pages(lx_engine *e, int32_t kept, int32_t slot, int32_t ro
     drop_pages(e, kept); /* of the state that it had before */
     (void)lx_pages_share(&e->pages, LX_PAGES_KEPT, chain);
     e->kept_pages[kept] = chain;
-    while (e->pages.n_used[LX_PAGES_KEPT] + open > e->most_kept_pages || e->pages.n_free < open)
-        drop_pages(e, lx_prefix_cache_forget(e->prefixes));
+    lx_prefix_make_room(e, open);
     chain = lx_pages_extend(&e->pages, LX_PAGES_KEPT, chain, open);
     e->kept_pages[kept] = chain;
     lx_pages_list(&e->pages, chain, full + open, e->page_list);

@@ -145,8 +145,8 @@ static void count_pages(lx_engine *e)
     e->slot_pages = e->pages.n < most ? e->pages.n : most;
 }
 
-/* As many slots for kept states as the bytes allow, with one page each if states grow. The pages of
-   all kept states are limited too. */
+/* As many slots for kept states as the bytes allow, with one page each if states grow. More pages
+   are those that runs leave (prefix.c). */
 static lx_status make_prefixes(lx_engine *e, int32_t *n, lx_error *err)
 {
     int64_t page = lx_engine_page_bytes(e), bytes = e->options.prefix_bytes;
@@ -155,8 +155,6 @@ static lx_status make_prefixes(lx_engine *e, int32_t *n, lx_error *err)
     *n = slots < MAX_PREFIXES ? (int32_t)slots : MAX_PREFIXES;
     if (*n == 0)
         return LX_OK;
-    int64_t most = page > 0 ? (bytes - *n * fixed) / page : 0;
-    e->most_kept_pages = most < e->pages.n ? (int32_t)most : e->pages.n;
     GRAB(e, kept_pages, *n);
     GRAB(e, answer_ids, (int64_t)e->model->max_rows * e->model->config.n_inputs);
     if (!e->has_memory)

@@ -1,6 +1,8 @@
 /*
  * Kept states in a place that outlives the process (prefix_place.h).
  *
+ * A state that grows goes there without the pages that its longest stored beginning has.
+ *
  * After each turn the engine gives the place the kept state whose loss would cost most rows, and
  * waits with the next one until that state is written. So states are written as fast as the place
  * takes them, next to the steps. Only one copy into the place's memory takes the engine's time. A
@@ -39,6 +41,12 @@ static lx_prefix_name name_of(const lx_engine *e, lx_prefix_key key)
     return (lx_prefix_name){.maker = e->maker, .key = key, .width = e->model->config.n_inputs};
 }
 
+static lx_prefix_sizes sizes_of(const lx_engine *e)
+{
+    const lx_state_layout *state = &e->model->state;
+    return (lx_prefix_sizes){(size_t)state->fixed_floats, (size_t)state->page_floats};
+}
+
 int32_t lx_stored_find(const lx_engine *e, lx_prefix_key key)
 {
     lx_prefix_place *p = e->options.place;
@@ -50,9 +58,9 @@ lx_status lx_stored_load(const lx_engine *e, lx_prefix_key key, int32_t state, l
 {
     lx_prefix_place *p = e->options.place;
     lx_prefix_name name = name_of(e, key);
-    size_t n = (size_t)lx_model_state_floats(e->model, key.n_rows);
-    float *floats = malloc(n * sizeof *floats);
-    if (floats == NULL || p->read(p, &name, floats, n, err) != LX_OK) {
+    const lx_prefix_sizes sizes = sizes_of(e);
+    float *floats = malloc(lx_prefix_floats(&sizes, 0, key.n_rows) * sizeof *floats);
+    if (floats == NULL || p->read(p, &name, &sizes, floats, err) != LX_OK) {
         free(floats);
         return LX_ERR_NOT_FOUND;
     }
@@ -60,6 +68,13 @@ lx_status lx_stored_load(const lx_engine *e, lx_prefix_key key, int32_t state, l
         lx_transformer_state_load(e->transformer, e->states, state, key.n_rows, floats, err);
     free(floats);
     return st;
+}
+
+/* Rows of the longest stored beginning that is shorter. */
+static int32_t longest_before(const lx_engine *e, lx_prefix_key key)
+{
+    key.n_rows--;
+    return lx_stored_find(e, key);
 }
 
 /* Called by a thread of the place. */
@@ -73,6 +88,24 @@ static void stored(void *engine, bool ok)
     (void)pthread_cond_broadcast(&e->changed);
 }
 
+/* The state without its pages before the first one: meanwhile the slot has only the others. */
+static lx_status save_from(lx_engine *e, int32_t slot, int32_t rows, int32_t first, float *to,
+                           lx_error *err)
+{
+    int32_t n = lx_model_state_pages(e->model, rows), kept = e->total_slots + slot;
+    if (first == 0)
+        return lx_transformer_state_save(e->transformer, e->states, kept, rows, to, err);
+    lx_pages_list(&e->pages, e->kept_pages[slot], n, e->page_list);
+    lx_status st = lx_transformer_state_map(e->transformer, e->states, kept, n - first,
+                                            e->page_list + first, err);
+    if (st == LX_OK)
+        st = lx_transformer_state_save(e->transformer, e->states, kept,
+                                       rows - first * LX_PAGE_TOKENS, to, err);
+    if (st != LX_OK)
+        return st;
+    return lx_transformer_state_map(e->transformer, e->states, kept, n, e->page_list, err);
+}
+
 lx_status lx_stored_save(lx_engine *e, lx_error *err)
 {
     lx_prefix_place *p = e->options.place;
@@ -83,21 +116,22 @@ lx_status lx_stored_save(lx_engine *e, lx_error *err)
     e->unstored = lx_prefix_cache_choose(e->prefixes, LX_PREFIX_WORTH, &key, &slot);
     if (!e->unstored)
         return LX_OK;
-    size_t n = (size_t)lx_model_state_floats(e->model, key.n_rows);
     lx_prefix_name name = name_of(e, key);
+    const lx_prefix_sizes sizes = sizes_of(e);
+    int32_t base = sizes.page > 0 ? longest_before(e, key) : 0;
+    size_t n = lx_prefix_floats(&sizes, base, key.n_rows);
     float *room = p->room(p, &name, n);
     if (room == NULL) { /* a state that is not stored costs time only */
         lx_counter_add(&e->metrics->failed_prefixes, 1);
         return LX_OK;
     }
-    lx_status st = lx_transformer_state_save(e->transformer, e->states, e->total_slots + slot,
-                                             key.n_rows, room, err);
+    lx_status st = save_from(e, slot, key.n_rows, lx_prefix_first_page(base), room, err);
     if (st != LX_OK) {
         p->drop(p, &name, room);
         return st;
     }
     atomic_store(&e->storing, true);
-    p->write(p, &name, room, n, stored, e);
+    p->write(p, &name, base, room, n, stored, e);
     return LX_OK;
 }
 

@@ -6,6 +6,10 @@
  * and compares the hash after each number of rows that the index has. Hashes may collide, so a
  * reader compares owner, maker and rows with those of the blob (prefix_blob.h).
  *
+ * A state that grows lacks the pages that its base has, so a reader follows the chain of bases. Use
+ * of a state is use of its chain, or the store would drop bases before the states that need them.
+ * The index knows an entry's base once it was written or read by this process.
+ *
  * The store drops the least recently used states above its limit, and the index learns of it when a
  * read fails.
  */
@@ -33,8 +37,8 @@
 enum { MOST_STATES = 1 << 16, LIST_PAGE = 256 };
 
 typedef struct entry {
-    int32_t rows;
-    uint64_t hash;
+    int32_t rows, base; /* base: rows of the base, 0: none, or not known */
+    uint64_t hash, base_hash;
 } entry;
 
 typedef struct prefix_store {
@@ -87,11 +91,14 @@ static uint64_t hash_row(const lx_prefix_name *name, uint64_t hash, int32_t row)
     return hash;
 }
 
-static entry entry_of(const lx_prefix_name *name)
+static entry entry_of(const lx_prefix_name *name, int32_t base)
 {
-    entry e = {name->key.n_rows, hash_begin(name)};
-    for (int32_t row = 0; row < e.rows; row++)
+    entry e = {.rows = name->key.n_rows, .base = base, .hash = hash_begin(name)};
+    for (int32_t row = 0; row < e.rows; row++) {
         e.hash = hash_row(name, e.hash, row);
+        if (row + 1 == base)
+            e.base_hash = e.hash;
+    }
     return e;
 }
 
@@ -106,7 +113,7 @@ static bool read_id(const char *id, entry *e)
     if (id[0] != 'p' || strlen(id) != 1 + 8 + 16)
         return false;
     memcpy(rows, id + 1, 8);
-    *e = (entry){(int32_t)strtoul(rows, NULL, 16), strtoull(id + 9, NULL, 16)};
+    *e = (entry){.rows = (int32_t)strtoul(rows, NULL, 16), .hash = strtoull(id + 9, NULL, 16)};
     write_id(*e, again);
     return e->rows > 0 && strcmp(id, again) == 0;
 }
@@ -146,8 +153,11 @@ static void remove_at(prefix_store *s, int32_t at)
 /* In a full index the state of fewest rows gives way. */
 static void add_entry(prefix_store *s, entry e)
 {
-    if (index_of(s, e) >= 0)
+    int32_t known = index_of(s, e);
+    if (known >= 0) {
+        s->index[known] = e;
         return;
+    }
     if (s->n == MOST_STATES)
         remove_at(s, 0);
     int32_t at = place_of(s, e.rows);
@@ -156,12 +166,20 @@ static void add_entry(prefix_store *s, entry e)
     s->n++;
 }
 
-static void forget(prefix_store *s, entry e)
+/* The base of an entry; one of no rows: it has none. */
+static entry base_of(entry e)
+{
+    return (entry){.rows = e.base, .hash = e.base_hash};
+}
+
+/* Forgets a state that could not be read, with its chain down to the entry that was lost. */
+static void forget(prefix_store *s, entry e, entry lost)
 {
     LX_HOLD(&s->mutex);
-    int32_t at = index_of(s, e);
-    if (at >= 0)
+    for (int32_t at = 0; e.rows >= lost.rows && (at = index_of(s, e)) >= 0;) {
+        e = base_of(s->index[at]);
         remove_at(s, at);
+    }
 }
 
 static int32_t find(lx_prefix_place *p, const lx_prefix_name *name)
@@ -181,6 +199,25 @@ static int32_t find(lx_prefix_place *p, const lx_prefix_name *name)
 }
 
 /* --- writing --- */
+
+static void no_answer(void *context, const lx_store_result *result)
+{
+    (void)context;
+    (void)result;
+}
+
+/* The chain from this entry on counts as used. The queue may be full; then it is used less. */
+static void use_chain(prefix_store *s, const lx_owner *owner, entry e)
+{
+    LX_HOLD(&s->mutex);
+    for (int32_t at = 0; e.rows > 0 && (at = index_of(s, e)) >= 0; e = base_of(s->index[at])) {
+        char id[LX_STATE_ID_MAX + 1];
+        write_id(e, id);
+        lx_store_request rq = {
+            .op = LX_STORE_GET, .owner = owner, .id = id, .ttl_ms = TTL_MS, .only_use = true};
+        s->store->ops->call(s->store, &rq, no_answer, NULL);
+    }
+}
 
 typedef struct writing {
     prefix_store *store;
@@ -219,7 +256,7 @@ static void drop_room(lx_prefix_place *p, const lx_prefix_name *name, float *sta
     free(blob_of(name, state));
 }
 
-static void write_state(lx_prefix_place *p, const lx_prefix_name *name, float *state,
+static void write_state(lx_prefix_place *p, const lx_prefix_name *name, int32_t base, float *state,
                         size_t n_floats, void (*done)(void *context, bool ok), void *context)
 {
     prefix_store *s = (prefix_store *)p;
@@ -230,12 +267,13 @@ static void write_state(lx_prefix_place *p, const lx_prefix_name *name, float *s
         done(context, false);
         return;
     }
-    lx_prefix_blob_fill(name, n_floats, blob);
-    *w = (writing){s, entry_of(name), done, context};
+    lx_prefix_blob_fill(name, base, n_floats, blob);
+    *w = (writing){s, entry_of(name, base), done, context};
     char id[LX_STATE_ID_MAX + 1];
     write_id(w->entry, id);
     lx_owner owner = *owner_of(name);
     owner.max_states = owner.max_bytes = 0;
+    use_chain(s, &owner, base_of(w->entry));
     lx_store_request rq = {.op = LX_STORE_PUT,
                            .owner = &owner,
                            .id = id,
@@ -249,10 +287,13 @@ static void write_state(lx_prefix_place *p, const lx_prefix_name *name, float *s
 
 /* --- reading --- */
 
+/* Of a blob. */
 typedef struct reading {
     const lx_prefix_name *name;
+    const lx_prefix_sizes *sizes;
+    int32_t end; /* see lx_prefix_blob_read */
     float *to;
-    size_t n_floats;
+    int32_t base;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool done;
@@ -268,8 +309,8 @@ static void was_read(void *context, const lx_store_result *result)
     if (result->err != NULL)
         r->err = *result->err;
     if (r->status == LX_OK)
-        r->status =
-            lx_prefix_blob_read(r->name, result->blob, result->size, r->to, r->n_floats, &r->err);
+        r->status = lx_prefix_blob_read(r->name, r->sizes, r->end, result->blob, result->size,
+                                        r->to, &r->base, &r->err);
     r->done = true;
     (void)pthread_cond_signal(&r->changed);
 }
@@ -281,38 +322,57 @@ static void wait_for(reading *r)
         (void)pthread_cond_wait(&r->changed, &r->mutex);
 }
 
-static lx_status read_state(lx_prefix_place *p, const lx_prefix_name *name, float *to,
-                            size_t n_floats, lx_error *err)
+/* Reads one blob of a chain. *e, the blob's entry, receives its base. */
+static lx_status read_blob(prefix_store *s, reading *r, entry *e)
+{
+    char id[LX_STATE_ID_MAX + 1];
+    *e = entry_of(r->name, 0);
+    write_id(*e, id);
+    lx_store_request rq = {
+        .op = LX_STORE_GET, .owner = owner_of(r->name), .id = id, .ttl_ms = TTL_MS};
+    r->mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    r->changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+    r->done = false;
+    s->store->ops->call(s->store, &rq, was_read, r);
+    wait_for(r);
+    (void)pthread_cond_destroy(&r->changed);
+    (void)pthread_mutex_destroy(&r->mutex);
+    if (r->status != LX_OK)
+        return r->status;
+    *e = entry_of(r->name, r->base);
+    LX_HOLD(&s->mutex);
+    if (index_of(s, *e) >= 0)
+        add_entry(s, *e);
+    return LX_OK;
+}
+
+static lx_status read_state(lx_prefix_place *p, const lx_prefix_name *name,
+                            const lx_prefix_sizes *sizes, float *to, lx_error *err)
 {
     prefix_store *s = (prefix_store *)p;
-    reading r = {.name = name,
-                 .to = to,
-                 .n_floats = n_floats,
-                 .mutex = PTHREAD_MUTEX_INITIALIZER,
-                 .changed = PTHREAD_COND_INITIALIZER};
+    lx_prefix_name part = *name;
+    entry whole, e;
+    reading r = {.name = &part, .sizes = sizes, .end = -1, .to = to};
     if (s->store == NULL)
         return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "there is no store of prompt states");
-    entry e = entry_of(name);
-    char id[LX_STATE_ID_MAX + 1];
-    write_id(e, id);
-    lx_store_request rq = {.op = LX_STORE_GET, .owner = owner_of(name), .id = id, .ttl_ms = TTL_MS};
-    s->store->ops->call(s->store, &rq, was_read, &r);
-    wait_for(&r);
-    (void)pthread_cond_destroy(&r.changed);
-    (void)pthread_mutex_destroy(&r.mutex);
-    if (r.status == LX_OK)
+    lx_status st = read_blob(s, &r, &e);
+    for (whole = e; st == LX_OK && r.base > 0; st = read_blob(s, &r, &e)) {
+        part.key.n_rows = r.base;
+        r.end = lx_prefix_first_page(r.base);
+    }
+    if (st == LX_OK)
         return LX_OK;
-    if (r.status == LX_ERR_FORMAT) {
+    if (st == LX_ERR_FORMAT) {
         if (!atomic_exchange(&s->damaged, true))
             lx_log(LX_LOG_WARN, "%s; its prompt is computed, like those of other such states",
                    r.err.text);
-        r.status = LX_ERR_NOT_FOUND;
+        st = LX_ERR_NOT_FOUND;
     }
-    if (r.status == LX_ERR_NOT_FOUND)
-        forget(s, e);
+    if (st == LX_ERR_NOT_FOUND)
+        forget(s, whole, e);
     if (err != NULL)
         *err = r.err;
-    return r.status;
+    return st;
 }
 
 static bool works(lx_prefix_place *p)

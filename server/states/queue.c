@@ -79,6 +79,7 @@ static lx_status add(lx_store_queue *q, const lx_store_request *rq, lx_store_don
                             .added_ns = lx_now_ns(),
                             .most = rq->most,
                             .droppable = rq->droppable,
+                            .only_use = rq->only_use,
                             .done = done,
                             .context = context,
                             .size = size};

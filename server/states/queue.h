@@ -19,7 +19,7 @@ typedef struct lx_store_item {
     char id[LX_STATE_ID_MAX + 1];
     int64_t ttl_ms, added_ns; /* lx_now_ns() */
     size_t most;
-    bool droppable;
+    bool droppable, only_use;
     lx_store_done done;
     void *context;
     size_t size;

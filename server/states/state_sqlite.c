@@ -77,6 +77,8 @@ static lx_status carry_out(sqlite_store *s, const lx_store_item *c, outcome *o)
                                                      .droppable = c->droppable},
                                  &s->limits, &o->err);
     case LX_STORE_GET:
+        if (c->only_use)
+            return LX_OK;
         return lx_state_file_get(s->file, c->owner.name, c->id, &o->bytes, &o->result.size,
                                  &o->result.ttl_ms, &o->err);
     case LX_STORE_REMOVE:

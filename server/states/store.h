@@ -73,6 +73,8 @@ typedef struct lx_store_request {
                         needs no copy */
     int64_t ttl_ms;
     size_t most;    /* of a list, at least 1 */
+    bool only_use;  /* of a get: its time starts again. The result may lack the blob, and may be
+                       LX_OK where there is none */
     bool droppable; /* of a put: dropped for newer ones rather than refusing them, the least
                        recently used first */
 } lx_store_request;

@@ -146,6 +146,35 @@ static bool rows_have_equal_bytes_on_every_cpu(device *dut, device *oracle)
     return agrees(dut, &seen, hash);
 }
 
+/* A sequence of one head of keys, whose queries several threads share. */
+static bool a_long_head_has_equal_bytes_on_all_threads(device *dut, device *oracle)
+{
+    static agreement seen;
+    (void)oracle;
+    static const lx_rows_pattern sinks[] = {WINDOW(300, 1, 20)}, strided[] = {STRIDED(48, 1, 1)};
+    const rows_case cases[] = {{1, 32, 48, 0, 700, 1, kept_all, 0.2f, SOFTMAX},
+                               {1, 19, 35, 0, 700, 1, sinks, 0.2f, SOFTMAX},
+                               {2, 16, 16, 0, 700, 1, strided, 0.2f, SOFTMAX}};
+    rng r = {28};
+    uint64_t hash = NO_BYTES;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const rows_case *c = &cases[i];
+        int32_t n = 700, zero = 0;
+        int64_t n_y = (int64_t)n * c->heads * c->d_value;
+        float *qkv = kept_inputs(&r, c, n, UNIFORM, 3), *state = floats(kept_floats(c));
+        float *y = floats(n_y);
+        lx_states *s = kept_states(dut, c, 1);
+        if (!kept_step(dut, c, s, 1, &n, &zero, &zero, qkv, y))
+            return false;
+        CHECK_OK(dut->k->state_export(dut->be, s, 0, state, kept_pages(c)));
+        if (!check_split(dut, c, qkv, n, &r, 200, y, state))
+            return false;
+        hash = hash_bytes(hash, y, (size_t)n_y * sizeof *y);
+        dev_release(dut);
+    }
+    return agrees(dut, &seen, hash);
+}
+
 /* --- errors --- */
 
 /* A page that another slot had is cleared when its first token comes, where it is the layer's. */
@@ -285,6 +314,7 @@ const test rows_law_tests[] = {
     {"rows_neighbours_do_not_matter", rows_neighbours_do_not_matter},
     {"later_tokens_change_nothing_before", later_tokens_change_nothing_before},
     {"rows_have_equal_bytes_on_every_cpu", rows_have_equal_bytes_on_every_cpu},
+    {"a_long_head_has_equal_bytes_on_all_threads", a_long_head_has_equal_bytes_on_all_threads},
     {"pages_do_not_show_what_was_there", pages_do_not_show_what_was_there},
     {"broken_patterns_are_refused", broken_patterns_are_refused},
     {"broken_rows_are_refused", broken_rows_are_refused},

@@ -434,12 +434,14 @@ def states() -> dict[str, bytes]:
 
 def prefixes() -> dict[str, bytes]:
     """Kept states of prompts, as fuzz_prefix.c names the right one; the fuzzer puts the CRC in."""
-    def blob(magic=b"LINPREF1", floats=5, rows=3, width=2, maker=b"m", ids=(1, 2, 3, 4, 5, 6)):
-        head = struct.pack("<8sQII192s", magic, floats, rows, width, maker)
-        return head + struct.pack(f"<{len(ids)}i", *ids) + struct.pack(f"<{floats}f", *range(floats)) + bytes(4)
+    def blob(magic=b"LINPREF2", floats=11, rows=130, width=2, base=0, maker=b"m", first=(1, 2, 3, 4, 5, 6)):
+        head = struct.pack("<8sQIIII192s", magic, floats, rows, width, base, 0, maker)
+        return head + struct.pack("<260i", *first, *(0,) * 254) + struct.pack(f"<{floats}f", *range(floats)) + bytes(4)
 
-    return {"right": blob(), "rows": blob(ids=(1, 2, 3, 4, 5, 7)), "fewer": blob(rows=2), "maker": blob(maker=b"n"), "floats": blob(floats=4),
-            "magic": blob(b"LINSTAT1"), "padding": blob(maker=b"m\0x"), "short": b"LINPREF1", "nothing": b"", "longer": blob() + bytes(4)}
+    return {"right": blob(), "rows": blob(first=(1, 2, 3, 4, 5, 7)), "fewer": blob(rows=129), "maker": blob(maker=b"n"),
+            "floats": blob(floats=10), "magic": blob(b"LINPREF1"), "padding": blob(maker=b"m\0x"), "short": b"LINPREF2", "nothing": b"",
+            "longer": blob() + bytes(4), "base": blob(base=70, floats=9), "bases": blob(base=129, floats=7), "itself": blob(base=130, floats=7),
+            "less": blob(base=70)}
 
 
 def templates() -> dict[str, bytes]:

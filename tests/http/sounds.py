@@ -2,6 +2,7 @@
 
 import ctypes
 import ctypes.util
+import functools
 import json
 import math
 import os
@@ -19,15 +20,16 @@ MODEL = "ears"
 # --- sounds
 
 
+@functools.cache  # files make their sounds when they are collected, by each worker
 def babble(seconds, seed=1, rate=8000):
-    """Tones that change ten times per second, with noise: [n] of -1 .. 1."""
+    """Tones that change ten times per second, with noise: (n) of -1 .. 1."""
     rng, samples = random.Random(seed), []
     for _ in range(math.ceil(seconds * 10)):
         tones = [(rng.uniform(100, rate / 2.5), rng.uniform(0, 0.3)) for _ in range(3)]
         for i in range(rate // 10):
             tone = sum(loud * math.sin(2 * math.pi * hertz * i / rate) for hertz, loud in tones)
             samples.append(max(-1.0, min(1.0, tone + rng.gauss(0, 0.01))))
-    return samples[: int(seconds * rate)]
+    return tuple(samples[: int(seconds * rate)])
 
 
 # --- files

@@ -129,7 +129,7 @@ BAD = {
     "no rate": SAID[:24] + bytes(4) + SAID[28:],
     "a rate of 1 Hz": wav(babble(0.5), rate=1),
     "a rate of 10 MHz": wav(babble(0.5), rate=10_000_000),
-    "too long": wav(babble(14)),
+    "too long": wav(babble(1) * 14),
     "a cut FLAC": encode("flac", babble(1))[:500],
     "a FLAC in disorder": encode("flac", babble(1))[:2000] + bytes(3000),
     "a cut Ogg": encode("ogg-vorbis", babble(1))[:300],

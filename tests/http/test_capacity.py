@@ -91,10 +91,13 @@ def measure_wait(server):
 
 
 def test_a_queue_takes_as_long_as_foretold():
-    """Within a factor of two in most tries: the load of the machine may change during one. The prompts are cached from the
+    """Within a factor of two in two of three tries: the load of the machine may change during one. The prompts are cached from the
     second try on, and each request draws a pool of samples, whose scores are jobs that come after it."""
     with Server("--slots", "2", "--queue", "1000") as server:
         client.complete_ok(server.port, prompt=LONG)
-        tries = [measure_wait(server) for _ in range(3)]
-        good = [waited / 2 <= foretold <= 2 * waited for waited, foretold in tries]
-        assert sum(good) >= 2, f"waited and foretold seconds: {tries}"
+        tries, good = [], 0
+        while good < 2 and len(tries) < 3:
+            tries.append(measure_wait(server))
+            waited, foretold = tries[-1]
+            good += waited / 2 <= foretold <= 2 * waited
+        assert good == 2, f"waited and foretold seconds: {tries}"

@@ -66,6 +66,13 @@ def server(models):
         started.wait_idle()
 
 
+@pytest.fixture(scope="module")
+def other(models):
+    """Another process with the same models."""
+    with Server("--models", models[0]) as started:
+        yield started
+
+
 def text(answer):
     return answer["choices"][0]["text"]
 
@@ -90,20 +97,19 @@ def test_they_do_not_disturb_each_other(server):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_states_go_on(models, server, kind):
+def test_states_go_on(server, other, kind):
     """Suspended after every token, forked, and imported by another process."""
     whole = text(complete_ok(server.port, model=kind, max_tokens=12, **FIELDS))
-    with Server("--models", models[0]) as other:
-        for tokens in range(1, 12):
-            begun = complete_ok(server.port, model=kind, max_tokens=tokens, return_state=True, **FIELDS)
-            state = begun["states"][0]["id"]
-            blob = blob_of(server.port, state)
-            copy = fork_one(server.port, state)
-            starts = [(server, state), (server, copy), (other, base64.b64encode(blob).decode())]
-            for place, start in starts:
-                rest = complete_ok(place.port, model=kind, state=start, max_tokens=12 - tokens, ignore_eos=True)
-                assert text(begun) + text(rest) == whole, (tokens, place is other)
-            assert blob_of(server.port, copy)[192:] == blob[192:]
+    for tokens in range(1, 12):
+        begun = complete_ok(server.port, model=kind, max_tokens=tokens, return_state=True, **FIELDS)
+        state = begun["states"][0]["id"]
+        blob = blob_of(server.port, state)
+        copy = fork_one(server.port, state)
+        starts = [(server, state), (server, copy), (other, base64.b64encode(blob).decode())]
+        for place, start in starts:
+            rest = complete_ok(place.port, model=kind, state=start, max_tokens=12 - tokens, ignore_eos=True)
+            assert text(begun) + text(rest) == whole, (tokens, place is other)
+        assert blob_of(server.port, copy)[192:] == blob[192:]
 
 
 def softmax_layers(config):

@@ -12,7 +12,7 @@ from client import call
 from server import Server, wait_until
 from test_chat_templates import with_template
 
-CLIENTS, LIMIT = 100, 1.0  # seconds, as probes of Kubernetes and HAProxy have it
+CLIENTS, LIMIT = 60, 1.0  # seconds, as probes of Kubernetes and HAProxy have it
 TEXT = "a b, " * 209_000  # 1 MiB with its frame
 WORK = {
     "/tokenize": {"content": TEXT},
@@ -65,7 +65,7 @@ def test_probes_do_not_wait_behind_work(server, path):
 
 @pytest.mark.heavy
 def test_keys_take_turns_with_work(server, tmp_path):
-    """A key with a hundred large texts does not make another's small one wait for all of them."""
+    """A key with many large texts does not make another's small one wait for all of them."""
     keys = tmp_path / "keys"
     keys.write_text("alice ka\nbob kb\n")
     with Server(*server.args[6:], "--api-key-file", keys) as own:

@@ -42,7 +42,7 @@ run_pytest() {
     [ "$workers" -le 16 ] || workers=16
     local python=${venv:-.venv}/bin
     LINNET="$1/linnet" PATH="$PWD/$python:$PATH" \
-        "$python/pytest" -q -rs --durations=5 --durations-min=5 -p no:cacheprovider -p no:schemathesis --timeout 900 \
+        "$python/pytest" -q -rs --durations=5 --durations-min=5 -p no:cacheprovider -p no:schemathesis -p no:hypothesispytest --timeout 900 \
         --numprocesses "$workers" --dist loadfile "${@:2}"
 }
 

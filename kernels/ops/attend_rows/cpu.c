@@ -1,5 +1,6 @@
 #include "kernels/cpu/cpu.h"
 
+enum { PIECES_A_THREAD = 4, LEAST_TOGETHER = 16 }; /* queries of a part */
 #define PIECE_WORK 100000 /* floats of rows that a piece reads: half a microsecond and more */
 
 /* The pattern of a head of keys, and where its tiles lie. */
@@ -49,9 +50,9 @@ static int64_t sharing(const lx_attend_rows_args *a)
     return a->n_heads / lx_attend_rows_key_heads(a);
 }
 
-/* A head of keys with all of its queries. */
-static void attend_head(const lx_cpu *c, const lx_attend_rows_args *a, int32_t seq, int64_t head,
-                        float *scratch)
+/* All queries of a head of keys, which keeps their rows too. */
+static lx_cpu_attend_rows head_of(const lx_cpu *c, const lx_attend_rows_args *a, int32_t seq,
+                                  int64_t head, float *scratch)
 {
     const lx_batch *b = c->batch;
     int64_t n = a->n_heads, dk = a->d_key, dv = a->d_value;
@@ -64,54 +65,130 @@ static void attend_head(const lx_cpu *c, const lx_attend_rows_args *a, int32_t s
     job.v = x + (n + keys) * dk + head * dv;
     job.y = a->y->data + row * y_stride + head * shared * dv;
     job.shared = (int32_t)shared;
-    job.n_tokens = b->seq_start[seq + 1] - b->seq_start[seq];
+    job.to = (b->seq_start[seq + 1] - b->seq_start[seq]) * shared;
+    job.keeps = job.reads = true;
     job.x_stride = x_stride;
     job.y_stride = y_stride;
     job.scratch = scratch;
-    c->isa->attend_rows(&job);
+    return job;
 }
 
-/* The approximate cost of a head of a sequence, in rows: a constant, and the rows that it reads. */
-static int64_t weight(const lx_cpu *c, const lx_attend_rows_args *a, int32_t seq, int64_t head)
+/*
+ * The work is a line: of each sequence in turn its heads of keys, and of a head its parts, each as
+ * long as its cost. A piece has the parts that begin in its share of the line. A head is one part,
+ * or it is cut into parts. Then all rows are kept first.
+ */
+typedef struct line {
+    const lx_cpu *c;
+    const lx_attend_rows_args *a;
+    bool cut;
+} line;
+
+static int64_t part_queries(const line *l, int32_t seq)
 {
-    const lx_batch *b = c->batch;
-    int32_t tokens = b->seq_start[seq + 1] - b->seq_start[seq];
-    lx_rows_ranges middle =
-        lx_ranges_of(&a->patterns[head % a->n_patterns], b->position[seq] + tokens / 2);
-    return tokens * sharing(a) * (LX_ROWS_TILE + lx_ranges_rows(&middle));
+    const lx_batch *b = l->c->batch;
+    int64_t all = (b->seq_start[seq + 1] - b->seq_start[seq]) * sharing(l->a);
+    int64_t n = all / (PIECES_A_THREAD * l->c->n_threads) / LX_CPU_QUERIES * LX_CPU_QUERIES;
+    n = n > LEAST_TOGETHER ? n : LEAST_TOGETHER;
+    n = n < LX_CPU_TOGETHER ? n : LX_CPU_TOGETHER;
+    return l->cut && n < all ? n : all;
 }
 
-static int64_t total_weight(const lx_cpu *c, const lx_attend_rows_args *a, int32_t seq0,
-                            int32_t seq1)
+/* The approximate cost of queries of a head, in rows: a constant, and the rows that they read. */
+static int64_t weight(const line *l, int32_t seq, int64_t head, int64_t from, int64_t to)
 {
+    int32_t middle = (int32_t)((from + to) / 2 / sharing(l->a));
+    lx_rows_ranges sees =
+        lx_ranges_of(&l->a->patterns[head % l->a->n_patterns], l->c->batch->position[seq] + middle);
+    return (to - from) * (LX_ROWS_TILE + lx_ranges_rows(&sees));
+}
+
+static int64_t head_weight(const line *l, int32_t seq, int64_t head)
+{
+    const lx_batch *b = l->c->batch;
+    int64_t n = part_queries(l, seq), total = 0;
+    int64_t all = (b->seq_start[seq + 1] - b->seq_start[seq]) * sharing(l->a);
+    for (int64_t from = 0; from < all; from += n)
+        total += weight(l, seq, head, from, from + n < all ? from + n : all);
+    return total;
+}
+
+static int64_t total_weight(const line *l, int32_t seq0, int32_t seq1)
+{
+    const lx_attend_rows_args *a = l->a;
     int64_t n = lx_attend_rows_key_heads(a);
     int64_t total = 0, full = n / a->n_patterns, rest = n % a->n_patterns;
     for (int32_t seq = seq0; seq < seq1; seq++) {
         for (int64_t h = 0; h < a->n_patterns; h++)
-            total += weight(c, a, seq, h) * (full + (h < rest));
+            total += head_weight(l, seq, h) * (full + (h < rest));
     }
     return total;
 }
 
-/*
- * The work is a line: of each sequence in turn its heads, each as long as its cost. A piece has the
- * heads that begin in its share of the line.
- */
+/* Whether heads are cut: a head that has several parts has so much of the work that other threads
+   would wait for it. */
+static bool is_cut(const lx_cpu *c, const void *args)
+{
+    const lx_attend_rows_args *a = args;
+    const lx_batch *b = c->batch;
+    const line whole = {c, a, false};
+    int64_t most = 0;
+    for (int32_t seq = 0; a->ring == 0 && seq < b->n_seqs; seq++) {
+        bool parts = (b->seq_start[seq + 1] - b->seq_start[seq]) * sharing(a) > LEAST_TOGETHER;
+        for (int64_t h = 0; parts && h < a->n_patterns; h++) {
+            int64_t own = head_weight(&whole, seq, h);
+            most = own > most ? own : most;
+        }
+    }
+    return most > 0 && most * 2 * c->n_threads > total_weight(&whole, 0, b->n_seqs);
+}
+
+/* Keeps all rows. */
+static void run_first(const lx_cpu *c, const void *args)
+{
+    const lx_attend_rows_args *a = args;
+    for (int32_t seq = 0; seq < c->batch->n_seqs; seq++) {
+        for (int64_t h = 0; h < lx_attend_rows_key_heads(a); h++) {
+            lx_cpu_attend_rows job = head_of(c, a, seq, h, NULL);
+            job.reads = false;
+            c->isa->attend_rows(&job);
+        }
+    }
+}
+
+/* The parts of a head that begin in `mine`, where the head begins at `at`. */
+static void run_parts(const line *l, int32_t seq, int64_t head, int64_t at, lx_cpu_range mine,
+                      float *scratch)
+{
+    lx_cpu_attend_rows job = head_of(l->c, l->a, seq, head, scratch);
+    int64_t n = part_queries(l, seq), all = job.to;
+    job.keeps = !l->cut;
+    for (int64_t from = 0; from < all && at < mine.to; from += n) {
+        job.from = from;
+        job.to = from + n < all ? from + n : all;
+        if (at >= mine.from)
+            l->c->isa->attend_rows(&job);
+        at += weight(l, seq, head, job.from, job.to);
+    }
+}
+
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
 {
     const lx_attend_rows_args *a = args;
-    lx_cpu_range mine = lx_cpu_share(0, total_weight(c, a, part->seq0, part->seq1), part);
+    const line l = {c, a, part->n_shares > 1 && is_cut(c, args)};
+    lx_cpu_range mine = lx_cpu_share(0, total_weight(&l, part->seq0, part->seq1), part);
     int64_t at = 0;
     for (int32_t seq = part->seq0; seq < part->seq1 && at < mine.to; seq++) {
-        int64_t all = total_weight(c, a, seq, seq + 1);
+        int64_t all = total_weight(&l, seq, seq + 1);
         if (at + all <= mine.from) {
             at += all;
             continue;
         }
         for (int64_t h = 0; h < lx_attend_rows_key_heads(a) && at < mine.to; h++) {
-            if (at >= mine.from)
-                attend_head(c, a, seq, h, scratch);
-            at += weight(c, a, seq, h);
+            int64_t own = head_weight(&l, seq, h);
+            if (at + own > mine.from)
+                run_parts(&l, seq, h, at, mine, scratch);
+            at += own;
         }
     }
 }
@@ -125,9 +202,16 @@ static int64_t scratch(const void *args)
 static int64_t pieces(const lx_cpu *c, const void *args)
 {
     const lx_attend_rows_args *a = args;
-    int64_t heads = (int64_t)c->batch->n_seqs * lx_attend_rows_key_heads(a);
-    int64_t work = total_weight(c, a, 0, c->batch->n_seqs) * (a->d_key + a->d_value) / PIECE_WORK;
-    return work < heads ? work : heads;
+    const lx_batch *b = c->batch;
+    const line l = {c, a, is_cut(c, args)};
+    int64_t parts = 0, keys = lx_attend_rows_key_heads(a);
+    int64_t work = total_weight(&l, 0, b->n_seqs) * (a->d_key + a->d_value) / PIECE_WORK;
+    for (int32_t seq = 0; seq < b->n_seqs; seq++) {
+        int64_t n = part_queries(&l, seq);
+        int64_t all = (b->seq_start[seq + 1] - b->seq_start[seq]) * sharing(a);
+        parts += (all + n - 1) / n * keys;
+    }
+    return work < parts ? work : parts;
 }
 
 /* --- by heads of keys, each with all of its queries --- */
@@ -151,12 +235,14 @@ static void run_heads(const lx_cpu *c, const void *args, const lx_cpu_part *part
 {
     const lx_attend_rows_args *a = args;
     for (int32_t seq = part->seq0; seq < part->seq1; seq++) {
-        for (int64_t h = mine.from; h < mine.to; h++)
-            attend_head(c, a, seq, h, scratch);
+        for (int64_t h = mine.from; h < mine.to; h++) {
+            lx_cpu_attend_rows job = head_of(c, a, seq, h, scratch);
+            c->isa->attend_rows(&job);
+        }
     }
 }
 
 static const lx_cpu_heads heads = {count, columns, run_heads};
 
-LX_DEFINE_CPU(attend_rows, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 4, .run = run,
-              .heads = &heads);
+LX_DEFINE_CPU(attend_rows, .scratch = scratch, .pieces = pieces, .pieces_a_thread = PIECES_A_THREAD,
+              .run = run, .has_first = is_cut, .run_first = run_first, .heads = &heads);

@@ -2,8 +2,8 @@
  * One head of keys of one sequence, and the queries that read its kept rows: per token as many as
  * heads share the rows. A query goes through the tiles with rows that it sees, oldest first, in
  * blocks of LX_ROWS_BLOCK absolute positions, and adds up the results of the blocks. Several
- * queries, of heads and of tokens, may read a tile together. Each has its own sums, so its bits do
- * not change.
+ * queries, of heads and of tokens, read a tile together, and many read a block before the next
+ * block, so that it comes from the caches. Each has its own sums, so its bits do not change.
  */
 
 #define ROWS_SUMS (BODY_MAX_SUMS >= 8 ? 8 : 4) /* held in registers at once */
@@ -31,8 +31,11 @@ typedef struct rows_list {
     int32_t n;
 } rows_list;
 
+/* Queries that read tiles together. */
 typedef struct rows_work {
     rows_query query[LX_CPU_QUERIES];
+    int32_t n;
+    int32_t tile;   /* the first that is in no list yet, or LX_ROWS_NO_TILE */
     rows_list *now; /* the block that is read */
 } rows_work;
 
@@ -59,28 +62,57 @@ static void rows_keep(const lx_cpu_attend_rows *a, int64_t t)
            (size_t)a->d_value * sizeof *v);
 }
 
-/* Lists the tiles with rows that a query sees, of the block that begins with this tile; none for
-   LX_ROWS_NO_TILE. Returns the tile after them. */
-static int32_t rows_collect(const lx_cpu_attend_rows *a, const rows_work *w, int nq, int32_t tile,
-                            rows_list *list)
+/* The end of the tiles from this one on of which the query sees every row; at most `tile`: it does
+   not see this one whole. */
+static int32_t rows_whole(const lx_rows_ranges *r, int32_t tile)
 {
-    int32_t number = tile / LX_ROWS_BLOCK_TILES, next = tile;
-    list->n = 0;
-    if (tile == LX_ROWS_NO_TILE)
-        return tile;
-    for (; next / LX_ROWS_BLOCK_TILES == number; list->n++) {
-        rows_tile *one = &list->tile[list->n];
-        one->k = one->later = rows_tile_at(a, next);
-        one->row = next * LX_ROWS_TILE;
-        int32_t after = LX_ROWS_NO_TILE;
-        for (int j = 0; j < nq; j++) {
-            one->lanes[j] = lx_ranges_lanes(&w->query[j].sees, next);
-            int32_t own = lx_ranges_next(&w->query[j].sees, next + 1);
-            after = own < after ? own : after;
-        }
-        next = after;
+    int32_t end = 0;
+    for (int32_t i = 0; i < r->n; i++) {
+        const lx_rows_range *one = &r->of[i];
+        int32_t own = (one->start + one->width) / LX_ROWS_TILE;
+        if (one->count == 1 && one->start <= tile * LX_ROWS_TILE && own > end)
+            end = own;
+    }
+    return end;
+}
+
+/* The next tile of which a query of the work sees a row. */
+static int32_t rows_next(const rows_work *w, int32_t tile)
+{
+    int32_t next = LX_ROWS_NO_TILE;
+    for (int j = 0; j < w->n; j++) {
+        int32_t own = lx_ranges_next(&w->query[j].sees, tile);
+        next = own < next ? own : next;
     }
     return next;
+}
+
+/* Lists the tiles with rows that a query sees, of the block of the next tile; none at the end. */
+static void rows_collect(const lx_cpu_attend_rows *a, rows_work *w, rows_list *list)
+{
+    int32_t number = w->tile / LX_ROWS_BLOCK_TILES, whole = LX_ROWS_NO_TILE;
+    list->n = 0;
+    if (w->tile == LX_ROWS_NO_TILE)
+        return;
+    for (int j = 0; j < w->n; j++) {
+        int32_t own = rows_whole(&w->query[j].sees, w->tile);
+        whole = own < whole ? own : whole;
+    }
+    while (w->tile / LX_ROWS_BLOCK_TILES == number) {
+        int32_t tile = w->tile;
+        rows_tile *one = &list->tile[list->n++];
+        one->k = one->later = rows_tile_at(a, tile);
+        one->row = tile * LX_ROWS_TILE;
+        for (int j = 0; j < w->n; j++)
+            one->lanes[j] = tile < whole ? 0xffff : lx_ranges_lanes(&w->query[j].sees, tile);
+        w->tile = tile + 1 < whole ? tile + 1 : rows_next(w, tile + 1);
+    }
+}
+
+/* LX_ROWS_NO_TILE / LX_ROWS_BLOCK_TILES: there is none. */
+static int32_t rows_block_of(const rows_list *list)
+{
+    return (list->n > 0 ? list->tile[0].row / LX_ROWS_TILE : LX_ROWS_NO_TILE) / LX_ROWS_BLOCK_TILES;
 }
 
 /*
@@ -239,7 +271,7 @@ V16_FN void rows_values(const lx_cpu_attend_rows *a, rows_work *w, int32_t m, co
 }
 
 /* A block's logits, weights and weighted values. */
-V16_FN void rows_block(const lx_cpu_attend_rows *a, rows_work *w, const int nq)
+V16_FN void rows_run(const lx_cpu_attend_rows *a, rows_work *w, const int nq)
 {
     const int at_once = ROWS_SUMS / nq;
     int32_t t = 0, m = 0;
@@ -280,7 +312,20 @@ static void rows_zeros(const lx_cpu_attend_rows *a, rows_query *query)
     }
 }
 
-/* Query number u before its first block, with its places in the scratch. */
+/* A block of the work's queries. */
+static void rows_block(const lx_cpu_attend_rows *a, rows_work *w)
+{
+    if (w->n == 4)
+        rows_run(a, w, 4);
+    else if (w->n == 3)
+        rows_run(a, w, 3);
+    else if (w->n == 2)
+        rows_run(a, w, 2);
+    else
+        rows_run(a, w, 1);
+}
+
+/* Query number u before its first block, with its place in the scratch. */
 static void rows_begin(const lx_cpu_attend_rows *a, rows_query *query, int64_t u, float *scratch)
 {
     const float *q = a->q + u / a->shared * a->x_stride + u % a->shared * a->d_key;
@@ -288,9 +333,8 @@ static void rows_begin(const lx_cpu_attend_rows *a, rows_query *query, int64_t u
     int32_t i = a->position + (int32_t)(u / a->shared);
     *query = (rows_query){.sees = lx_ranges_of(a->pattern, i),
                           .nearest = i - a->pattern->not_own,
-                          .x = scratch,
-                          .o = scratch + LX_ROWS_BLOCK,
-                          .q = scratch + LX_ROWS_BLOCK + d_value,
+                          .o = scratch,
+                          .q = scratch + d_value,
                           .all.largest = -INFINITY};
     memset(query->o, 0, (size_t)d_value * sizeof *query->o);
     for (int32_t d = 0; d < a->d_key; d++)
@@ -311,50 +355,80 @@ static void rows_end(const lx_cpu_attend_rows *a, const rows_query *query, int64
         y[m] = empty ? 0.0f : query->o[m] / by;
 }
 
-/* Queries u .. u + nq - 1; the first one of a token keeps its row. */
-V16_FN void rows_queries(const lx_cpu_attend_rows *a, int64_t u, const int nq)
+/* The works of queries u .. u + n - 1, at their first tiles. */
+static int32_t rows_works(const lx_cpu_attend_rows *a, int64_t u, int32_t n, rows_work *works)
 {
-    rows_work w;
-    rows_list lists[2], *then = lists;
-    int64_t share = lx_cpu_attend_rows_scratch(a->d_key, a->d_value) / LX_CPU_QUERIES;
-    int32_t tile = LX_ROWS_NO_TILE;
-    w.now = lists;
-    for (int j = 0; j < nq; j++) {
-        if ((u + j) % a->shared == 0)
-            rows_keep(a, (u + j) / a->shared);
-        rows_begin(a, &w.query[j], u + j, a->scratch + j * share);
-        int32_t first = lx_ranges_next(&w.query[j].sees, 0);
-        tile = first < tile ? first : tile;
+    int64_t share = (a->d_key + 15) / 16 * 16 + (a->d_value + 15) / 16 * 16;
+    float *scratch = a->scratch + LX_CPU_QUERIES * LX_ROWS_BLOCK;
+    for (int32_t i = 0; i < n; i++, scratch += share) {
+        rows_work *w = &works[i / LX_CPU_QUERIES];
+        int32_t j = i % LX_CPU_QUERIES;
+        rows_begin(a, &w->query[j], u + i, scratch);
+        w->query[j].x = a->scratch + (int64_t)j * LX_ROWS_BLOCK;
+        w->n = j + 1;
     }
-    tile = rows_collect(a, &w, nq, tile, then);
-    while (then->n > 0) {
-        w.now = then;
-        then = then == lists ? lists + 1 : lists;
-        tile = rows_collect(a, &w, nq, tile, then);
-        for (int32_t i = 0; i < w.now->n; i++)
-            w.now->tile[i].later = rows_later(a, &w.now->tile[i], then, i);
-        rows_block(a, &w, nq);
-    }
-    for (int j = 0; j < nq; j++)
-        rows_end(a, &w.query[j], u + j);
+    int32_t n_works = (n + LX_CPU_QUERIES - 1) / LX_CPU_QUERIES;
+    for (int32_t i = 0; i < n_works; i++)
+        works[i].tile = rows_next(&works[i], 0);
+    return n_works;
 }
 
-/* Whether queries u .. u + n - 1 may work together. Where a ring has no room for a further row,
-   only queries of one token may. */
-static bool rows_may_share(const lx_cpu_attend_rows *a, int64_t u, int n)
+/* Queries u .. u + n - 1. The last of them prefetch the next block. */
+static void rows_queries(const lx_cpu_attend_rows *a, int64_t u, int32_t n)
 {
-    return u + n <= a->n_tokens * a->shared && (a->together || u % a->shared + n <= a->shared);
+    rows_work works[LX_CPU_TOGETHER / LX_CPU_QUERIES];
+    rows_list lists[3], *then = lists;
+    const int32_t none = LX_ROWS_NO_TILE / LX_ROWS_BLOCK_TILES;
+    rows_work *last = &works[rows_works(a, u, n, works) - 1];
+    rows_collect(a, last, then);
+    for (;;) {
+        int32_t number = rows_block_of(then);
+        for (rows_work *w = works; w < last; w++) {
+            int32_t own = w->tile / LX_ROWS_BLOCK_TILES;
+            number = own < number ? own : number;
+        }
+        if (number == none)
+            break;
+        for (rows_work *w = works; w < last; w++) {
+            if (w->tile / LX_ROWS_BLOCK_TILES != number)
+                continue;
+            w->now = &lists[2];
+            rows_collect(a, w, w->now);
+            rows_block(a, w);
+        }
+        if (rows_block_of(then) != number)
+            continue;
+        last->now = then;
+        then = then == lists ? lists + 1 : lists;
+        rows_collect(a, last, then);
+        for (int32_t i = 0; i < last->now->n; i++)
+            last->now->tile[i].later = rows_later(a, &last->now->tile[i], then, i);
+        rows_block(a, last);
+    }
+    for (int32_t i = 0; i < n; i++)
+        rows_end(a, &works[i / LX_CPU_QUERIES].query[i % LX_CPU_QUERIES], u + i);
+}
+
+/* How many queries from u on may work together. In a ring the rows of later tokens replace rows
+   that a query reads: without room for further rows only queries of one token may. */
+static int32_t rows_together(const lx_cpu_attend_rows *a, int64_t u)
+{
+    int64_t tokens = a->pages != NULL ? LX_CPU_TOGETHER : a->together ? LX_ROWS_TILE : 1;
+    int64_t n = tokens * a->shared - u % a->shared;
+    n = n < a->to - u ? n : a->to - u;
+    return n < LX_CPU_TOGETHER ? (int32_t)n : LX_CPU_TOGETHER;
 }
 
 static void attend_rows(const lx_cpu_attend_rows *a)
 {
-    for (int64_t u = 0; u < a->n_tokens * a->shared;) {
-        if (rows_may_share(a, u, LX_CPU_QUERIES)) {
-            rows_queries(a, u, LX_CPU_QUERIES);
-            u += LX_CPU_QUERIES;
-        } else {
-            rows_queries(a, u, 1);
-            u++;
+    for (int64_t u = a->from; u < a->to;) {
+        int64_t end = u + rows_together(a, u);
+        for (int64_t i = u; a->keeps && i < end; i++) {
+            if (i % a->shared == 0)
+                rows_keep(a, i / a->shared);
         }
+        if (a->reads)
+            rows_queries(a, u, (int32_t)(end - u));
+        u = end;
     }
 }

@@ -2,7 +2,7 @@
 typedef struct lx_cpu_attend_rows {
     const float *q, *k, *v;
     float *y;
-    int64_t n_tokens, x_stride, y_stride;
+    int64_t x_stride, y_stride;
     int32_t shared; /* heads of queries that read these rows, neighbours in q and y */
     const lx_rows_pattern *pattern;
     int32_t position; /* of the first token */
@@ -21,15 +21,19 @@ typedef struct lx_cpu_attend_rows {
     const float *distance_keys, *distance_weights;
     int32_t n_distances;
     bool zeros_before;
-    bool together;  /* rows of several tokens may be kept before the first of these tokens reads */
-    float *scratch; /* lx_cpu_attend_rows_scratch(d_key, d_value) floats of this thread */
+    bool together;     /* rows of LX_ROWS_TILE tokens may be kept before the first of them reads */
+    int64_t from, to;  /* queries of this piece: number t * shared + h is head h of token t */
+    bool keeps, reads; /* it keeps the rows of its queries' tokens; it computes its queries */
+    float *scratch;    /* lx_cpu_attend_rows_scratch(d_key, d_value) floats of this thread */
 } lx_cpu_attend_rows;
 
-#define LX_CPU_QUERIES 4 /* tokens whose queries share the reading of a row, at most */
+#define LX_CPU_QUERIES 4   /* that share the reading of a row, at most */
+#define LX_CPU_TOGETHER 64 /* that read a block of rows one after another, at most */
 
 static inline int64_t lx_cpu_attend_rows_scratch(int64_t d_key, int64_t d_value)
 {
-    return LX_CPU_QUERIES * ((d_key + 15) / 16 * 16 + (d_value + 15) / 16 * 16 + LX_ROWS_BLOCK);
+    return LX_CPU_TOGETHER * ((d_key + 15) / 16 * 16 + (d_value + 15) / 16 * 16) +
+           LX_CPU_QUERIES * LX_ROWS_BLOCK;
 }
 
 typedef void lx_cpu_attend_rows_loop(const lx_cpu_attend_rows *job);

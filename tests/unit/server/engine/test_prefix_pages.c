@@ -163,21 +163,24 @@ static void what_is_kept_gives_way(void **state)
     rig_stop(&r);
 }
 
+/* The limit is one of states. Their pages are those that no run has. */
 static void what_is_kept_has_a_limit(void **state)
 {
     (void)state;
     rig r = start(3, 0);
     assert_int_equal(cached(&r, BLACK, 140), 0);
-    assert_int_equal(cached(&r, 0, 70), 0); /* two pages: the other three go */
-    assert_int_equal(pages_of(&r.metrics->pool_kept), 2);
-    assert_int_equal(cached(&r, 0, 70), 70);
-    assert_int_equal(cached(&r, BLACK, 140), 0);
-    rig_stop(&r);
-    r = start(2, 0);
     assert_int_equal(cached(&r, 0, 70), 0);
-    assert_int_equal(cached(&r, BLACK, 140), 0); /* too large to be kept: nothing gives way */
-    assert_int_equal(cached(&r, BLACK, 140), 0);
+    assert_int_equal(pages_of(&r.metrics->pool_kept), 5); /* more than a page for each state */
     assert_int_equal(cached(&r, 0, 70), 70);
+    assert_int_equal(cached(&r, BLACK, 140), 140);
+    rig_stop(&r);
+    r = start(1, 0);
+    assert_int_equal(cached(&r, 0, 70), 0);
+    assert_int_equal(cached(&r, BLACK, 140), 0); /* the other state goes, with its pages */
+    assert_int_equal(pages_of(&r.metrics->pool_kept), 3);
+    assert_int_equal(cached(&r, BLACK, 140), 140);
+    assert_int_equal(cached(&r, 0, 70), 0);
+    rig_assert_empty(&r);
     rig_stop(&r);
 }
 
