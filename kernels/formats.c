@@ -4,6 +4,7 @@
  * plain C in double with one order of operations, so each machine makes the same blocks.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/objects.h"
@@ -32,17 +33,35 @@ size_t lx_format_bytes(lx_dtype dtype, int64_t n)
     return (size_t)(n / formats[dtype].block) * (size_t)formats[dtype].n_bytes;
 }
 
-lx_status lx_host_tensor_check(const lx_host_tensor *t, const char *what, lx_error *err)
+lx_status lx_host_tensor_check(const lx_host_tensor *t, const lx_row_reader *rows, const char *what,
+                               lx_error *err)
 {
     const lx_format *format = lx_format_of(t->dtype);
     if (format == NULL)
         return lx_fail(err, LX_ERR_UNSUPPORTED, NULL, "%s has unknown dtype %d", what,
                        (int)t->dtype);
-    if (t->data == NULL || t->rows < 1 || t->cols < 1 || t->rows > LX_MAX_FLOATS / t->cols ||
-        t->rows > INT32_MAX || t->cols > INT32_MAX || t->cols % format->block != 0)
+    if ((t->data == NULL) != (rows != NULL) || t->rows < 1 || t->cols < 1 ||
+        t->rows > LX_MAX_FLOATS / t->cols || t->rows > INT32_MAX || t->cols > INT32_MAX ||
+        t->cols % format->block != 0)
         return lx_fail(err, LX_ERR_INVALID, NULL, "%s has shape [%lld, %lld]", what,
                        (long long)t->rows, (long long)t->cols);
     return LX_OK;
+}
+
+lx_status lx_host_tensor_read(const lx_host_tensor *t, const lx_row_reader *rows,
+                              lx_host_tensor *out, void **memory, lx_error *err)
+{
+    *out = *t;
+    *memory = NULL;
+    if (rows == NULL)
+        return LX_OK;
+    size_t n_bytes = lx_format_bytes(t->dtype, t->rows * t->cols);
+    *memory = malloc(n_bytes);
+    if (*memory == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory to read %zu bytes of weights",
+                       n_bytes);
+    out->data = *memory;
+    return rows->read(rows->context, 0, t->rows, *memory, err);
 }
 
 /* --- values as f32 --- */

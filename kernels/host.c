@@ -121,9 +121,10 @@ lx_status lx_host_array_download(lx_backend *be, const lx_array *a, int64_t offs
 
 /* --- tables --- */
 
-lx_status lx_host_table_new(lx_backend *be, const lx_host_tensor *t, lx_table **out, lx_error *err)
+lx_status lx_host_table_new(lx_backend *be, const lx_host_tensor *t, const lx_row_reader *rows,
+                            lx_table **out, lx_error *err)
 {
-    lx_status st = lx_host_tensor_check(t, "an embedding table", err);
+    lx_status st = lx_host_tensor_check(t, rows, "an embedding table", err);
     if (st != LX_OK)
         return st;
     size_t n_bytes = lx_format_bytes(t->dtype, t->rows * t->cols);
@@ -135,7 +136,14 @@ lx_status lx_host_table_new(lx_backend *be, const lx_host_tensor *t, lx_table **
         lx_host_table_free(be, table);
         return no_memory(err, "an embedding table", (double)n_bytes);
     }
-    memcpy(table->data, t->data, n_bytes);
+    if (rows != NULL)
+        st = rows->read(rows->context, 0, t->rows, table->data, err);
+    else
+        memcpy(table->data, t->data, n_bytes);
+    if (st != LX_OK) {
+        lx_host_table_free(be, table);
+        return st;
+    }
     *out = table;
     return LX_OK;
 }

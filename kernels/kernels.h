@@ -54,6 +54,16 @@ extern "C" {
 typedef struct lx_kernels lx_kernels; /* the table */
 
 /*
+ * The rows of a matrix or table that is larger than the memory for a copy of it. `read` puts rows
+ * first .. first + n - 1 to `to`, as they lie in a lx_host_tensor. It is called from several
+ * threads at once.
+ */
+typedef struct lx_row_reader {
+    lx_status (*read)(const void *context, int64_t first, int64_t n, void *to, lx_error *err);
+    const void *context;
+} lx_row_reader;
+
+/*
  * The instruction set of the cpu back end. LX_ISA_AUTO takes the processor's best set for the
  * precision. "Exact bits" are those of plain.
  *
@@ -176,17 +186,22 @@ struct lx_kernels {
     lx_status (*array_download)(lx_backend *be, const lx_array *a, int64_t offset, float *dst,
                                 int64_t n);
 
-    /* Packs weights [rows = outputs, cols = inputs] for `linear`; bias [rows] may be NULL. */
-    lx_status (*matrix_new)(lx_backend *be, const lx_host_tensor *w, const float *bias,
-                            lx_matrix **out, lx_error *err);
+    /* Packs weights [rows = outputs, cols = inputs] for `linear`; bias [rows] may be NULL. With
+       `rows` they are read in parts, and w->data is NULL. `rows` NULL: they are at w->data. */
+    lx_status (*matrix_new)(lx_backend *be, const lx_host_tensor *w, const lx_row_reader *rows,
+                            const float *bias, lx_matrix **out, lx_error *err);
     /* n matrices of equal cols as one, whose rows are theirs in order and keep their formats; for
        `linear` alone. It takes the n, also on an error. The rows of all but the last are multiples
        of LX_JOINED_ROWS. NULL: the back end joins none. */
     lx_status (*matrix_join)(lx_backend *be, lx_matrix *const *parts, int32_t n, lx_matrix **out,
                              lx_error *err);
     void (*matrix_free)(lx_backend *be, lx_matrix *w);
+    /* Bytes that such a matrix takes, without w->data. NULL: the back end does not know. */
+    int64_t (*matrix_bytes)(const lx_backend *be, const lx_host_tensor *w);
 
-    lx_status (*table_new)(lx_backend *be, const lx_host_tensor *t, lx_table **out, lx_error *err);
+    /* `rows` as of matrix_new. */
+    lx_status (*table_new)(lx_backend *be, const lx_host_tensor *t, const lx_row_reader *rows,
+                           lx_table **out, lx_error *err);
     void (*table_free)(lx_backend *be, lx_table *t);
     /* A table that is the rows of a matrix, without memory of its own. It is freed before the
        matrix. The matrix was made of values of `dtype`, and the table has their numbers. Numbers of

@@ -74,9 +74,13 @@ lx_status lx_rows_check(int64_t rows, int64_t width, lx_error *err);
 /* Whether elements offset .. offset + n - 1 are in the array. */
 bool lx_array_has(const lx_array *a, int64_t offset, int64_t n);
 
-/* LX_OK when the tensor has 1 .. 2^40 elements, a known dtype and rows of whole blocks; `what`
-   names it in the error (formats.c). */
-lx_status lx_host_tensor_check(const lx_host_tensor *t, const char *what, lx_error *err);
+/* LX_OK when the tensor has 1 .. 2^40 elements, a known dtype, rows of whole blocks, and data or
+   else a reader; `what` names it in the error (formats.c). */
+lx_status lx_host_tensor_check(const lx_host_tensor *t, const lx_row_reader *rows, const char *what,
+                               lx_error *err);
+/* A checked tensor with its data: t, or one whose rows are read. The caller frees *memory. */
+lx_status lx_host_tensor_read(const lx_host_tensor *t, const lx_row_reader *rows,
+                              lx_host_tensor *out, void **memory, lx_error *err);
 
 /* Checks the layout and fills a zeroed *s in, but for the memory of data, pool and drawn; `pages`
    and `mapped` it allocates, and the caller frees. */

@@ -1,4 +1,10 @@
-/* Preparing a model's weights (see weights.h). lx_model_load saw every tensor that is read here. */
+/*
+ * Preparing a model's weights (see weights.h). lx_model_load saw every tensor that is read here.
+ *
+ * A matrix whose rows lie in the file as the back end wants them is never copied as a whole: the
+ * back end reads its rows (lx_row_reader). That is so for all large tensors of usual folders. Rows
+ * that are put together in another way, and tensors of GGUF files, go through memory.
+ */
 #include "model/weights.h"
 
 #include <stdio.h>
@@ -10,8 +16,8 @@ typedef struct room {
     size_t n_bytes;
 } room;
 
-/* Tensors are read and put together one at a time, in the same memory: fresh pages for each would
-   take as long as reading. */
+/* Tensors that go through memory do so one at a time, in the same memory: fresh pages for each
+   would take as long as reading. */
 typedef struct loader {
     lx_weights *w;
     room values;    /* of the tensor that was read last */
@@ -40,6 +46,75 @@ static const lx_tensor *find(const loader *l, const char *prefix, const char *su
     (void)snprintf(name, sizeof name, "%s%s", prefix, suffix);
     return lx_model_tensor(l->w->model, name);
 }
+
+/* --- rows that the back end reads --- */
+
+/* Rows begin .. end - 1 of a matrix, which are rows `first` .. of a tensor; NULL: zeros. */
+typedef struct segment {
+    const lx_tensor *from;
+    int64_t first, begin, end;
+} segment;
+
+/* The rows of a matrix, in the order of the segments. */
+typedef struct row_list {
+    const lx_safetensors *file;
+    size_t row_bytes;
+    int32_t n;
+    segment *segments;
+} row_list;
+
+/* The segment that has a row. */
+static const segment *segment_of(const row_list *l, int64_t row)
+{
+    int32_t from = 0, to = l->n - 1;
+    while (from < to) {
+        int32_t middle = from + (to - from) / 2;
+        if (row < l->segments[middle].end)
+            to = middle;
+        else
+            from = middle + 1;
+    }
+    return &l->segments[from];
+}
+
+static lx_status read_rows(const void *context, int64_t first, int64_t n, void *to, lx_error *err)
+{
+    const row_list *l = context;
+    lx_status st = LX_OK;
+    char *data = to;
+    for (const segment *s = segment_of(l, first); n > 0 && st == LX_OK; s++) {
+        int64_t left = s->end - first, rows = n < left ? n : left;
+        size_t n_bytes = (size_t)rows * l->row_bytes;
+        if (s->from == NULL)
+            memset(data, 0, n_bytes);
+        else
+            st = lx_safetensors_read_rows(l->file, s->from, s->first + first - s->begin, rows, data,
+                                          err);
+        data += n_bytes;
+        first += rows;
+        n -= rows;
+    }
+    return st;
+}
+
+/* All rows of a tensor. */
+typedef struct tensor_rows {
+    segment all;
+    row_list list;
+    lx_row_reader reader;
+} tensor_rows;
+
+/* False: it cannot be read in rows. */
+static bool read_in_rows(const loader *l, const lx_tensor *t, tensor_rows *out)
+{
+    const lx_safetensors *file = l->w->model->weights;
+    out->all = (segment){t, 0, 0, t->t.rows};
+    out->list = (row_list){file, lx_format_bytes(t->t.dtype, t->t.cols), 1, &out->all};
+    out->reader = (lx_row_reader){read_rows, &out->list};
+    return lx_safetensors_has_rows(file);
+}
+
+/* --- through memory --- */
 
 /* A tensor with its values, which last until the next one is read. */
 static lx_status read_tensor(loader *l, const char *prefix, const char *suffix, lx_host_tensor *out,
@@ -113,20 +188,24 @@ static bool keeps_blocks(const loader *l)
     return l->w->be->ops->matrix_join != NULL && l->w->be->precision == LX_PRECISION_AUTO;
 }
 
-static lx_status make_matrix(loader *l, const lx_host_tensor *t, const float *bias, lx_matrix **out,
-                             lx_error *err)
+static lx_status make_matrix(loader *l, const lx_host_tensor *t, const lx_row_reader *rows,
+                             const float *bias, lx_matrix **out, lx_error *err)
 {
     if (keeps_blocks(l) && t->dtype == LX_F32_OF_BLOCKS)
         l->w->n_rerounded += t->rows * t->cols;
-    return l->w->be->ops->matrix_new(l->w->be, t, bias, out, err);
+    return l->w->be->ops->matrix_new(l->w->be, t, rows, bias, out, err);
 }
 
 static lx_status load_matrix(loader *l, const char *prefix, const float *bias, lx_matrix **out,
                              lx_error *err)
 {
+    const lx_tensor *stored = find(l, prefix, ".weight");
+    tensor_rows rows;
     lx_host_tensor t;
+    if (read_in_rows(l, stored, &rows))
+        return make_matrix(l, &stored->t, &rows.reader, bias, out, err);
     lx_status st = read_tensor(l, prefix, ".weight", &t, err);
-    return st == LX_OK ? make_matrix(l, &t, bias, out, err) : st;
+    return st == LX_OK ? make_matrix(l, &t, NULL, bias, out, err) : st;
 }
 
 static lx_status load_product(loader *l, const char *prefix, lx_matrix **out, lx_error *err)
@@ -168,7 +247,7 @@ static void copy_row(assembly *to, int64_t i, const lx_host_tensor *from, int64_
 
 /* Rows of part i of t, as many as it has, where the file has them as the matrix needs them, from
  *first on; NULL: it has not. */
-static const lx_tensor *find_rows(const assembly *to, const loader *l, const lx_mixer_parts *parts,
+static const lx_tensor *find_rows(lx_dtype dtype, const loader *l, const lx_mixer_parts *parts,
                                   const lx_mixer_tensor *t, int32_t i, int64_t *first)
 {
     char name[LX_MIXER_TENSOR_NAME];
@@ -178,7 +257,7 @@ static const lx_tensor *find_rows(const assembly *to, const loader *l, const lx_
         lx_mixer_tensor_name(parts, t, i, name);
         from = find(l, name, ".weight");
     }
-    return from != NULL && from->t.dtype == to->dtype ? from : NULL;
+    return from != NULL && from->t.dtype == dtype ? from : NULL;
 }
 
 /* The rows of part i of t. */
@@ -189,7 +268,7 @@ static lx_status add_rows(assembly *to, loader *l, const lx_mixer_parts *parts,
     lx_host_tensor from;
     int64_t first = 0;
     const lx_safetensors *file = l->w->model->weights;
-    const lx_tensor *same = find_rows(to, l, parts, t, i, &first);
+    const lx_tensor *same = find_rows(to->dtype, l, parts, t, i, &first);
     char *data = to->data + lx_format_bytes(to->dtype, to->rows * to->cols);
     if (same != NULL && same->t.rows == rows)
         return lx_safetensors_read(file, same, data, err);
@@ -202,6 +281,12 @@ static lx_status add_rows(assembly *to, loader *l, const lx_mixer_parts *parts,
     return st;
 }
 
+/* The rows of a part of t, which zeros follow in the matrix. */
+static int64_t rows_of_part(const lx_mixer_tensor *t)
+{
+    return t->n_experts > 0 ? t->expert_rows : t->rows;
+}
+
 /* Part i of t, with its bias and the zeros after its rows. */
 static lx_status add_part(assembly *to, loader *l, const lx_mixer_parts *parts,
                           const lx_mixer_tensor *t, int32_t i, lx_error *err)
@@ -209,7 +294,7 @@ static lx_status add_part(assembly *to, loader *l, const lx_mixer_parts *parts,
     char prefix[LX_MIXER_TENSOR_NAME];
     float *bias = NULL;
     int64_t all_rows = t->rows / lx_mixer_file_tensors(t);
-    int64_t rows = t->n_experts > 0 ? t->expert_rows : all_rows;
+    int64_t rows = rows_of_part(t);
     lx_mixer_tensor_name(parts, t, i, prefix);
     lx_status st = to->bias != NULL ? read_numbers(l, prefix, ".bias", &bias, err) : LX_OK;
     if (st == LX_OK)
@@ -256,40 +341,98 @@ static lx_dtype part_dtype(const loader *l, const lx_mixer_parts *parts, const l
     return all;
 }
 
-/* Memory for the n tensors from t on, or their parts, as one matrix. */
-static lx_status new_assembly(loader *l, const lx_mixer_parts *parts, const lx_mixer_tensor *t,
-                              int32_t n, assembly *all, lx_error *err)
+/* The n tensors from t on, or their parts, as one matrix: its shape and type. */
+static lx_host_tensor shape_of(const loader *l, const lx_mixer_parts *parts,
+                               const lx_mixer_tensor *t, int32_t n)
 {
-    char name[LX_MIXER_TENSOR_NAME];
-    int64_t rows = 0;
-    *all = (assembly){.cols = t->cols};
+    lx_host_tensor all = {.cols = t->cols};
     for (int32_t i = 0; i < n; i++) {
         lx_dtype dtype = part_dtype(l, parts, &t[i]);
-        all->dtype = i == 0 ? dtype : common_dtype(all->dtype, dtype);
-        rows += t[i].rows;
+        all.dtype = i == 0 ? dtype : common_dtype(all.dtype, dtype);
+        all.rows += t[i].rows;
     }
-    all->data = make_room(&l->assembled, lx_format_bytes(all->dtype, rows * all->cols));
-    all->bias = t->role == LX_TENSOR_PRODUCT ? malloc((size_t)rows * sizeof *all->bias) : NULL;
-    if (all->data != NULL && (t->role != LX_TENSOR_PRODUCT || all->bias != NULL))
-        return LX_OK;
-    lx_mixer_tensor_name(parts, t, 0, name);
-    return no_memory(name, ".weight", err);
+    return all;
 }
 
-/* The n tensors from t on as one matrix of one type. */
-static lx_status assemble(loader *l, const lx_mixer_parts *parts, const lx_mixer_tensor *t,
-                          int32_t n, lx_matrix **out, lx_error *err)
+/* Adds the rows of part i of t, and the zeros after them; false: they cannot be read as rows. */
+static bool list_part(row_list *to, const loader *l, lx_dtype dtype, const lx_mixer_parts *parts,
+                      const lx_mixer_tensor *t, int32_t i)
 {
-    assembly all;
-    lx_status st = new_assembly(l, parts, t, n, &all, err);
+    int64_t first = 0, begin = to->n > 0 ? to->segments[to->n - 1].end : 0;
+    const lx_tensor *from = find_rows(dtype, l, parts, t, i, &first);
+    int64_t rows = rows_of_part(t), padded = t->rows / lx_mixer_file_tensors(t);
+    if (from == NULL)
+        return false;
+    to->segments[to->n++] = (segment){from, first, begin, begin + rows};
+    if (padded > rows)
+        to->segments[to->n++] = (segment){NULL, 0, begin + rows, begin + padded};
+    return true;
+}
+
+/* The rows of the n tensors from t on; to->n stays 0 where they must go through memory. The caller
+   frees to->segments. */
+static lx_status list_rows(row_list *to, const loader *l, const lx_host_tensor *all,
+                           const lx_mixer_parts *parts, const lx_mixer_tensor *t, int32_t n,
+                           lx_error *err)
+{
+    char name[LX_MIXER_TENSOR_NAME];
+    size_t most = 0;
+    bool listed = true;
+    *to = (row_list){.file = l->w->model->weights,
+                     .row_bytes = lx_format_bytes(all->dtype, all->cols)};
+    if (!lx_safetensors_has_rows(to->file) || t->role == LX_TENSOR_PRODUCT)
+        return LX_OK;
+    for (int32_t i = 0; i < n; i++)
+        most += 2 * (size_t)lx_mixer_file_tensors(&t[i]);
+    to->segments = calloc(most, sizeof *to->segments);
+    lx_mixer_tensor_name(parts, t, 0, name);
+    if (to->segments == NULL)
+        return no_memory(name, ".weight", err);
+    for (int32_t i = 0; i < n; i++) {
+        for (int32_t k = 0; k < lx_mixer_file_tensors(&t[i]) && listed; k++)
+            listed = list_part(to, l, all->dtype, parts, &t[i], k);
+    }
+    to->n = listed ? to->n : 0;
+    return LX_OK;
+}
+
+/* A matrix of the shape, whose rows are put together in memory. */
+static lx_status load_through_memory(loader *l, const lx_host_tensor *shape,
+                                     const lx_mixer_parts *parts, const lx_mixer_tensor *t,
+                                     int32_t n, lx_matrix **out, lx_error *err)
+{
+    char name[LX_MIXER_TENSOR_NAME];
+    assembly all = {.dtype = shape->dtype, .cols = shape->cols};
+    bool biased = t->role == LX_TENSOR_PRODUCT;
+    all.data = make_room(&l->assembled, lx_format_bytes(all.dtype, shape->rows * all.cols));
+    all.bias = biased ? malloc((size_t)shape->rows * sizeof *all.bias) : NULL;
+    lx_mixer_tensor_name(parts, t, 0, name);
+    lx_status st =
+        all.data != NULL && (all.bias != NULL || !biased) ? LX_OK : no_memory(name, ".weight", err);
     for (int32_t i = 0; i < n; i++) {
         for (int32_t k = 0; k < lx_mixer_file_tensors(&t[i]) && st == LX_OK; k++)
             st = add_part(&all, l, parts, &t[i], k, err);
     }
     const lx_host_tensor host = {all.dtype, all.rows, all.cols, all.data};
     if (st == LX_OK)
-        st = make_matrix(l, &host, all.bias, out, err);
+        st = make_matrix(l, &host, NULL, all.bias, out, err);
     free(all.bias);
+    return st;
+}
+
+/* The n tensors from t on as one matrix of one type. */
+static lx_status assemble(loader *l, const lx_mixer_parts *parts, const lx_mixer_tensor *t,
+                          int32_t n, lx_matrix **out, lx_error *err)
+{
+    row_list rows;
+    lx_host_tensor all = shape_of(l, parts, t, n);
+    lx_status st = list_rows(&rows, l, &all, parts, t, n, err);
+    const lx_row_reader reader = {read_rows, &rows};
+    if (st == LX_OK && rows.n > 0)
+        st = make_matrix(l, &all, &reader, NULL, out, err);
+    else if (st == LX_OK)
+        st = load_through_memory(l, &all, parts, t, n, out, err);
+    free(rows.segments);
     return st;
 }
 
@@ -343,6 +486,7 @@ static lx_status load_table(loader *l, const char *prefix, lx_table **out, lx_er
     const lx_kernels *ops = l->w->be->ops;
     const lx_tensor *stored = find(l, prefix, ".weight");
     lx_host_tensor t = stored->t;
+    tensor_rows rows;
     float *values = NULL;
     lx_status st = LX_OK;
     if (ops->table_of != NULL && l->w->head != NULL && find(l, "head", ".weight") == stored)
@@ -352,12 +496,14 @@ static lx_status load_table(loader *l, const char *prefix, lx_table **out, lx_er
     if (ops->is_device && lx_format_of(t.dtype)->block > 1) {
         st = read_numbers(l, prefix, ".weight", &values, err);
         t = (lx_host_tensor){LX_F32, t.rows, t.cols, values};
+    } else if (read_in_rows(l, stored, &rows)) {
+        return ops->table_new(l->w->be, &t, &rows.reader, out, err);
     } else {
         st = read_tensor(l, prefix, ".weight", &t, err);
         t.dtype = t.dtype == LX_F32_OF_BLOCKS ? LX_F32 : t.dtype;
     }
     if (st == LX_OK)
-        st = ops->table_new(l->w->be, &t, out, err);
+        st = ops->table_new(l->w->be, &t, NULL, out, err);
     free(values);
     return st;
 }
@@ -544,6 +690,57 @@ lx_status lx_weights_load(const lx_model *model, lx_backend *be, lx_weights *out
     }
     *out = w;
     return LX_OK;
+}
+
+/* --- their size --- */
+
+static int64_t matrix_bytes(const loader *l, const lx_host_tensor *t)
+{
+    const lx_backend *be = l->w->be;
+    return be->ops->matrix_bytes != NULL ? be->ops->matrix_bytes(be, t)
+                                         : t->rows * t->cols * (int64_t)sizeof(float);
+}
+
+static int64_t branch_bytes(const loader *l, const lx_mixer_parts *parts)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < parts->n_tensors; i++) {
+        const lx_mixer_tensor *t = &parts->tensors[i];
+        int32_t first = i;
+        while (parts->tensors[i].joins_next)
+            i++;
+        lx_host_tensor all = {.rows = t->rows > 0 ? t->rows : 1, .cols = t->cols};
+        if (t->role != LX_TENSOR_ARRAY)
+            all = shape_of(l, parts, t, i - first + 1);
+        bytes += t->role == LX_TENSOR_ARRAY ? all.rows * all.cols * (int64_t)sizeof(float)
+                                            : matrix_bytes(l, &all);
+    }
+    return bytes;
+}
+
+/* A table in blocks that is the head, too, has the head's memory (load_table). */
+static int64_t frame_bytes(const loader *l, const lx_frame_tensor *f)
+{
+    const lx_tensor *stored = find(l, f->name, ".weight");
+    const lx_host_tensor *t = &stored->t;
+    bool shares = lx_format_of(t->dtype)->block > 1 && find(l, "head", ".weight") == stored;
+    if (f->tensor.role == LX_TENSOR_PRODUCT || f->tensor.role == LX_TENSOR_MAP)
+        return matrix_bytes(l, t);
+    return shares ? 0 : (int64_t)lx_safetensors_bytes(stored);
+}
+
+int64_t lx_weights_bytes(const lx_model *model, lx_backend *be)
+{
+    lx_weights w = {.model = model, .be = be};
+    const loader l = {.w = &w};
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < model->n_frame && !be->ops->is_device; i++)
+        bytes += frame_bytes(&l, &model->frame[i]);
+    for (int32_t i = 0; i < model->config.n_layers && !be->ops->is_device; i++) {
+        for (int32_t b = 0; b < model->layers[i].n_branches; b++)
+            bytes += branch_bytes(&l, &model->layers[i].branches[b].parts);
+    }
+    return bytes;
 }
 
 static void free_norm(const lx_weights *w, const lx_norm_weights *n)

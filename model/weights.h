@@ -43,5 +43,7 @@ typedef struct lx_weights {
 lx_status lx_weights_load(const lx_model *model, lx_backend *be, lx_weights *out,
                           lx_error *err) LX_MUST_USE;
 void lx_weights_free(lx_weights *w); /* all zero is allowed */
+/* Bytes that they take in the process's memory, within some percent; 0 on a device. */
+int64_t lx_weights_bytes(const lx_model *model, lx_backend *be);
 
 #endif

@@ -51,13 +51,13 @@ static void cpu_describe(const lx_backend *be, char *text, size_t size)
     }
 #include "kernels/ops.def"
 
-static const lx_kernels table = {.name = "cpu",
-                                 .close = cpu_close,
-                                 .describe = cpu_describe,
-                                 LX_OBJECTS(LX_ENTRY, lx_host) LX_ENTRY(lx_host, sync)
-                                     LX_ENTRY(lx_cpu, matrix_new) LX_ENTRY(lx_cpu, matrix_join)
-                                         LX_ENTRY(lx_cpu, matrix_free) LX_ENTRY(lx_cpu, table_of)
-                                             LX_ENTRY(lx_cpu, begin) LX_ENTRY(lx_cpu, end)
+static const lx_kernels table = {
+    .name = "cpu",
+    .close = cpu_close,
+    .describe = cpu_describe,
+    LX_OBJECTS(LX_ENTRY, lx_host) LX_ENTRY(lx_host, sync) LX_ENTRY(lx_cpu, matrix_new)
+        LX_ENTRY(lx_cpu, matrix_join) LX_ENTRY(lx_cpu, matrix_free) LX_ENTRY(lx_cpu, matrix_bytes)
+            LX_ENTRY(lx_cpu, table_of) LX_ENTRY(lx_cpu, begin) LX_ENTRY(lx_cpu, end)
 #define LX_OP(name) .name = queue_##name,
 #include "kernels/ops.def"
 };

@@ -240,6 +240,7 @@ lx_status lx_cpu_choose(const lx_backend_options *options, lx_cpu_isa *out, lx_e
 LX_DECLARE(lx_cpu, matrix_new)
 LX_DECLARE(lx_cpu, matrix_free)
 LX_DECLARE(lx_cpu, matrix_join)
+LX_DECLARE(lx_cpu, matrix_bytes)
 LX_DECLARE(lx_cpu, table_of)
 /* The weights of an output of a matrix in blocks, for inputs col .. col + 31: col is the first of a
    block. */

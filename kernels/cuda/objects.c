@@ -127,15 +127,18 @@ static void *pack(const lx_host_tensor *t, const lx_matrix *w, bool exact, size_
     return packed;
 }
 
-static lx_status put_weights(lx_cuda *c, const lx_host_tensor *t, lx_matrix *w, bool exact,
-                             lx_error *err)
+static lx_status put_weights(lx_cuda *c, const lx_host_tensor *t, const lx_row_reader *rows,
+                             lx_matrix *w, bool exact, lx_error *err)
 {
     size_t n_bytes = 0;
-    void *packed = pack(t, w, exact, &n_bytes);
+    lx_host_tensor whole;
+    void *memory = NULL, *p = NULL;
+    lx_status st = lx_host_tensor_read(t, rows, &whole, &memory, err);
+    void *packed = st == LX_OK ? pack(&whole, w, exact, &n_bytes) : NULL;
+    free(memory);
     if (packed == NULL)
-        return no_memory(err, "a matrix");
-    void *p = NULL;
-    lx_status st = lx_cuda_device_put(c, packed, n_bytes, "a matrix", &p, err);
+        return st == LX_OK ? no_memory(err, "a matrix") : st;
+    st = lx_cuda_device_put(c, packed, n_bytes, "a matrix", &p, err);
     free(packed);
     w->w = exact ? p : NULL;
     w->w16 = exact ? NULL : p;
@@ -181,11 +184,11 @@ static lx_status make_plan(lx_cuda *c, lx_matrix *w, lx_error *err)
 }
 
 /* Only a matrix stored in bf16 rounds its inputs; other matrices are multiplied exactly. */
-lx_status lx_cuda_matrix_new(lx_backend *be, const lx_host_tensor *t, const float *bias,
-                             lx_matrix **out, lx_error *err)
+lx_status lx_cuda_matrix_new(lx_backend *be, const lx_host_tensor *t, const lx_row_reader *rows,
+                             const float *bias, lx_matrix **out, lx_error *err)
 {
     lx_cuda *c = (lx_cuda *)be;
-    lx_status st = lx_host_tensor_check(t, "a matrix", err);
+    lx_status st = lx_host_tensor_check(t, rows, "a matrix", err);
     if (st == LX_OK)
         st = lx_cuda_use(c, err);
     if (st != LX_OK)
@@ -202,7 +205,7 @@ lx_status lx_cuda_matrix_new(lx_backend *be, const lx_host_tensor *t, const floa
     w->padded_cols = padded(t->cols);
     st = put_bias(c, w, bias, err);
     if (st == LX_OK)
-        st = put_weights(c, t, w, exact, err);
+        st = put_weights(c, t, rows, w, exact, err);
     if (st == LX_OK && !exact && !c->own)
         st = make_plan(c, w, err);
     if (st != LX_OK) {
@@ -228,11 +231,14 @@ void lx_cuda_matrix_free(lx_backend *be, lx_matrix *w)
 
 /* --- tables and masks --- */
 
-lx_status lx_cuda_table_new(lx_backend *be, const lx_host_tensor *t, lx_table **out, lx_error *err)
+lx_status lx_cuda_table_new(lx_backend *be, const lx_host_tensor *t, const lx_row_reader *rows,
+                            lx_table **out, lx_error *err)
 {
     lx_cuda *c = (lx_cuda *)be;
     lx_table *table = NULL;
-    lx_status st = lx_host_tensor_check(t, "an embedding table", err);
+    lx_host_tensor whole;
+    void *memory = NULL;
+    lx_status st = lx_host_tensor_check(t, rows, "an embedding table", err);
     if (st == LX_OK && lx_format_of(t->dtype)->block > 1)
         st = lx_fail(err, LX_ERR_UNSUPPORTED, NULL, "an embedding table of %s is for the cpu",
                      lx_format_of(t->dtype)->name);
@@ -242,7 +248,10 @@ lx_status lx_cuda_table_new(lx_backend *be, const lx_host_tensor *t, lx_table **
         return st;
     size_t n_bytes = lx_format_bytes(t->dtype, t->rows * t->cols);
     *table = (lx_table){t->dtype, t->rows, t->cols, NULL, n_bytes, NULL};
-    st = lx_cuda_device_put(c, t->data, n_bytes, "an embedding table", &table->data, err);
+    st = lx_host_tensor_read(t, rows, &whole, &memory, err);
+    if (st == LX_OK)
+        st = lx_cuda_device_put(c, whole.data, n_bytes, "an embedding table", &table->data, err);
+    free(memory);
     if (st != LX_OK) {
         lx_cuda_table_free(be, table);
         return st;

@@ -37,10 +37,13 @@ static void reference_matrix_free(lx_backend *be, lx_matrix *w)
     free(w);
 }
 
-static lx_status reference_matrix_new(lx_backend *be, const lx_host_tensor *t, const float *bias,
-                                      lx_matrix **out, lx_error *err)
+static lx_status reference_matrix_new(lx_backend *be, const lx_host_tensor *t,
+                                      const lx_row_reader *rows, const float *bias, lx_matrix **out,
+                                      lx_error *err)
 {
-    lx_status st = lx_host_tensor_check(t, "a matrix", err);
+    lx_host_tensor whole;
+    void *memory = NULL;
+    lx_status st = lx_host_tensor_check(t, rows, "a matrix", err);
     if (st != LX_OK)
         return st;
     lx_matrix *w = calloc(1, sizeof *w);
@@ -54,7 +57,14 @@ static lx_status reference_matrix_new(lx_backend *be, const lx_host_tensor *t, c
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a matrix [%lld, %lld]",
                        (long long)t->rows, (long long)t->cols);
     }
-    lx_host_tensor_expand(t, 0, t->rows * t->cols, w->w);
+    st = lx_host_tensor_read(t, rows, &whole, &memory, err);
+    if (st == LX_OK)
+        lx_host_tensor_expand(&whole, 0, t->rows * t->cols, w->w);
+    free(memory);
+    if (st != LX_OK) {
+        reference_matrix_free(be, w);
+        return st;
+    }
     if (bias != NULL)
         memcpy(w->bias, bias, (size_t)t->rows * sizeof(float));
     *out = w;

@@ -464,12 +464,17 @@ size_t lx_safetensors_bytes(const lx_tensor *t)
     return lx_format_bytes(t->t.dtype, t->t.rows * t->t.cols);
 }
 
+bool lx_safetensors_has_rows(const lx_safetensors *f)
+{
+    return f->source.read == NULL;
+}
+
 lx_status lx_safetensors_read_rows(const lx_safetensors *f, const lx_tensor *t, int64_t first,
                                    int64_t rows, void *data, lx_error *err)
 {
     const entry *e = &f->entries[t->idx];
     size_t row = lx_format_bytes(t->t.dtype, t->t.cols);
-    if (f->source.read != NULL)
+    if (!lx_safetensors_has_rows(f))
         return lx_fail(err, LX_ERR_UNSUPPORTED, NULL, "tensor %s cannot be read in parts", t->name);
     return lx_file_read_at(&e->file->file, e->file->label,
                            e->file->data_at + e->begin + (uint64_t)first * row, data,

@@ -52,7 +52,9 @@ size_t lx_safetensors_bytes(const lx_tensor *t);
 /* Copies the values of a tensor of `f` to `data`. From any thread. */
 lx_status lx_safetensors_read(const lx_safetensors *f, const lx_tensor *t, void *data,
                               lx_error *err) LX_MUST_USE;
-/* Rows first .. of it, of a file that is no other reader's (lx_safetensors_from). */
+/* Whether it can be read in rows: it is no other reader's (lx_safetensors_from). */
+bool lx_safetensors_has_rows(const lx_safetensors *f);
+/* Rows first .. of it. From any thread. */
 lx_status lx_safetensors_read_rows(const lx_safetensors *f, const lx_tensor *t, int64_t first,
                                    int64_t rows, void *data, lx_error *err) LX_MUST_USE;
 /* Its numbers as f32: rows * cols of them. */

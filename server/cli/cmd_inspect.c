@@ -8,6 +8,7 @@
 #include "model/model.h"
 #include "model/tasks/image.h"
 #include "model/tasks/speech.h"
+#include "model/weights.h"
 #include "server/cli/cli.h"
 
 typedef struct inspect_options {
@@ -32,6 +33,26 @@ static long long state_bytes(const lx_model *m)
 static long long page_bytes(const lx_model *m)
 {
     return (long long)(m->state.page_floats * (int64_t)sizeof(float));
+}
+
+/* Bytes of its weights in a server on this processor, by precision. */
+typedef struct weight_bytes {
+    long long of[LX_PRECISION_INT4 + 1];
+} weight_bytes;
+
+static lx_status weigh(const lx_model *m, weight_bytes *out, lx_error *err)
+{
+    lx_status st = LX_OK;
+    for (lx_precision p = 0; st == LX_OK && lx_precision_name(p) != NULL; p++) {
+        lx_backend *be = NULL;
+        st =
+            lx_backend_open("cpu", &(lx_backend_options){.n_threads = 1, .precision = p}, &be, err);
+        if (st != LX_OK)
+            return st;
+        out->of[p] = (long long)lx_weights_bytes(m, be);
+        be->ops->close(be);
+    }
+    return st;
 }
 
 static void print_param(const lx_mixer_config *m, const lx_mixer_param *param, lx_param_value value)
@@ -128,7 +149,29 @@ static void print_palette(const lx_image_config *c)
     (void)printf("\n");
 }
 
-static void print_text(const lx_model *m, bool tensors)
+static void print_weights(const weight_bytes *weights)
+{
+    (void)printf("weights      bytes in memory, by --precision: ");
+    for (lx_precision p = 0; lx_precision_name(p) != NULL; p++)
+        (void)printf("%s%s %lld", p > 0 ? ", " : "", lx_precision_name(p), weights->of[p]);
+    (void)printf("\n");
+}
+
+static void print_tensors(const lx_model *m)
+{
+    (void)printf("\n");
+    for (int32_t i = 0; i < lx_safetensors_count(m->weights); i++) {
+        const lx_tensor *t = lx_safetensors_at(m->weights, i);
+        if (t->n_dims > 1)
+            (void)printf("%-32s %-5s [%lld, %lld]\n", t->name, lx_format_of(t->t.dtype)->name,
+                         (long long)t->t.rows, (long long)t->t.cols);
+        else
+            (void)printf("%-32s %-5s [%lld]\n", t->name, lx_format_of(t->t.dtype)->name,
+                         (long long)t->t.cols);
+    }
+}
+
+static void print_text(const lx_model *m, const weight_bytes *weights, bool tensors)
 {
     static const char *const wirings[] = {"pre", "post", "reversible"}; /* as in lx_wiring */
     const lx_config *c = &m->config;
@@ -161,6 +204,7 @@ static void print_text(const lx_model *m, bool tensors)
     if (m->task->modality == LX_IMAGE)
         print_palette(lx_image_of(c));
     (void)printf("parameters   %lld\n", (long long)m->n_parameters);
+    print_weights(weights);
     if (m->sees_all)
         (void)printf("state        none: the model reads its input in one pass\n");
     else if (m->state.page_floats == 0)
@@ -174,18 +218,8 @@ static void print_text(const lx_model *m, bool tensors)
                          ? "several tokens per step where guesses are likely right"
                          : "none: states of this kind cannot branch");
     (void)printf("hash         %016" PRIx64 "\n", m->hash);
-    if (!tensors)
-        return;
-    (void)printf("\n");
-    for (int32_t i = 0; i < lx_safetensors_count(m->weights); i++) {
-        const lx_tensor *t = lx_safetensors_at(m->weights, i);
-        if (t->n_dims > 1)
-            (void)printf("%-32s %-5s [%lld, %lld]\n", t->name, lx_format_of(t->t.dtype)->name,
-                         (long long)t->t.rows, (long long)t->t.cols);
-        else
-            (void)printf("%-32s %-5s [%lld]\n", t->name, lx_format_of(t->t.dtype)->name,
-                         (long long)t->t.cols);
-    }
+    if (tensors)
+        print_tensors(m);
 }
 
 static void print_json_tensors(const lx_model *m)
@@ -213,7 +247,7 @@ static void print_json_facts(const lx_model *m)
     }
 }
 
-static void print_json(const lx_model *m, bool tensors)
+static void print_json(const lx_model *m, const weight_bytes *weights, bool tensors)
 {
     const lx_config *c = &m->config;
     lx_cli_begin_json(m->name);
@@ -224,6 +258,10 @@ static void print_json(const lx_model *m, bool tensors)
                  m->task->name, c->n_layers, c->n_heads, c->d_model, c->d_key, c->d_value, c->d_ff,
                  c->head_size, (long long)m->n_parameters, state_bytes(m), page_bytes(m),
                  lx_model_can_draft(m) && !m->sees_all ? "true" : "false", m->hash);
+    (void)printf(", \"weight_bytes\": {");
+    for (lx_precision p = 0; lx_precision_name(p) != NULL; p++)
+        (void)printf("%s\"%s\": %lld", p > 0 ? ", " : "", lx_precision_name(p), weights->of[p]);
+    (void)printf("}");
     if (m->sees_all)
         (void)printf(", \"sample_rate\": %d, \"longest_sound\": %.3f", lx_speech_of(c)->rate,
                      longest_sound(c));
@@ -324,13 +362,16 @@ static lx_status run(void *values, const char *const *rest, lx_error *err)
     lx_model *model = NULL;
     faults f = {0};
     lx_error ignored = {0};
+    weight_bytes weights = {{0}};
     if (o->kinds) {
         print_kinds(o->json);
         return LX_OK;
     }
     lx_status st = lx_cli_load_model(dir, &model, err);
     if (st == LX_OK) {
-        (o->json ? print_json : print_text)(model, o->tensors);
+        st = weigh(model, &weights, err);
+        if (st == LX_OK)
+            (o->json ? print_json : print_text)(model, &weights, o->tensors);
     } else if (lx_model_faults(dir, add_fault, &f, &ignored) == LX_OK && f.n > 0) {
         *err = f.last;
         st = LX_ERR_UNSUPPORTED;

@@ -2,7 +2,6 @@
 #include "server/cli/memory.h"
 
 #include <malloc.h>
-#include <math.h>
 #include <string.h>
 
 #include "common/cgroup.h"
@@ -21,7 +20,6 @@ enum { STATE_ENTRY = 256 }; /* bytes per state of the store in memory, without t
 #define LEAST_PART ((int64_t)MIB)
 #define UNKNOWN ((int64_t)1024 * MIB) /* the whole, where the system does not report it */
 #define SMALL ((int64_t)2048 * MIB)
-#define MOST_UNPACKED 2.0 /* bytes of memory per byte of a file: f32 of bf16 */
 
 /* Bytes of a connection whose client has sent most of a head: the HTTP library's memory, the
    front's buffers and the server's own structures. Measured: 30 KiB. */
@@ -90,10 +88,7 @@ int64_t lx_memory_answers(const lx_memory *m, int64_t own, int64_t held)
 
 int64_t lx_memory_own(const lx_memory *m, int64_t weights)
 {
-    double each = 1; /* byte of memory per byte of a file */
-    if (m->weights > 0 && m->own - PROGRAM > m->weights)
-        each = fmin((double)(m->own - PROGRAM) / (double)m->weights, MOST_UNPACKED);
-    return m->own + (int64_t)((double)(weights - m->weights) * each);
+    return m->own + weights - m->weights;
 }
 
 /* --- from the options --- */
@@ -166,13 +161,13 @@ static long long in_mib(int64_t bytes)
 lx_status lx_memory_has_room(void *memory, int64_t weights, lx_error *err)
 {
     const lx_memory *m = memory;
-    int64_t need = lx_memory_own(m, m->weights + weights) - m->own, left = lx_cgroup_free_memory();
-    if (left < 0 || need <= left)
+    int64_t left = lx_cgroup_free_memory();
+    if (left < 0 || weights <= left)
         return LX_OK;
-    return lx_fail(
-        err, LX_ERR_TOO_LARGE, "models",
-        "the new weights need %lld MiB next to the weights in use, and %lld MiB of memory are free",
-        in_mib(need), in_mib(left));
+    return lx_fail(err, LX_ERR_TOO_LARGE, "models",
+                   "the %sweights need %lld MiB%s, and %lld MiB of memory are free",
+                   m->settled ? "new " : "", in_mib(weights),
+                   m->settled ? " next to the weights in use" : "", in_mib(left));
 }
 
 static void log_parts(const lx_memory *m, int64_t own, int64_t held, int64_t answers)

@@ -40,7 +40,7 @@ typedef struct lx_memory {
     /* Of lx_memory_settle; its thread only. */
     _Atomic int64_t *limit; /* of answers, which it sets */
     bool settled;
-    int64_t own, weights; /* bytes of the process at its start, and of its models' files then */
+    int64_t own, weights; /* bytes of the process at its start, and of its models' weights then */
     int64_t models;       /* what program and models came to when it was last settled */
 } lx_memory;
 
@@ -52,8 +52,7 @@ int64_t lx_memory_answers(const lx_memory *m, int64_t own, int64_t held);
 /* The number of states, at most `wanted`, that `kept` bytes allow: an empty state takes some, too.
  */
 int64_t lx_memory_most_states(int64_t wanted, int64_t kept);
-/* The memory of program and weights with so many bytes of weights in files. Packed weights may be
-   larger than their files, so more bytes of files count as they did at the start, at most twice. */
+/* The memory of program and weights with so many bytes of weights. */
 int64_t lx_memory_own(const lx_memory *m, int64_t weights);
 /* The sum of all parts then. */
 int64_t lx_memory_sum(const lx_memory *m, int64_t own, int64_t held, int64_t answers);

@@ -38,6 +38,8 @@ static lx_status load_one(lx_serving *s, const char *dir, int32_t n_models, lx_e
     lx_status st = lx_served_open(s, dir, &m, err);
     if (st == LX_OK && lx_served_place(s->models, s->n, m->model->name) >= 0)
         st = lx_fail(err, LX_ERR_INVALID, "model", "two models are named %s", m->model->name);
+    if (st == LX_OK && s->options.has_room != NULL)
+        st = s->options.has_room(s->options.memory, m->bytes.weights, err);
     if (st == LX_OK)
         st = lx_served_start(s, m, n_models - (m->be->ops->is_device ? s->n : 0), NULL, err);
     if (st != LX_OK) {
@@ -89,6 +91,9 @@ lx_status lx_serving_check(const lx_serving_options *options, lx_error *err)
 /* 0 if the folder cannot be read: loading it will report why. */
 static int64_t weight_bytes(const char *dir)
 {
+    struct stat one;
+    if (lx_model_is_file(dir))
+        return stat(dir, &one) == 0 ? one.st_size : 0;
     DIR *d = opendir(dir);
     int64_t bytes = 0;
     for (const struct dirent *e = d != NULL ? readdir(d) : NULL; e != NULL; e = readdir(d)) {

@@ -19,7 +19,7 @@ typedef struct lx_serving lx_serving;
 
 /* Bytes of this process's memory that models take or may take. */
 typedef struct lx_serving_bytes {
-    int64_t weights;  /* as large as in their files */
+    int64_t weights;  /* packed: lx_weights_bytes */
     int64_t held;     /* of states and steps, see lx_room */
     int64_t prefixes; /* of kept states of prompts */
 } lx_serving_bytes;
@@ -61,7 +61,7 @@ typedef struct lx_serving_options {
     lx_prefix_place *place; /* borrowed; NULL: none */
     int64_t draft;          /* -1: the best number */
     int64_t probe_ns;       /* the interval of an idle engine's probes; 0: never */
-    /* Whether a reload may load weights of so many bytes now, next to the weights in use. */
+    /* Whether weights of so many bytes may be loaded now, next to the weights in use. */
     lx_status (*has_room)(void *memory, int64_t weights, lx_error *err);
     /* Whether these may be all models' bytes from now on. Called at the end of loading, and of a
        reload before its models are served. */

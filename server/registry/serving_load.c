@@ -255,16 +255,6 @@ static lx_status choose_backend(lx_serving *s, lx_served_model *m, lx_error *err
     return st;
 }
 
-/* In the process's memory. */
-static int64_t weight_bytes(const lx_served_model *m)
-{
-    const lx_safetensors *weights = m->model->weights;
-    int64_t bytes = 0;
-    for (int32_t i = 0; !m->be->ops->is_device && i < lx_safetensors_count(weights); i++)
-        bytes += (int64_t)lx_safetensors_bytes(lx_safetensors_at(weights, i));
-    return bytes;
-}
-
 lx_status lx_served_open(lx_serving *s, const char *dir, lx_served_model **out, lx_error *err)
 {
     lx_served_model *m = calloc(1, sizeof *m);
@@ -280,7 +270,7 @@ lx_status lx_served_open(lx_serving *s, const char *dir, lx_served_model **out, 
         return st;
     }
     name_fingerprint(m);
-    m->bytes.weights = weight_bytes(m);
+    m->bytes.weights = lx_weights_bytes(m->model, m->be);
     *out = m;
     return LX_OK;
 }

@@ -350,7 +350,7 @@ static lx_matrix *matrix(bench *b, int64_t rows, int64_t cols, lx_dtype dtype)
     for (int64_t i = 0; i < rows * cols; i++)
         values[dtype == LX_BF16 ? i : 2 * i + 1] = 0x3a80; /* 2^-10, or the upper half of it */
     const lx_host_tensor t = {dtype, rows, cols, values};
-    must(b->k->matrix_new(b->be, &t, NULL, &w, &err), &err);
+    must(b->k->matrix_new(b->be, &t, NULL, NULL, &w, &err), &err);
     free(values);
     return w;
 }
@@ -392,7 +392,7 @@ static void make_objects(bench *b, int32_t rows)
     must(b->k->rows_new(b->be, rows, WIDE, &b->y, &err), &err);
     must(b->k->array_new(b->be, PARAMETERS, &b->parameters, &err), &err);
     must(b->k->array_new(b->be, KEYS * WIDTH, &b->rates, &err), &err);
-    must(b->k->table_new(b->be, &t, &table, &err), &err);
+    must(b->k->table_new(b->be, &t, NULL, &table, &err), &err);
     must(b->k->states_new(b->be, &layout, rows, &b->states, &err), &err);
     free(values);
     b->table = table;

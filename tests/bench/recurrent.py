@@ -5,7 +5,8 @@
     python3 tests/bench/recurrent.py --trained MODEL.bin
 
 The models have random weights and layers of width 768: RWKV-7 0.1B (12 layers), Mamba-1 and Mamba-2 130M (24), Qwen3.5's hybrid of
-Gated DeltaNet and softmax (12). For comparison `softmax` is Llama's transformer of that size with a cache. All have 256
+Gated DeltaNet and softmax (12). `experts` is that hybrid with 8 feed-forward nets, of which a token takes 2, and one more for all
+tokens. For comparison `softmax` is Llama's transformer of that size with a cache. All have 256
 tokens, and all programs get the same numbers. With --size small the weights fit the caches, with
 large they are 24 layers of width 1536. --trained measures a trained
 RWKV-7 of 256 tokens in rwkv.cpp's format instead.
@@ -21,7 +22,8 @@ Q4_0 with int4.
 
 The last column is Linnet's share of the roofline. The least time is the time to read the weights once, or to multiply
 by them if that takes longer, and to read and write the states. These rates come from roofline.c before and after. It
-leaves out rows that attention keeps.
+leaves out rows that attention keeps. The weights of experts count if one of the step's tokens chooses them, and every
+choice is taken as equally likely.
 """
 
 import argparse
@@ -145,6 +147,12 @@ def gdn_config(size):
                            "intermediate_size": 2 * size["width"], "max_position_embeddings": CONTEXT}
 
 
+def experts_config(size):
+    return {key: value for key, value in gdn_config(size).items() if key != "intermediate_size"} | {
+        "model_type": folders.QWEN_MOE["model_type"], "architectures": folders.QWEN_MOE["architectures"], "num_experts": 8,
+        "num_experts_per_tok": 2, "moe_intermediate_size": size["width"], "shared_expert_intermediate_size": size["width"]}
+
+
 def pure_gdn_config(size):
     """Gated DeltaNet in all layers, which llama.cpp does not serve."""
     return folders.GATED | {"hidden_size": size["width"], "num_hidden_layers": size["layers"], "head_dim": 128, "expand_v": 1.0,
@@ -175,6 +183,7 @@ def make(kind, size, trained):
         return config, {pair[0]: pair[1] for pair in pairs if pair is not None}, own
     config_of, tensors_of = {"mamba": (mamba_config, folders.mamba1_tensors),
                              "mamba2": (mamba2_config, folders.mamba2_tensors), "gated_deltanet": (gdn_config, folders.qwen_tensors),
+                             "experts": (experts_config, folders.qwen_tensors),
                              "pure_gdn": (pure_gdn_config, folders.delta_tensors),
                              "softmax": (softmax_config, folders.delta_tensors)}[kind]
     config = config_of(size)
@@ -280,10 +289,14 @@ BYTES = {"f32": 4, "bf16": 2, "q8": 1, "q4": 4.5 / 8}
 
 
 class Roofline:
-    """Of a model: elements of the products that a token needs, bytes of a stream's state that does not grow."""
+    """Of a model: elements of the products that every token needs, elements of all experts, the share of experts that a token
+    takes. And the bytes of a stream's state that does not grow."""
 
-    def __init__(self, args, folder, tensors, threads, precision):
-        self.elements = sum(array.size for name, array in tensors.items() if array.ndim == 2 and "embed" not in name)
+    def __init__(self, args, folder, config, tensors, threads, precision):
+        products = {name: array.size for name, array in tensors.items() if array.ndim == 2 and "embed" not in name}
+        self.routed = sum(n for name, n in products.items() if ".experts." in name)
+        self.elements = sum(products.values()) - self.routed
+        self.share = config.get("num_experts_per_tok", 0) / config.get("num_experts", 1)
         said = subprocess.run([args.build / "linnet", "inspect", folder, "--json"], stdout=subprocess.PIPE, check=True).stdout
         said, self.precision = json.loads(said), precision
         self.state = said["state_bytes"] - said["state_page_bytes"] * (CONTEXT // PAGE)
@@ -291,23 +304,25 @@ class Roofline:
         self.look()
 
     def look(self):
-        sizes = [self.weight_bytes()] + [n * self.state for n in self.args.streams if self.state]
+        steps = [*self.args.streams, self.args.prompt]
+        sizes = sorted({self.weight_bytes(n) for n in steps} | {n * self.state for n in self.args.streams if self.state})
         self.found.append(machine.rates(self.args.build, self.threads, sizes))
 
-    def weight_bytes(self):
-        return int(self.elements * BYTES[self.precision])
+    def weight_bytes(self, tokens):
+        chosen = 1 - (1 - self.share) ** tokens
+        return int((self.elements + chosen * self.routed) * BYTES[self.precision])
 
     def rate(self, what, size=None):
         return max(found[what] if size is None else found[what][str(size)] for found in self.found)
 
     def seconds(self, tokens, streams):
         """The least time of a step of so many tokens."""
-        reading = self.weight_bytes() / self.rate("read", self.weight_bytes())
+        reading = self.weight_bytes(tokens) / self.rate("read", self.weight_bytes(tokens))
         flops = {"f32": "f32_flops", "bf16": "bf16_flops", "q8": "int8_ops", "q4": "int8_ops"}[self.precision]
         flops = flops if flops in self.found[0] else "f32_flops"
         changed = streams * self.state
         states = changed / self.rate("update", changed) if changed else 0
-        return max(reading, 2 * self.elements * tokens / self.rate(flops)) + states
+        return max(reading, 2 * (self.elements + self.share * self.routed) * tokens / self.rate(flops)) + states
 
     def reached(self, tokens, streams, tokens_a_second):
         return f"{self.seconds(tokens, streams) * tokens_a_second / tokens:.0%}"
@@ -333,7 +348,7 @@ def measure(args, kind, precision, threads, place):
             packaged = place / "rwkv7"
             if not packaged.with_suffix(".pth").exists():
                 subprocess.run([args.python, PEERS, "pth", saved, packaged], check=True)
-    roofline, figures = Roofline(args, folder, tensors, threads, precision), {}
+    roofline, figures = Roofline(args, folder, config, tensors, threads, precision), {}
     for round_ in range(args.rounds):
         for start in racers if round_ % 2 == 0 else racers[::-1]:
             server = start()

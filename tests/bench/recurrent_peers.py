@@ -141,15 +141,36 @@ def softmax_file(path, t, gguf):
     return writer, out
 
 
+def qwen_nets(t, p, q):
+    """A layer's feed-forward net, or its experts."""
+    names = {"gate": "gate_proj", "up": "up_proj", "down": "down_proj"}
+    if f"{p}mlp.gate.weight" not in t:
+        return {f"{q}ffn_{theirs}.weight": t[f"{p}mlp.{own}.weight"] for theirs, own in names.items()}
+    out = {f"{q}ffn_gate_inp.weight": t[f"{p}mlp.gate.weight"],
+           f"{q}ffn_gate_inp_shexp.weight": t[f"{p}mlp.shared_expert_gate.weight"].reshape(-1)}
+    for theirs, own in names.items():
+        all_of = [t[f"{p}mlp.experts.{expert}.{own}.weight"] for expert in range(len(t[f"{p}mlp.gate.weight"]))]
+        out |= {f"{q}ffn_{theirs}_exps.weight": numpy.stack(all_of), f"{q}ffn_{theirs}_shexp.weight": t[f"{p}mlp.shared_expert.{own}.weight"]}
+    return out
+
+
 def gdn_file(path, t, gguf):
-    """Qwen3.5's dense transformer."""
+    """Qwen3.5's transformer, dense or with experts, of which a token takes two."""
     layers = 1 + max(int(name.split(".")[2]) for name in t if name.startswith("model.layers."))
     attention = min(int(name.split(".")[2]) for name in t if name.endswith("self_attn.q_norm.weight"))
-    hidden, width = t["model.layers.0.mlp.gate_proj.weight"].shape
+    experts = t.get("model.layers.0.mlp.gate.weight")
+    net = "gate_proj" if experts is None else "shared_expert.gate_proj"
+    hidden, width = t[f"model.layers.0.mlp.{net}.weight"].shape
+    arch = "qwen35" if experts is None else "qwen35moe"
     heads, size = t["model.layers.0.linear_attn.A_log"].size, t["model.layers.0.linear_attn.norm.weight"].size
     q_heads, kv_heads = (t[f"model.layers.{attention}.self_attn.{name}_proj.weight"].shape[axis] // size
                          for name, axis in (("o", 1), ("k", 0)))
-    writer = start_file(path, "qwen35", t, gguf, layers, width, hidden, q_heads)
+    writer = start_file(path, arch, t, gguf, layers, width, hidden, q_heads)
+    if experts is not None:
+        writer.add_expert_count(len(experts))
+        writer.add_expert_used_count(2)
+        writer.add_expert_feed_forward_length(t["model.layers.0.mlp.experts.0.gate_proj.weight"].shape[0])
+        writer.add_expert_shared_feed_forward_length(hidden)
     writer.add_head_count_kv(kv_heads)
     writer.add_key_length(size)
     writer.add_value_length(size)
@@ -157,7 +178,7 @@ def gdn_file(path, t, gguf):
     writer.add_rope_freq_base(10000.0)
     writer.add_rope_dimension_count(size // 2)
     writer.add_rope_dimension_sections([(size // 4 + 2 - i) // 3 for i in range(3)] + [0])  # those of a text are one
-    writer.add_uint32("qwen35.full_attention_interval", attention + 1)
+    writer.add_uint32(f"{arch}.full_attention_interval", attention + 1)
     writer.add_ssm_conv_kernel(t["model.layers.0.linear_attn.conv1d.weight"].shape[2])
     writer.add_ssm_inner_size(heads * size)
     writer.add_ssm_state_size(size)
@@ -165,15 +186,13 @@ def gdn_file(path, t, gguf):
     writer.add_ssm_group_count(heads)
     out = {"token_embd.weight": t["model.embed_tokens.weight"], "output.weight": t["lm_head.weight"],
            "output_norm.weight": 1 + t["model.norm.weight"]}
-    both = {"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
     delta = {"attn_qkv": "in_proj_qkv", "attn_gate": "in_proj_z", "ssm_beta": "in_proj_b", "ssm_alpha": "in_proj_a", "ssm_norm": "norm",
              "ssm_out": "out_proj"}
     softmax = {"attn_q": "q_proj", "attn_k": "k_proj", "attn_v": "v_proj", "attn_output": "o_proj"}
     for i in range(layers):
         p, q = f"model.layers.{i}.", f"blk.{i}."
-        out |= {f"{q}{theirs}.weight": t[f"{p}{own}.weight"] for theirs, own in both.items()}
         out |= {f"{q}attn_norm.weight": 1 + t[f"{p}input_layernorm.weight"],
-                f"{q}post_attention_norm.weight": 1 + t[f"{p}post_attention_layernorm.weight"]}
+                f"{q}post_attention_norm.weight": 1 + t[f"{p}post_attention_layernorm.weight"]} | qwen_nets(t, p, q)
         if f"{p}self_attn.q_proj.weight" in t:
             out |= {f"{q}{theirs}.weight": t[f"{p}self_attn.{own}.weight"] for theirs, own in softmax.items()}
             out |= {f"{q}attn_{x}_norm.weight": 1 + t[f"{p}self_attn.{x}_norm.weight"] for x in "qk"}
@@ -185,8 +204,9 @@ def gdn_file(path, t, gguf):
     return writer, out
 
 
-FILES = {"rwkv7": rwkv7_file, "mamba": mamba_file, "mamba2": mamba2_file, "gated_deltanet": gdn_file, "softmax": softmax_file}
-EXACT = ("ssm_conv1d", "ssm_norm", "ssm_a", "ssm_d", "time_mix_lerp_fused")  # f32 in every file of theirs
+FILES = {"rwkv7": rwkv7_file, "mamba": mamba_file, "mamba2": mamba2_file, "gated_deltanet": gdn_file, "experts": gdn_file,
+         "softmax": softmax_file}
+EXACT = ("ffn_gate_inp", "ssm_conv1d", "ssm_norm", "ssm_a", "ssm_d", "time_mix_lerp_fused")  # f32 in every file of theirs
 
 
 def write_gguf(kind, tensors, path, precision, tokens=None):
@@ -197,7 +217,7 @@ def write_gguf(kind, tensors, path, precision, tokens=None):
     writer.add_file_type(gguf.LlamaFileType["ALL_F32" if precision == "F32" else f"MOSTLY_{precision}"])
     for name, array in out.items():
         wanted = gguf.GGMLQuantizationType[precision]
-        small = array.ndim != 2 or any(part in name for part in EXACT) or array.shape[1] % 32 != 0
+        small = (array.ndim != 2 and "_exps" not in name) or any(part in name for part in EXACT) or array.shape[-1] % 32 != 0
         if small or precision == "F32":
             writer.add_tensor(name, numpy.ascontiguousarray(array, dtype=numpy.float32))
         else:

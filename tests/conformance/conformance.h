@@ -119,6 +119,9 @@ lx_array *dev_array(device *d, const float *values, int64_t n); /* values NULL: 
 lx_array *dev_rows(device *d, int64_t rows, int64_t width);     /* by rows_new */
 lx_matrix *dev_matrix(device *d, const lx_host_tensor *t, const float *bias);
 lx_table *dev_table(device *d, const lx_host_tensor *t);
+/* The same of rows that a reader has. */
+lx_matrix *dev_matrix_read(device *d, const lx_host_tensor *t, const float *bias);
+lx_table *dev_table_read(device *d, const lx_host_tensor *t);
 lx_mask *dev_mask(device *d, const uint8_t *banned, int32_t n);
 lx_states *dev_states(device *d, int64_t n_floats, int32_t n_slots);
 lx_states *dev_states_of(device *d, lx_state_layout layout, int32_t n_slots);

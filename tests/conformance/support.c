@@ -250,7 +250,27 @@ lx_matrix *dev_matrix(device *d, const lx_host_tensor *t, const float *bias)
 {
     lx_error err = {0};
     lx_matrix *m = NULL;
-    lx_status st = d->k->matrix_new(d->be, t, bias, &m, &err);
+    lx_status st = d->k->matrix_new(d->be, t, NULL, bias, &m, &err);
+    return own(d, OWN_MATRIX, st, m, &err);
+}
+
+/* For lx_row_reader; the context is a lx_host_tensor. */
+static lx_status read_rows(const void *context, int64_t first, int64_t n, void *to, lx_error *err)
+{
+    const lx_host_tensor *t = context;
+    size_t at = lx_format_bytes(t->dtype, first * t->cols);
+    if (first < 0 || n < 1 || n > t->rows - first)
+        return lx_fail(err, LX_ERR_INTERNAL, NULL, "rows that are not there");
+    memcpy(to, (const char *)t->data + at, lx_format_bytes(t->dtype, n * t->cols));
+    return LX_OK;
+}
+
+lx_matrix *dev_matrix_read(device *d, const lx_host_tensor *t, const float *bias)
+{
+    lx_error err = {0};
+    lx_matrix *m = NULL;
+    const lx_host_tensor shape = {t->dtype, t->rows, t->cols, NULL};
+    lx_status st = d->k->matrix_new(d->be, &shape, &(lx_row_reader){read_rows, t}, bias, &m, &err);
     return own(d, OWN_MATRIX, st, m, &err);
 }
 
@@ -258,7 +278,16 @@ lx_table *dev_table(device *d, const lx_host_tensor *t)
 {
     lx_error err = {0};
     lx_table *table = NULL;
-    lx_status st = d->k->table_new(d->be, t, &table, &err);
+    lx_status st = d->k->table_new(d->be, t, NULL, &table, &err);
+    return own(d, OWN_TABLE, st, table, &err);
+}
+
+lx_table *dev_table_read(device *d, const lx_host_tensor *t)
+{
+    lx_error err = {0};
+    lx_table *table = NULL;
+    const lx_host_tensor shape = {t->dtype, t->rows, t->cols, NULL};
+    lx_status st = d->k->table_new(d->be, &shape, &(lx_row_reader){read_rows, t}, &table, &err);
     return own(d, OWN_TABLE, st, table, &err);
 }
 

@@ -207,7 +207,9 @@ static bool check_case(device *dut, device *oracle, const block_case *c, rng *r)
     int64_t n = c->rows * c->outputs;
     float *got = floats(n), *want = floats(n);
     double *scale = take((size_t)n * sizeof *scale);
-    if (!run_blocks(dut, c, &data, dev_matrix(dut, &data.w, data.bias), 0, c->rows, got))
+    if (!run_blocks(dut, c, &data,
+                    (c->outputs % 2 != 0 ? dev_matrix_read : dev_matrix)(dut, &data.w, data.bias),
+                    0, c->rows, got))
         return false;
     if (dut->only_runs) {
         dev_release(dut);
@@ -436,11 +438,11 @@ static bool odd_values_of_blocks(device *dut, device *oracle)
     static const float bad[] = {INFINITY, NAN, -5e5f};
     for (size_t i = 0; i < COUNT(bad) && dut->int4; i++) {
         weights[7] = bad[i];
-        CHECK(dut->k->matrix_new(dut->be, &t, NULL, &none, NULL) == LX_ERR_UNSUPPORTED,
+        CHECK(dut->k->matrix_new(dut->be, &t, NULL, NULL, &none, NULL) == LX_ERR_UNSUPPORTED,
               "a weight of %g", (double)bad[i]);
     }
     lx_host_tensor ragged = {LX_Q4_0, 1, LX_BLOCK + 1, bytes};
-    CHECK(dut->k->matrix_new(dut->be, &ragged, NULL, &none, NULL) == LX_ERR_INVALID,
+    CHECK(dut->k->matrix_new(dut->be, &ragged, NULL, NULL, &none, NULL) == LX_ERR_INVALID,
           "a row of 33 values in blocks");
     return true;
 }
@@ -508,10 +510,12 @@ static bool tables_of_blocks(device *dut, device *oracle)
         lx_host_tensor t = random_blocks(&r, IDS, WIDTH, block_types[i], (pattern)(i % PATTERNS));
         if (dut->k->is_device) {
             lx_table *none = NULL;
-            CHECK(dut->k->table_new(dut->be, &t, &none, NULL) == LX_ERR_UNSUPPORTED, "a table");
+            CHECK(dut->k->table_new(dut->be, &t, NULL, &none, NULL) == LX_ERR_UNSUPPORTED,
+                  "a table");
             continue;
         }
-        if (!table_has_numbers(dut, dev_table(dut, &t), &t) || !table_of_matrix(dut, &t))
+        if (!table_has_numbers(dut, dev_table(dut, &t), &t) ||
+            !table_has_numbers(dut, dev_table_read(dut, &t), &t) || !table_of_matrix(dut, &t))
             return false;
     }
     float *numbers = random_floats(&r, IDS * WIDTH, PEAKY, 4, 3);

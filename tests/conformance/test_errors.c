@@ -273,7 +273,8 @@ static bool broken_objects_are_refused(device *dut, device *oracle)
     CHECK(k->state_import(be, s, -1, x, 0) == LX_ERR_INVALID, "import to a slot that is not there");
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
         CHECK(k->states_new(be, &broken[i], 1, &none, &err) == LX_ERR_INVALID, "layout %zu", i);
-    CHECK(k->matrix_new(be, &no_rows, NULL, &w, &err) == LX_ERR_INVALID, "a matrix without rows");
+    CHECK(k->matrix_new(be, &no_rows, NULL, NULL, &w, &err) == LX_ERR_INVALID,
+          "a matrix without rows");
     CHECK(w == NULL && none == NULL, "an output was set on failure");
     k->array_free(be, NULL);
     k->matrix_free(be, NULL);
@@ -335,7 +336,7 @@ static bool freed_objects_are_forgotten(device *dut, device *oracle)
     const lx_host_tensor square = {LX_F32, D, D, weights}, tall = {LX_F32, 9 * D, D, weights};
     lx_matrix *before[MANY], *after[MANY];
     for (int i = 0; i < MANY; i++)
-        CHECK_OK(dut->k->matrix_new(dut->be, &square, NULL, &before[i], NULL));
+        CHECK_OK(dut->k->matrix_new(dut->be, &square, NULL, NULL, &before[i], NULL));
     const lx_matrix *last = before[MANY - 1];
     CHECK_OK(linear_step(dut, &o, before[MANY - 1]));
     for (int i = 0; i < MANY; i++)
@@ -343,7 +344,7 @@ static bool freed_objects_are_forgotten(device *dut, device *oracle)
     lx_status st = LX_ERR_INVALID; /* under a sanitizer no address comes again */
     int n = 0;
     for (bool again = false; n < MANY && !again; n++) {
-        CHECK_OK(dut->k->matrix_new(dut->be, &tall, NULL, &after[n], NULL));
+        CHECK_OK(dut->k->matrix_new(dut->be, &tall, NULL, NULL, &after[n], NULL));
         again = after[n] == last;
         if (again)
             st = linear_step(dut, &o, after[n]);

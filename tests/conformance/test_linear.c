@@ -176,7 +176,7 @@ static bool int8_odd_values(device *dut, device *oracle)
         CHECK(i < 6 ? y[i] == 0.0f : isnan(y[i]), "output %d is %g", i, (double)y[i]);
     lx_matrix *none = NULL;
     data.weights[7] = INFINITY;
-    CHECK(dut->k->matrix_new(dut->be, &data.w, NULL, &none, NULL) == LX_ERR_UNSUPPORTED,
+    CHECK(dut->k->matrix_new(dut->be, &data.w, NULL, NULL, &none, NULL) == LX_ERR_UNSUPPORTED,
           "a weight that is not finite");
     return true;
 }
@@ -252,6 +252,95 @@ static bool linear_of_large_matrices_matches_oracle(device *dut, device *oracle)
         if (!check_case(dut, oracle, &c, &r))
             return false;
     }
+    return true;
+}
+
+/* Rows that are read, in parts and by several threads, give the bytes of rows in memory. */
+static bool linear_of_rows_that_are_read(device *dut, device *oracle)
+{
+    (void)oracle;
+    static const int64_t shapes[][2] = {{1, 33}, {31, 7}, {65, 4100}, {301, 520}, {2307, 1031}};
+    rng r = {8};
+    for (size_t i = 0; i < COUNT(shapes) * 3; i++) {
+        linear_case c = {.outputs = shapes[i / 3][0],
+                         .cols = shapes[i / 3][1],
+                         .rows = 3,
+                         .dtype = (lx_dtype)(i % 3)};
+        linear_data data = make_data(&c, &r);
+        float *want = floats(c.rows * c.outputs), *got = floats(c.rows * c.outputs);
+        const lx_matrix *w = dev_matrix(dut, &data.w, data.bias);
+        const lx_matrix *read = dev_matrix_read(dut, &data.w, data.bias);
+        if (!run_linear(dut, &c, &data, w, 0, c.rows, false, want) ||
+            !run_linear(dut, &c, &data, read, 0, c.rows, false, got))
+            return false;
+        CHECK(same_bytes(got, want, c.rows * c.outputs), "%lld x %lld, %s", (long long)c.outputs,
+              (long long)c.cols, lx_format_of(c.dtype)->name);
+        dev_release(dut);
+    }
+    return true;
+}
+
+typedef struct broken_reader {
+    const lx_host_tensor *t;
+    int64_t row; /* that cannot be read */
+} broken_reader;
+
+static lx_status read_until(const void *context, int64_t first, int64_t n, void *to, lx_error *err)
+{
+    const broken_reader *b = context;
+    if (first + n > b->row)
+        return lx_fail(err, LX_ERR_CONFLICT, "file", "row %lld is gone", (long long)b->row);
+    memset(to, 0, lx_format_bytes(b->t->dtype, n * b->t->cols));
+    return LX_OK;
+}
+
+/* A file may change while it is read: the matrix is not made, and the reader's error comes out. */
+static bool rows_that_cannot_be_read(device *dut, device *oracle)
+{
+    (void)oracle;
+    const lx_host_tensor t = {LX_BF16, 2307, 1031, NULL};
+    lx_matrix *w = NULL;
+    lx_table *table = NULL;
+    static const int64_t rows[] = {0, 40, 2306};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        lx_error err = {0};
+        const broken_reader b = {&t, rows[i]};
+        const lx_row_reader reader = {read_until, &b};
+        char text[32];
+        (void)snprintf(text, sizeof text, "row %lld is gone", (long long)rows[i]);
+        CHECK(dut->k->matrix_new(dut->be, &t, &reader, NULL, &w, &err) == LX_ERR_CONFLICT &&
+                  strcmp(err.text, text) == 0 && strcmp(err.param, "file") == 0 && w == NULL,
+              "a matrix: %s", err.text);
+        CHECK(dut->k->matrix_new(dut->be, &t, &reader, NULL, &w, NULL) == LX_ERR_CONFLICT,
+              "without a place for the error");
+        CHECK(dut->k->table_new(dut->be, &t, &reader, &table, &err) == LX_ERR_CONFLICT &&
+                  strcmp(err.text, text) == 0 && table == NULL,
+              "a table: %s", err.text);
+    }
+    const lx_host_tensor both = {LX_F32, 1, 1, &t};
+    const lx_row_reader reader = {read_until, NULL};
+    CHECK(dut->k->matrix_new(dut->be, &both, &reader, NULL, &w, NULL) == LX_ERR_INVALID,
+          "rows in memory and a reader");
+    return true;
+}
+
+/* The bytes that a matrix is said to take grow with its format. */
+static bool matrix_bytes_are_those_of_the_format(device *dut, device *oracle)
+{
+    (void)oracle;
+    enum { ROWS = 1024, COLS = 2048 };
+    const lx_host_tensor f32 = {LX_F32, ROWS, COLS, NULL}, bf16 = {LX_BF16, ROWS, COLS, NULL};
+    if (dut->k->matrix_bytes == NULL)
+        return true;
+    int64_t a = dut->k->matrix_bytes(dut->be, &f32), b = dut->k->matrix_bytes(dut->be, &bf16);
+    int64_t values = (int64_t)ROWS * COLS;
+    if (dut->int8)
+        CHECK(a == b && a > values && a < values * 11 / 10, "int8: %lld", (long long)a);
+    else if (dut->int4)
+        CHECK(a == b && a > values / 2 && a < values * 6 / 10, "int4: %lld", (long long)a);
+    else
+        CHECK(a == 4 * values + ROWS * 4 && b == 2 * values + ROWS * 4, "%lld, %lld", (long long)a,
+              (long long)b);
     return true;
 }
 
@@ -493,6 +582,9 @@ static bool gelu_is_accurate(device *dut, device *oracle)
 const test linear_tests[] = {
     {"linear_matches_oracle", linear_matches_oracle},
     {"linear_of_large_matrices_matches_oracle", linear_of_large_matrices_matches_oracle},
+    {"linear_of_rows_that_are_read", linear_of_rows_that_are_read},
+    {"rows_that_cannot_be_read", rows_that_cannot_be_read},
+    {"matrix_bytes_are_those_of_the_format", matrix_bytes_are_those_of_the_format},
     {"linear_rows_are_independent", linear_rows_are_independent},
     {"linear_into_spare_rows", linear_into_spare_rows},
     {"linear_has_equal_bytes_on_every_cpu", linear_has_equal_bytes_on_every_cpu},

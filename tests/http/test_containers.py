@@ -9,9 +9,9 @@ import pytest
 
 import client
 import images
+import large_folder
 import lines
 import sounds
-import test_large_folder as large_folder
 from client import call
 from cluster import Redis
 from container import Container

@@ -3,7 +3,7 @@ in bytes. They can be forked, survive their server, and are shared by prompts, b
 
 import pytest
 
-import test_large_folder
+import large_folder
 from client import call, complete_ok
 from cluster import Redis
 from hf_model import folders
@@ -23,7 +23,7 @@ FIELDS = {"model": "wide", "seed": 4, "max_tokens": 12}
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("states") / "wide"
-    test_large_folder.write(folder, CONFIG, folders.in_bf16(folders.delta_tensors(CONFIG)))
+    large_folder.write(folder, CONFIG, folders.in_bf16(folders.delta_tensors(CONFIG)))
     return folder
 
 

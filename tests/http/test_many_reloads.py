@@ -8,7 +8,7 @@ import pytest
 
 import client
 import holding
-import test_large_folder as large
+import large_folder
 from server import Server, wait_until
 from settings import MODEL
 from test_reload import Folder, answer, models, other_weights, reload, replace, weights_file  # noqa: F401
@@ -75,8 +75,8 @@ def test_the_end_does_not_wait_for_a_reload_that_waits(models):  # noqa: F811
 
 @pytest.fixture
 def folder(tmp_path):
-    config, tensors = large.of_megabytes(WEIGHTS_MB)
-    large.write(tmp_path / "large", config, tensors)
+    config, tensors = large_folder.of_megabytes(WEIGHTS_MB)
+    large_folder.write(tmp_path / "large", config, tensors)
     return tmp_path / "large"
 
 

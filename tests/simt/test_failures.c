@@ -304,7 +304,7 @@ static void *make_matrix(void *unused)
     const lx_host_tensor t = {LX_BF16, 8, 8, zeros};
     lx_error err = {0};
     makes_matrix = true;
-    made_status = graphs.k->matrix_new(graphs.be, &t, NULL, &made, &err);
+    made_status = graphs.k->matrix_new(graphs.be, &t, NULL, NULL, &made, &err);
     return unused;
 }
 

@@ -26,7 +26,7 @@ static void test_wide_matrix(void)
     lx_matrix *w = NULL;
     lx_error err = {0};
     check(lx_backend_open("cuda", &o, &be, &err) == LX_OK, "opening", err.text);
-    check(be->ops->matrix_new(be, &t, NULL, &w, &err) == LX_OK, "a wide matrix", err.text);
+    check(be->ops->matrix_new(be, &t, NULL, NULL, &w, &err) == LX_OK, "a wide matrix", err.text);
     be->ops->matrix_free(be, w);
     be->ops->close(be);
 }
@@ -83,7 +83,7 @@ static void test_pinned(const simt *s)
     lx_matrix *w = NULL;
     lx_error err = {0};
     check(lx_backend_open("cuda", &library, &be, &err) == LX_OK, "opening", err.text);
-    check(be->ops->matrix_new(be, &t, NULL, &w, &err) == LX_OK, "a matrix", err.text);
+    check(be->ops->matrix_new(be, &t, NULL, NULL, &w, &err) == LX_OK, "a matrix", err.text);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         simt_counts c = multiplied(s, be, w, rows[i]);
         char what[80];
@@ -111,7 +111,7 @@ static void test_growing(void)
     lx_error err = {0};
     uint64_t first = 0, second = 0;
     check(lx_backend_open("cuda", &library, &be, &err) == LX_OK, "opening", err.text);
-    check(be->ops->matrix_new(be, &t, NULL, &w, &err) == LX_OK, "a matrix", err.text);
+    check(be->ops->matrix_new(be, &t, NULL, NULL, &w, &err) == LX_OK, "a matrix", err.text);
     check(be->ops->rows_new(be, MANY, 8, &x, &err) == LX_OK, "an array", err.text);
     check(be->ops->rows_new(be, MANY, 24, &y, &err) == LX_OK, "an array", err.text);
     check(start(be, y, x, w, 1, &first, &err) == LX_OK, "a small step", err.text);
@@ -163,8 +163,8 @@ static lx_status make_mlp(mlp *m, bool kept, lx_error *err)
     if (st == LX_OK)
         st = k->rows_new(m->be, ROWS, WIDE, &m->hidden, err);
     if (st == LX_OK)
-        st = k->matrix_new(m->be, &up, NULL, &m->up, err);
-    return st == LX_OK ? k->matrix_new(m->be, &down, NULL, &m->down, err) : st;
+        st = k->matrix_new(m->be, &up, NULL, NULL, &m->up, err);
+    return st == LX_OK ? k->matrix_new(m->be, &down, NULL, NULL, &m->down, err) : st;
 }
 
 static void free_mlp(mlp *m)

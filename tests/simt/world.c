@@ -23,13 +23,13 @@ static lx_status make_objects(world *w, lx_error *err)
     if (st != LX_OK && err->text[0] == '\0')
         return lx_fail(err, st, NULL, "an array cannot be filled"); /* the call has no text */
     if (st == LX_OK)
-        st = k->table_new(w->be, &table, &w->table, err);
+        st = k->table_new(w->be, &table, NULL, &w->table, err);
     if (st == LX_OK)
-        st = k->matrix_new(w->be, &qkv, w->values, &w->qkv, err);
+        st = k->matrix_new(w->be, &qkv, NULL, w->values, &w->qkv, err);
     if (st == LX_OK)
-        st = k->matrix_new(w->be, &head, NULL, &w->head, err);
+        st = k->matrix_new(w->be, &head, NULL, NULL, &w->head, err);
     if (st == LX_OK)
-        st = k->matrix_new(w->be, &out, w->values, &w->out, err);
+        st = k->matrix_new(w->be, &out, NULL, w->values, &w->out, err);
     if (st == LX_OK)
         st = k->mask_new(w->be, w->banned, WORLD_IDS, &w->mask, err);
     return st == LX_OK ? k->states_new(w->be, &layout, WORLD_ROWS, &w->states, err) : st;

@@ -9,15 +9,15 @@
 #define LEAST_PRODUCTS 8192 /* to share them */
 #define COLLECTED 64        /* rows of an expert that go through `linear` together */
 
-/* The part's groups of outputs of one expert, and the choices that are collected for it. */
+/* The part's groups of outputs of one expert, and the choices of its rows: a choice is row K + j.
+ */
 typedef struct collection {
     const lx_cpu *c;
     const lx_experts_args *a;
     lx_matrix w; /* the expert's rows of a->w */
     lx_cpu_range groups;
-    int64_t choice[COLLECTED]; /* row K + j */
-    int64_t n_choices;
-    float *x, *y, *scratch; /* room for the rows, and for `linear` */
+    int32_t *choices, *ends; /* of all experts, one after another; where each expert's end */
+    float *x, *y, *scratch;  /* room for the rows, and for `linear` */
 } collection;
 
 static lx_matrix matrix_of(const lx_experts_args *a, int64_t expert)
@@ -61,25 +61,23 @@ static void put(const collection *to, int64_t choice, const float *y)
         memcpy(out, y + columns.from, (size_t)n * sizeof *out);
 }
 
-static void multiply(collection *of)
+/* At most COLLECTED choices of the expert. */
+static void multiply(const collection *of, const int32_t *choices, int64_t n)
 {
     int64_t cols = of->a->w->shape.cols;
-    if (of->n_choices == 0)
-        return;
-    for (int64_t i = 0; i < of->n_choices; i++)
-        memcpy(of->x + i * cols, input_of(of->a, of->choice[i]), (size_t)cols * sizeof *of->x);
+    for (int64_t i = 0; i < n; i++)
+        memcpy(of->x + i * cols, input_of(of->a, choices[i]), (size_t)cols * sizeof *of->x);
     of->c->isa->linear(&(lx_cpu_linear){.w = &of->w,
                                         .x = of->x,
                                         .y = of->y,
                                         .stride = of->w.shape.rows,
                                         .activation = LX_ACT_NONE,
-                                        .row1 = of->n_choices,
+                                        .row1 = n,
                                         .group0 = of->groups.from,
                                         .group1 = of->groups.to,
                                         .scratch = of->scratch});
-    for (int64_t i = 0; i < of->n_choices; i++)
-        put(of, of->choice[i], of->y + i * of->a->n);
-    of->n_choices = 0;
+    for (int64_t i = 0; i < n; i++)
+        put(of, choices[i], of->y + i * of->a->n);
 }
 
 /* Sums begin with the residual, or with zeros. */
@@ -95,21 +93,44 @@ static void begin_sums(const lx_experts_args *a, lx_cpu_range rows, lx_cpu_range
     }
 }
 
-static void run_expert(collection *of, int64_t expert, lx_cpu_range rows)
+/* Adds to counts[e] the choices of expert e, or with `list` puts each at list[counts[e]++]. */
+static void go_through(const lx_experts_args *a, lx_cpu_range rows, int32_t *counts, int32_t *list)
 {
-    const lx_experts_args *a = of->a;
-    of->w = matrix_of(a, expert);
     for (int64_t row = rows.from; row < rows.to; row++) {
         const float *chosen = a->choice->data + 2 * row * a->n_active;
         for (int64_t j = 0; j < a->n_active; j++) {
-            if (chosen[j] != (float)expert)
+            if (!(chosen[j] >= 0 && chosen[j] < (float)a->n_experts)) /* not of `route` */
                 continue;
-            of->choice[of->n_choices++] = row * a->n_active + j;
-            if (of->n_choices == COLLECTED)
-                multiply(of);
+            int32_t e = (int32_t)chosen[j];
+            if (list != NULL)
+                list[counts[e]] = (int32_t)(row * a->n_active + j);
+            counts[e]++;
         }
     }
-    multiply(of);
+}
+
+/* Sorts the rows' choices by experts, in the order of the rows. */
+static void sort_choices(const collection *of, lx_cpu_range rows)
+{
+    const lx_experts_args *a = of->a;
+    int32_t *ends = of->ends, before = 0;
+    memset(ends, 0, (size_t)a->n_experts * sizeof *ends);
+    go_through(a, rows, ends, NULL);
+    for (int32_t e = 0; e < a->n_experts; e++) {
+        int32_t n = ends[e];
+        ends[e] = before;
+        before += n;
+    }
+    go_through(a, rows, ends, of->choices);
+}
+
+static void run_expert(collection *of, int64_t expert)
+{
+    int32_t from = expert > 0 ? of->ends[expert - 1] : 0, to = of->ends[expert];
+    if (from < to)
+        of->w = matrix_of(of->a, expert);
+    for (int32_t i = from; i < to; i += COLLECTED)
+        multiply(of, of->choices + i, to - i < COLLECTED ? to - i : COLLECTED);
 }
 
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
@@ -125,16 +146,20 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
                      .x = scratch + lx_cpu_linear_scratch(a->w),
                      .scratch = scratch};
     of.y = of.x + COLLECTED * a->w->shape.cols;
+    of.ends = (int32_t *)(void *)(of.y + COLLECTED * lx_expert_rows(a->n));
+    of.choices = of.ends + a->n_experts;
+    sort_choices(&of, rows);
     if (a->sums)
         begin_sums(a, rows, columns_of(a, groups));
     for (int64_t e = 0; e < a->n_experts; e++)
-        run_expert(&of, e, rows);
+        run_expert(&of, e);
 }
 
 static int64_t scratch(const void *args)
 {
     const lx_experts_args *a = args;
-    return lx_cpu_linear_scratch(a->w) + COLLECTED * (a->w->shape.cols + lx_expert_rows(a->n));
+    return lx_cpu_linear_scratch(a->w) + COLLECTED * (a->w->shape.cols + lx_expert_rows(a->n)) +
+           a->n_experts + a->choice->n / 2;
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)

@@ -3,6 +3,9 @@
  * bf16 and blocks keep their size in memory, because a single token takes the time to read all
  * weights. f16 becomes f32, which keeps its value. Precisions int8 and int4 round every type to
  * whole numbers with scales (lx_precision in kernels.h).
+ *
+ * Weights that are read in parts go from the file's cache to their place through memory that stays
+ * in a thread's second-level cache. So the process never has a copy of a matrix.
  */
 #include <float.h>
 #include <math.h>
@@ -13,22 +16,17 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/pool.h"
 
-enum { PIECE_BYTES = 2 << 20 }; /* of packed weights, a huge page: threads rarely share one */
+enum { PIECE_BYTES = 2 << 20 };  /* of packed weights, a huge page: threads rarely share one */
+enum { READ_BYTES = 256 << 10 }; /* at once, where that is a group and more */
 
-/* Outputs of a group that are there. */
-static int64_t lanes_of(const lx_host_tensor *t, int64_t group)
-{
-    int64_t left = t->rows - group * LX_CPU_GROUP;
-    return left < LX_CPU_GROUP ? left : LX_CPU_GROUP;
-}
+/* The packers below get the rows of one group, as many as there are. */
 
 static void pack_f32(const lx_host_tensor *t, lx_matrix *w, int64_t group)
 {
     float *to = (float *)w->data + group * w->group_words;
-    for (int64_t lane = 0; lane < lanes_of(t, group); lane++) {
-        int64_t row = (group * LX_CPU_GROUP + lane) * t->cols;
+    for (int64_t lane = 0; lane < t->rows; lane++) {
         for (int64_t k = 0; k < t->cols; k++)
-            to[k * LX_CPU_GROUP + lane] = lx_host_tensor_at(t, row + k);
+            to[k * LX_CPU_GROUP + lane] = lx_host_tensor_at(t, lane * t->cols + k);
     }
 }
 
@@ -52,28 +50,26 @@ static void pack_bf16(const lx_host_tensor *t, lx_matrix *w, int64_t group)
     enum { LINE = 32 }; /* inputs */
     uint32_t *to = (uint32_t *)w->data + group * w->group_words;
     const unsigned char *from = t->data;
-    from += group * LX_CPU_GROUP * t->cols * 2;
     for (int64_t k = 0; k < t->cols; k += LINE) {
         int64_t n = t->cols - k < LINE ? t->cols - k : LINE;
-        for (int64_t lane = 0; lane < lanes_of(t, group); lane++)
+        for (int64_t lane = 0; lane < t->rows; lane++)
             pack_pairs(from + (lane * t->cols + k) * 2, n, to + k / 2 * LX_CPU_GROUP + lane);
     }
 }
 
-/* The weights of output o as whole numbers, with its scale and the sums of its chunks. */
-static void pack_int8_row(const lx_host_tensor *t, lx_matrix *w, int64_t o)
+/* The weights of an output as whole numbers, with its scale and the sums of its chunks. */
+static void pack_int8_row(const lx_host_tensor *t, lx_matrix *w, int64_t group, int64_t lane)
 {
-    int64_t cols = t->cols, chunks = lx_cpu_chunks(cols), group = o / LX_CPU_GROUP;
-    int64_t lane = o % LX_CPU_GROUP;
+    int64_t cols = t->cols, chunks = lx_cpu_chunks(cols), o = group * LX_CPU_GROUP + lane;
     uint32_t *to = (uint32_t *)w->data + group * w->group_words + lane;
     int32_t *starts = w->starts + group * chunks * LX_CPU_GROUP + lane;
     float most = 0;
     for (int64_t k = 0; k < cols; k++)
-        most = fmaxf(most, fabsf(lx_host_tensor_at(t, o * cols + k)));
+        most = fmaxf(most, fabsf(lx_host_tensor_at(t, lane * cols + k)));
     float inverse = most > LX_CPU_LEAST_INT8 ? 127.0f / most : 0.0f;
     w->scales[o] = most > LX_CPU_LEAST_INT8 ? most / 127.0f : 0.0f;
     for (int64_t k = 0; k < cols; k++) {
-        double exact = (double)lx_host_tensor_at(t, o * cols + k) * (double)inverse;
+        double exact = (double)lx_host_tensor_at(t, lane * cols + k) * (double)inverse;
         int32_t p = (int32_t)nearbyint(exact);
         to[k / 4 * LX_CPU_GROUP] |= (uint32_t)(uint8_t)p << (k % 4 * 8);
         starts[k / LX_CPU_CHUNK * LX_CPU_GROUP] -= 128 * p;
@@ -82,8 +78,8 @@ static void pack_int8_row(const lx_host_tensor *t, lx_matrix *w, int64_t o)
 
 static void pack_int8(const lx_host_tensor *t, lx_matrix *w, int64_t group)
 {
-    for (int64_t lane = 0; lane < lanes_of(t, group); lane++)
-        pack_int8_row(t, w, group * LX_CPU_GROUP + lane);
+    for (int64_t lane = 0; lane < t->rows; lane++)
+        pack_int8_row(t, w, group, lane);
 }
 
 /* The words of a block of one output; a code is its number plus `zero`. */
@@ -190,8 +186,8 @@ static void pack_k_blocks(const lx_host_tensor *t, lx_matrix *w, int64_t group)
 {
     uint32_t *to = (uint32_t *)w->data + group * w->group_words;
     for (int64_t k = 0; k < t->cols; k += LX_K_BLOCK, to += LX_CPU_K_WORDS(w->format)) {
-        for (int64_t lane = 0; lane < lanes_of(t, group); lane++) {
-            size_t at = lx_format_bytes(t->dtype, (group * LX_CPU_GROUP + lane) * t->cols + k);
+        for (int64_t lane = 0; lane < t->rows; lane++) {
+            size_t at = lx_format_bytes(t->dtype, lane * t->cols + k);
             const unsigned char *from = (const unsigned char *)t->data + at;
             if (w->format == LX_CPU_Q6_K)
                 put_q6_k(from, to, lane);
@@ -261,16 +257,15 @@ static void pack_blocks(const lx_host_tensor *t, lx_matrix *w, int64_t group)
     uint32_t *to = (uint32_t *)w->data + group * w->group_words;
     for (int64_t k = 0; k < t->cols; k += LX_BLOCK, to += LX_CPU_BLOCK_WORDS(w->format)) {
         uint16_t *scales = (uint16_t *)(void *)(to + LX_CPU_CODE_WORDS(w->format));
-        for (int64_t lane = 0; lane < lanes_of(t, group); lane++) {
+        for (int64_t lane = 0; lane < t->rows; lane++) {
             lx_block block;
-            int64_t row = group * LX_CPU_GROUP + lane;
             if (t->dtype == dtype) {
-                size_t at = lx_format_bytes(dtype, row * t->cols + k);
+                size_t at = lx_format_bytes(dtype, lane * t->cols + k);
                 scales[lane] =
                     put_stored((const unsigned char *)t->data + at, w->format, to + lane);
                 continue;
             }
-            lx_block_of(t, row, k, dtype, &block);
+            lx_block_of(t, lane, k, dtype, &block);
             put_codes(&block, w->format, to + lane);
             scales[lane] = block.scale;
         }
@@ -334,9 +329,28 @@ static size_t starts_bytes(const lx_matrix *w)
     return (size_t)(w->groups * lx_cpu_chunks(w->shape.cols) * LX_CPU_GROUP) * sizeof(int32_t);
 }
 
+/* A matrix without its data. */
+static lx_matrix shape_of(lx_precision precision, const lx_host_tensor *t)
+{
+    lx_matrix w = {.shape = {t->rows, t->cols},
+                   .groups = (t->rows + LX_CPU_GROUP - 1) / LX_CPU_GROUP,
+                   .format = format_of(precision, t->dtype)};
+    int64_t inputs = packers[w.format].inputs;
+    w.group_words = (t->cols + inputs - 1) / inputs * packers[w.format].words;
+    w.n_bytes = (size_t)(w.groups * w.group_words) * 4;
+    return w;
+}
+
+int64_t lx_cpu_matrix_bytes(const lx_backend *be, const lx_host_tensor *t)
+{
+    lx_matrix w = shape_of(be->precision, t);
+    int64_t outputs = w.groups * LX_CPU_GROUP * (int64_t)sizeof(float);
+    return (int64_t)w.n_bytes +
+           (w.format == LX_CPU_INT8 ? 2 * outputs + (int64_t)starts_bytes(&w) : outputs);
+}
+
 static bool reserve(lx_cpu *c, lx_matrix *w)
 {
-    w->n_bytes = (size_t)(w->groups * w->group_words) * 4;
     w->data = lx_cpu_weights_new(&c->weights, w->n_bytes);
     w->bias = calloc((size_t)(w->groups * LX_CPU_GROUP), sizeof(float));
     if (w->format == LX_CPU_INT8) {
@@ -348,68 +362,127 @@ static bool reserve(lx_cpu *c, lx_matrix *w)
     return w->data != NULL && w->bias != NULL;
 }
 
-/* Groups that threads take from, `piece` at a time. */
+/* Groups that threads take from, `piece` at a time. The first error of a thread is kept. */
 typedef struct packing {
     const lx_host_tensor *t;
+    const lx_row_reader *reader; /* NULL: the rows are at t->data */
     lx_matrix *w;
-    int64_t piece;
+    lx_precision precision;
+    int64_t piece, read; /* groups that are packed, and that are read, at once */
     _Atomic int64_t next;
+    atomic_bool failed;
+    lx_error error;
 } packing;
+
+/* Groups from .. to - 1, whose rows are at `data`. */
+static lx_status pack_groups(const packing *p, int64_t from, int64_t to, const char *data,
+                             lx_error *err)
+{
+    lx_host_tensor rows = {.dtype = p->t->dtype, .cols = p->t->cols};
+    lx_status st = LX_OK;
+    for (int64_t g = from; g < to && st == LX_OK; g++) {
+        int64_t first = (g - from) * LX_CPU_GROUP, left = p->t->rows - g * LX_CPU_GROUP;
+        rows.rows = left < LX_CPU_GROUP ? left : LX_CPU_GROUP;
+        rows.data = data + lx_format_bytes(rows.dtype, first * rows.cols);
+        st = check_weights(p->precision, p->w->format, &rows, err);
+        if (st == LX_OK)
+            packers[p->w->format].pack(&rows, p->w, g);
+    }
+    return st;
+}
+
+/* Reads and packs a piece, through `memory` of `read` groups. */
+static lx_status pack_piece(const packing *p, int64_t from, int64_t to, char *memory, lx_error *err)
+{
+    lx_status st = LX_OK;
+    const lx_host_tensor *t = p->t;
+    if (p->reader == NULL)
+        return pack_groups(
+            p, from, to,
+            (const char *)t->data + lx_format_bytes(t->dtype, from * LX_CPU_GROUP * t->cols), err);
+    for (int64_t g = from; g < to && st == LX_OK; g += p->read) {
+        int64_t end = to - g < p->read ? to : g + p->read;
+        int64_t row = g * LX_CPU_GROUP, row1 = end * LX_CPU_GROUP;
+        row1 = row1 < t->rows ? row1 : t->rows;
+        st = p->reader->read(p->reader->context, row, row1 - row, memory, err);
+        if (st == LX_OK)
+            st = pack_groups(p, g, end, memory, err);
+    }
+    return st;
+}
 
 static void pack_pieces(void *context, int thread)
 {
     packing *p = context;
     (void)thread;
-    for (;;) {
-        int64_t begin = atomic_fetch_add(&p->next, p->piece), end = begin + p->piece;
-        if (begin >= p->w->groups)
-            return;
-        for (int64_t g = begin; g < end && g < p->w->groups; g++)
-            packers[p->w->format].pack(p->t, p->w, g);
+    lx_error err;
+    lx_status st = LX_OK;
+    size_t n_bytes = lx_format_bytes(p->t->dtype, p->read * LX_CPU_GROUP * p->t->cols);
+    char *memory = p->reader != NULL ? malloc(n_bytes) : NULL;
+    if (p->reader != NULL && memory == NULL)
+        st = lx_fail(&err, LX_ERR_NO_MEMORY, NULL, "no memory to read weights");
+    while (st == LX_OK && !atomic_load(&p->failed)) {
+        int64_t begin = atomic_fetch_add(&p->next, p->piece), left = p->w->groups - begin;
+        if (left <= 0)
+            break;
+        st = pack_piece(p, begin, begin + (left < p->piece ? left : p->piece), memory, &err);
     }
+    if (st != LX_OK && !atomic_exchange(&p->failed, true))
+        p->error = err;
+    free(memory);
 }
 
 /* Packs a large matrix on new threads, as the compute threads may run a step. The system clears new
    pages first, which takes half of the time. Without new threads this thread does it. */
-static void pack(const lx_cpu *c, const lx_host_tensor *t, lx_matrix *w)
+static lx_status pack(const lx_cpu *c, const lx_host_tensor *t, const lx_row_reader *reader,
+                      lx_matrix *w, lx_error *err)
 {
     int64_t group_bytes = w->group_words * 4;
-    packing p = {.t = t, .w = w, .piece = (PIECE_BYTES + group_bytes - 1) / group_bytes};
+    int64_t row_bytes = (int64_t)lx_format_bytes(t->dtype, LX_CPU_GROUP * t->cols);
+    packing p = {.t = t,
+                 .reader = reader,
+                 .w = w,
+                 .precision = c->host.base.precision,
+                 .piece = (PIECE_BYTES + group_bytes - 1) / group_bytes,
+                 .read = row_bytes < READ_BYTES ? READ_BYTES / row_bytes : 1};
     int64_t pieces = (w->groups + p.piece - 1) / p.piece;
     lx_cpu_pool *pool = NULL;
-    lx_error err;
+    lx_error none;
     atomic_init(&p.next, 0);
+    atomic_init(&p.failed, false);
     int threads = (int)(pieces < c->n_threads ? pieces : c->n_threads);
-    if (threads > 1 && lx_cpu_pool_new(threads, &pool, &err) == LX_OK)
+    if (threads > 1 && lx_cpu_pool_new(threads, &pool, &none) == LX_OK)
         lx_cpu_pool_run(pool, pack_pieces, &p);
     else
         pack_pieces(&p, 0);
     lx_cpu_pool_free(pool);
+    if (!atomic_load(&p.failed))
+        return LX_OK;
+    if (err != NULL)
+        *err = p.error;
+    return p.error.status;
 }
 
-lx_status lx_cpu_matrix_new(lx_backend *be, const lx_host_tensor *t, const float *bias,
-                            lx_matrix **out, lx_error *err)
+lx_status lx_cpu_matrix_new(lx_backend *be, const lx_host_tensor *t, const lx_row_reader *rows,
+                            const float *bias, lx_matrix **out, lx_error *err)
 {
-    lx_status st = lx_host_tensor_check(t, "a matrix", err);
-    lx_cpu_format format = st == LX_OK ? format_of(be->precision, t->dtype) : LX_CPU_F32;
-    if (st == LX_OK)
-        st = check_weights(be->precision, format, t, err);
+    lx_status st = lx_host_tensor_check(t, rows, "a matrix", err);
     if (st != LX_OK)
         return st;
     lx_matrix *w = calloc(1, sizeof *w);
     if (w == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a matrix");
-    w->shape = (lx_matrix_shape){t->rows, t->cols};
-    w->groups = (t->rows + LX_CPU_GROUP - 1) / LX_CPU_GROUP;
-    w->format = format;
-    int64_t inputs = packers[w->format].inputs;
-    w->group_words = (t->cols + inputs - 1) / inputs * packers[w->format].words;
+    *w = shape_of(be->precision, t);
     if (!reserve((lx_cpu *)be, w)) {
         lx_cpu_matrix_free(be, w);
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a matrix [%lld, %lld]",
                        (long long)t->rows, (long long)t->cols);
     }
-    pack((const lx_cpu *)be, t, w);
+    st = pack((const lx_cpu *)be, t, rows, w, err);
+    if (st != LX_OK) {
+        lx_cpu_matrix_free(be, w);
+        return st;
+    }
     if (bias != NULL)
         memcpy(w->bias, bias, (size_t)t->rows * sizeof(float));
     *out = w;
