@@ -15,7 +15,8 @@
 #include "model/formats/file.h"
 #include "model/formats/json_memory.h"
 
-enum { MAX_INDEX_BYTES = 16 << 20, MAX_FILES = 256, MAX_FILE_NAME = 128, MAX_TENSORS = 65536 };
+/* Models with a file entry for each matrix of each expert have 70,000 tensors and more. */
+enum { MAX_INDEX_BYTES = 32 << 20, MAX_FILES = 256, MAX_FILE_NAME = 128, MAX_TENSORS = 1 << 18 };
 enum { MAX_HELPERS = 7 }; /* threads that open files, in addition to the caller's */
 
 typedef struct shards {

@@ -349,7 +349,7 @@ static bool joined_matrices_give_the_bytes_of_their_parts(device *dut, device *o
                                : tensor_of(random_floats(&r, parts[i].rows * COLS, UNIFORM, 4, 3),
                                            parts[i].rows, COLS, parts[i].dtype);
         own[i] = dev_matrix(dut, &t, bias + at);
-        CHECK_OK(dut->k->matrix_new(dut->be, &t, bias + at, &made[i], NULL));
+        CHECK_OK(dut->k->matrix_new(dut->be, &t, NULL, bias + at, &made[i], NULL));
     }
     CHECK_OK(dut->k->matrix_join(dut->be, made, COUNT(parts), &joined, NULL));
     for (int32_t n = 1; n <= ROWS; n += n < 14 ? 1 : 28) {

@@ -153,6 +153,32 @@ static void an_index_must_say_what_its_files_say(void **state)
     assert_int_equal(unlink(scratch_path("loop.safetensors")), 0);
 }
 
+/* Experts with a tensor each make indexes long. */
+static void an_index_may_be_long(void **state)
+{
+    (void)state;
+    enum { MOST = 1 << 18, ENTRY_BYTES = 40 };
+    static const int32_t counts[] = {80000, MOST, MOST + 1};
+    size_t size = (size_t)(MOST + 2) * ENTRY_BYTES;
+    char *text = malloc(size);
+    assert_non_null(text);
+    write_good();
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        lx_safetensors *f;
+        lx_error err = {0};
+        size_t n = (size_t)snprintf(text, size, "{\"weight_map\": {\"a\": \"one.safetensors\"");
+        for (int32_t k = 1; k < counts[i]; k++)
+            n += (size_t)snprintf(text + n, size - n, ",\"e%d\": \"one.safetensors\"", k);
+        (void)snprintf(text + n, size - n, "}}");
+        write_index(text);
+        scratch_expect(open_shards(&f, &err), &err, LX_ERR_FORMAT,
+                       counts[i] <= MOST ? "has no such tensor"
+                                         : "weight_map must be an object with 1 to 262144 tensors");
+        assert_null(f);
+    }
+    free(text);
+}
+
 /* Every length of the second shard but its own. */
 static void a_shard_that_is_cut_off_is_named(void **state)
 {
@@ -198,6 +224,7 @@ int main(void)
         cmocka_unit_test(shards_are_read_as_one),
         cmocka_unit_test(one_file_goes_before_an_index),
         cmocka_unit_test(an_index_must_say_what_its_files_say),
+        cmocka_unit_test(an_index_may_be_long),
         cmocka_unit_test(a_shard_that_is_cut_off_is_named),
         cmocka_unit_test(every_allocation_may_fail),
     };
