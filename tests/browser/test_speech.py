@@ -105,6 +105,7 @@ def test_times_that_would_touch_are_left_out(open_page):
     page = open_page("#speech", **VIEW)
     page.route("**/v1/audio/transcriptions", lambda route: route.fulfill(json={"text": "0 1 2 3 4 5", "duration": 6, "words": words}))
     choose(page, sounds.wav([0.1] * 8000 * 6))
+    page.locator("#speech .words li").nth(5).wait_for(state="attached")
     for width, shown in ((1280, True), (390, False), (1280, True)):
         page.set_viewport_size({"width": width, "height": 844})
         page.wait_for_function("(shown) => document.querySelector('#speech .words').classList.contains('crowded') !== shown", arg=shown)

@@ -92,6 +92,19 @@ V16_FN void fold_k(v16 *done, const v16u *sums, const uint32_t *x_scale, const u
 #undef BODY_FOLD
 }
 
+/* The sums of all panels before a part: the starts, where codes have an offset. */
+V16_FN void start_k(v16u *sums, const uint32_t *start, const int rows, const int panels,
+                    const lx_cpu_format format)
+{
+#define BODY_START_PANEL(v)                                                                        \
+    if (v < panels && has_minima(format))                                                          \
+        start_at_zero(sums, v, rows, panels);                                                      \
+    else if (v < panels)                                                                           \
+        start_codes(sums, start, v, rows, panels);
+    BODY_PANELS(BODY_START_PANEL)
+#undef BODY_START_PANEL
+}
+
 /* A part of block j of the chunk of inputs at x. */
 V16_FN void run_k_part(const k_block *k, v16 *done, const uint32_t *x, int64_t j, const int part,
                        const int rows, const int panels, const lx_cpu_format format)
@@ -100,13 +113,7 @@ V16_FN void run_k_part(const k_block *k, v16 *done, const uint32_t *x, int64_t j
     const uint32_t *start = x + BODY_STARTS_AT + parts_of(format) * j + part;
     v16u sums[96];
     v16 min = v16_set1(0.0f);
-#define BODY_START_PANEL(v)                                                                        \
-    if (v < panels && has_minima(format))                                                          \
-        start_at_zero(sums, v, rows, panels);                                                      \
-    else if (v < panels)                                                                           \
-        start_codes(sums, start, v, rows, panels);
-    BODY_PANELS(BODY_START_PANEL)
-#undef BODY_START_PANEL
+    start_k(sums, start, rows, panels, format);
 #define BODY_ADD_WORD(i)                                                                           \
     if (i * parts_of(format) / (LX_BLOCK / 8) == part)                                             \
         BODY_GROUPS(add_k, sums, inputs + 2 * i, k->words, k->group, rows, panels, format, i);
