@@ -701,6 +701,20 @@ static int64_t matrix_bytes(const loader *l, const lx_host_tensor *t)
                                          : t->rows * t->cols * (int64_t)sizeof(float);
 }
 
+/* Of the matrices that load_assembled makes. */
+static int64_t assembled_bytes(const loader *l, const lx_mixer_parts *parts,
+                               const lx_mixer_tensor *t, int32_t n)
+{
+    bool apart = keeps_types(l, parts, t, n);
+    int64_t bytes = 0;
+    for (int32_t i = 0, k; i < n; i += k) {
+        k = apart ? count_equal(l, parts, &t[i], n - i) : n;
+        lx_host_tensor one = shape_of(l, parts, &t[i], k);
+        bytes += matrix_bytes(l, &one);
+    }
+    return bytes;
+}
+
 static int64_t branch_bytes(const loader *l, const lx_mixer_parts *parts)
 {
     int64_t bytes = 0;
@@ -709,11 +723,10 @@ static int64_t branch_bytes(const loader *l, const lx_mixer_parts *parts)
         int32_t first = i;
         while (parts->tensors[i].joins_next)
             i++;
-        lx_host_tensor all = {.rows = t->rows > 0 ? t->rows : 1, .cols = t->cols};
-        if (t->role != LX_TENSOR_ARRAY)
-            all = shape_of(l, parts, t, i - first + 1);
-        bytes += t->role == LX_TENSOR_ARRAY ? all.rows * all.cols * (int64_t)sizeof(float)
-                                            : matrix_bytes(l, &all);
+        if (t->role == LX_TENSOR_ARRAY)
+            bytes += (t->rows > 0 ? t->rows : 1) * t->cols * (int64_t)sizeof(float);
+        else
+            bytes += assembled_bytes(l, parts, t, i - first + 1);
     }
     return bytes;
 }

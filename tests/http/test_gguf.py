@@ -167,6 +167,11 @@ def test_a_joined_matrix_keeps_the_types_of_its_parts(made, tmp_path):
             assert AGAIN not in server.log
     assert found["mixed", "auto", "auto"] == found["mixed", "auto", "plain"] != found["equal", "auto", "plain"]
     assert found["mixed", "auto", "auto"][1][0] == pytest.approx(found["mixed", "f32", "plain"][1][0], abs=0.1)
+    sizes, bytes_of = [], []
+    for path in (tmp_path / "equal.gguf", tmp_path / "mixed.gguf"):
+        sizes.append(path.stat().st_size)
+        bytes_of.append(json.loads(run("inspect", path, "--json").stdout)["weight_bytes"]["auto"])
+    assert bytes_of[1] - bytes_of[0] == pytest.approx(sizes[1] - sizes[0], rel=0.05), "each part takes the memory of its own type"
 
 
 @pytest.mark.parametrize(("precision", "says"), [("auto", True), ("f32", False)])

@@ -12,7 +12,7 @@ from client import call
 from server import Server, wait_until
 from test_chat_templates import with_template
 
-CLIENTS, LIMIT = 60, 1.0  # seconds, as probes of Kubernetes and HAProxy have it
+CLIENTS, LIMIT = 100, 1.0  # seconds, as probes of Kubernetes and HAProxy have it
 TEXT = "a b, " * 209_000  # 1 MiB with its frame
 WORK = {
     "/tokenize": {"content": TEXT},
