@@ -91,15 +91,22 @@ static uint64_t hash_row(const lx_prefix_name *name, uint64_t hash, int32_t row)
     return hash;
 }
 
-static entry entry_of(const lx_prefix_name *name, int32_t base)
+/* Hashes of the first 0, 1, ... rows. All entries of a chain are named by one pass. The caller
+   frees them; NULL without memory. */
+static uint64_t *hash_rows(const lx_prefix_name *name)
 {
-    entry e = {.rows = name->key.n_rows, .base = base, .hash = hash_begin(name)};
-    for (int32_t row = 0; row < e.rows; row++) {
-        e.hash = hash_row(name, e.hash, row);
-        if (row + 1 == base)
-            e.base_hash = e.hash;
-    }
-    return e;
+    uint64_t *hashes = malloc(((size_t)name->key.n_rows + 1) * sizeof *hashes);
+    if (hashes == NULL)
+        return NULL;
+    hashes[0] = hash_begin(name);
+    for (int32_t row = 0; row < name->key.n_rows; row++)
+        hashes[row + 1] = hash_row(name, hashes[row], row);
+    return hashes;
+}
+
+static entry entry_of(const uint64_t *hashes, int32_t rows, int32_t base)
+{
+    return (entry){rows, base, hashes[rows], base > 0 ? hashes[base] : 0};
 }
 
 static void write_id(entry e, char id[LX_STATE_ID_MAX + 1])
@@ -261,14 +268,18 @@ static void write_state(lx_prefix_place *p, const lx_prefix_name *name, int32_t 
 {
     prefix_store *s = (prefix_store *)p;
     writing *w = malloc(sizeof *w);
+    uint64_t *hashes = hash_rows(name);
     unsigned char *blob = blob_of(name, state);
-    if (w == NULL) {
+    if (w == NULL || hashes == NULL) {
+        free(w);
+        free(hashes);
         free(blob);
         done(context, false);
         return;
     }
     lx_prefix_blob_fill(name, base, n_floats, blob);
-    *w = (writing){s, entry_of(name, base), done, context};
+    *w = (writing){s, entry_of(hashes, name->key.n_rows, base), done, context};
+    free(hashes);
     char id[LX_STATE_ID_MAX + 1];
     write_id(w->entry, id);
     lx_owner owner = *owner_of(name);
@@ -323,10 +334,10 @@ static void wait_for(reading *r)
 }
 
 /* Reads one blob of a chain. *e, the blob's entry, receives its base. */
-static lx_status read_blob(prefix_store *s, reading *r, entry *e)
+static lx_status read_blob(prefix_store *s, const uint64_t *hashes, reading *r, entry *e)
 {
     char id[LX_STATE_ID_MAX + 1];
-    *e = entry_of(r->name, 0);
+    *e = entry_of(hashes, r->name->key.n_rows, 0);
     write_id(*e, id);
     lx_store_request rq = {
         .op = LX_STORE_GET, .owner = owner_of(r->name), .id = id, .ttl_ms = TTL_MS};
@@ -339,7 +350,7 @@ static lx_status read_blob(prefix_store *s, reading *r, entry *e)
     (void)pthread_mutex_destroy(&r->mutex);
     if (r->status != LX_OK)
         return r->status;
-    *e = entry_of(r->name, r->base);
+    *e = entry_of(hashes, e->rows, r->base);
     LX_HOLD(&s->mutex);
     if (index_of(s, *e) >= 0)
         add_entry(s, *e);
@@ -355,11 +366,15 @@ static lx_status read_state(lx_prefix_place *p, const lx_prefix_name *name,
     reading r = {.name = &part, .sizes = sizes, .end = -1, .to = to};
     if (s->store == NULL)
         return lx_fail(err, LX_ERR_UNAVAILABLE, NULL, "there is no store of prompt states");
-    lx_status st = read_blob(s, &r, &e);
-    for (whole = e; st == LX_OK && r.base > 0; st = read_blob(s, &r, &e)) {
+    uint64_t *hashes = hash_rows(name);
+    if (hashes == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory to read a prompt's state");
+    lx_status st = read_blob(s, hashes, &r, &e);
+    for (whole = e; st == LX_OK && r.base > 0; st = read_blob(s, hashes, &r, &e)) {
         part.key.n_rows = r.base;
         r.end = lx_prefix_first_page(r.base);
     }
+    free(hashes);
     if (st == LX_OK)
         return LX_OK;
     if (st == LX_ERR_FORMAT) {
