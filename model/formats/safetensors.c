@@ -97,8 +97,8 @@ static bool parse_dtype(const char *text, lx_dtype *out)
     return false;
 }
 
-/* Up to MAX_DIMS sizes, every one at least 1, of three the first two that are 1 do not count; false
-   also when n_bytes overflows. */
+/* Up to MAX_DIMS sizes, every one at least 1. Sizes of 1 do not count, of three among the first
+   two, of four at all. False also when n_bytes overflows. */
 static bool parse_shape(const json_t *shape, lx_tensor *t, uint64_t *n_bytes)
 {
     const lx_format *format = lx_format_of(t->t.dtype);
@@ -111,7 +111,7 @@ static bool parse_shape(const json_t *shape, lx_tensor *t, uint64_t *n_bytes)
         json_int_t x = json_integer_value(value);
         if (!json_is_integer(value) || x < 1)
             return false;
-        if (n_given == 3 && i < 2 && x == 1)
+        if (x == 1 && (n_given == 4 || (n_given == 3 && i < 2)))
             continue;
         if (__builtin_mul_overflow(rows, cols, &rows))
             return false;
@@ -122,7 +122,7 @@ static bool parse_shape(const json_t *shape, lx_tensor *t, uint64_t *n_bytes)
         __builtin_mul_overflow((uint64_t)(n / format->block), (uint64_t)format->n_bytes, n_bytes))
         return false;
     t->n_dims = (int32_t)n_dims;
-    t->planes = n_dims == 3 ? json_integer_value(json_array_get(shape, 0)) : 0;
+    t->planes = n_given == 3 && n_dims == 3 ? json_integer_value(json_array_get(shape, 0)) : 0;
     t->t.rows = rows;
     t->t.cols = cols;
     return true;

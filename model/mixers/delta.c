@@ -32,7 +32,8 @@ typedef struct lx_delta {
        each]. */
     lx_decay decay;
     /* Without: with gate "silu" g = silu(W_g x), tensor attn.g, with "none" g = 1. With: g =
-       sigmoid(W_g2 W_g1 x + b), tensors attn.g1, attn.g2, the latter with a bias. */
+       sigmoid(W_g2 W_g1 x + b), tensors attn.g1, attn.g2, the latter with a bias unless the config
+       has `unbiased`. */
     bool has_pairs;
 } lx_delta;
 
@@ -45,7 +46,8 @@ enum {
     LX_DELTA_GATE,
     LX_DELTA_EPS,    /* of the norm */
     LX_DELTA_JOINED, /* tensors */
-    LX_DELTA_INTERLEAVED
+    LX_DELTA_INTERLEAVED,
+    LX_DELTA_UNBIASED = LX_DELTA_JOINED /* with pairs, which are never joined */
 };
 static const char *const lx_delta_rates[] = {"sigmoid", "twice_sigmoid", NULL};
 static const char *const lx_delta_gates[] = {"none", "silu", NULL};
@@ -88,13 +90,13 @@ static bool has_gate(const lx_mixer_config *c)
 
 static bool is_interleaved(const lx_mixer_config *c)
 {
-    return c->params[LX_DELTA_INTERLEAVED].i;
+    return !kind_of(c)->has_pairs && c->params[LX_DELTA_INTERLEAVED].i;
 }
 
 /* Whether one tensor has all taps. */
 static bool is_joined(const lx_mixer_config *c)
 {
-    return c->params[LX_DELTA_JOINED].i || is_interleaved(c);
+    return !kind_of(c)->has_pairs && (c->params[LX_DELTA_JOINED].i || is_interleaved(c));
 }
 
 /* Where the tensors of the decay begin, and those of the gate. */
@@ -200,7 +202,10 @@ static void declare_tensors(const lx_mixer_config *c, lx_mixer_parts *p)
                 rows_of_head(c));
     } else if (has_gate(c)) {
         lx_mixer_add_map(p, "attn.g1", rank, c->d_model);
-        lx_mixer_add_product(p, "attn.g2", values, rank);
+        if (c->params[LX_DELTA_UNBIASED].i)
+            lx_mixer_add_map(p, "attn.g2", values, rank);
+        else
+            lx_mixer_add_product(p, "attn.g2", values, rank);
     }
 }
 
@@ -369,7 +374,8 @@ LX_RECURRENT_KIND(gated_deltanet, "Gated DeltaNet (Yang et al. 2024)");
  * channels decay, each by itself, and a gate through a low-rank pair.
  */
 static const lx_mixer_param kda_params[] = {
-    LX_DELTA_PARAMS(.name = "rank", .kind = LX_PARAM_INT, .min = 1, .max = 1 << 16)};
+    LX_DELTA_PARAMS(.name = "rank", .kind = LX_PARAM_INT, .min = 1, .max = 1 << 16),
+    {.name = "unbiased", .kind = LX_PARAM_FLAG, .optional = true}};
 static const lx_delta kda = {.decay = LX_DECAY_CHANNEL, .has_pairs = true};
 
 LX_RECURRENT_KIND(kda, "Kimi Delta Attention (Kimi Team 2025)");

@@ -137,31 +137,39 @@ static bool thousands_of_rows_match_oracle(device *dut, device *oracle)
 
 enum { SHARED_H = 6, SHARED_G = 2, SHARED_T = 150 };
 
-/* The same inputs for heads that share keys and values, and for such that each have their own. */
-static void share_inputs(const rows_case *c, float *all, float *few)
+static int64_t shared_width(const rows_case *c, int64_t common)
+{
+    return SHARED_H * (int64_t)c->d_key + SHARED_G * (c->d_key - common + c->d_value) + common;
+}
+
+/* The same inputs for heads that share keys and values, whose last `common` columns of keys are the
+   same for all heads, and for heads that each have their own. */
+static void share_inputs(const rows_case *c, int64_t common, float *all, float *few)
 {
     int64_t d = c->d_key, m = c->d_value, shared = SHARED_H / SHARED_G;
-    int64_t width = SHARED_H * d + SHARED_G * (d + m);
+    int64_t width = shared_width(c, common), own = d - common;
     for (int64_t t = 0; t < SHARED_T; t++) {
         float *row = all + t * kept_width(c), *of = few + t * width;
         float *k = row + SHARED_H * d, *v = k + SHARED_H * d;
         memcpy(of, row, (size_t)(SHARED_H * d) * sizeof *of);
+        memcpy(of + width - common, k + own, (size_t)common * sizeof *of);
         for (int64_t h = 0; h < SHARED_H; h++) {
             int64_t g = h / shared;
             memmove(k + h * d, k + g * shared * d, (size_t)d * sizeof *row);
             memmove(v + h * m, v + g * shared * m, (size_t)m * sizeof *row);
-            memcpy(of + (SHARED_H + g) * d, k + h * d, (size_t)d * sizeof *of);
-            memcpy(of + (SHARED_H + SHARED_G) * d + g * m, v + h * m, (size_t)m * sizeof *of);
+            memmove(k + h * d + own, k + own, (size_t)common * sizeof *row);
+            memcpy(of + SHARED_H * d + g * own, k + h * d, (size_t)own * sizeof *of);
+            memcpy(of + SHARED_H * d + SHARED_G * own + g * m, v + h * m, (size_t)m * sizeof *of);
         }
     }
 }
 
 /* Tokens in steps of this size; the rows lie in a state with as many heads as there are heads of
    keys. */
-static bool shared_steps(device *dut, const rows_case *c, int32_t step, const float *few,
-                         float *got)
+static bool shared_steps(device *dut, const rows_case *c, int32_t common, int32_t step,
+                         const float *few, float *got)
 {
-    int64_t width = (int64_t)SHARED_H * c->d_key + SHARED_G * ((int64_t)c->d_key + c->d_value);
+    int64_t width = shared_width(c, common);
     int64_t y_width = (int64_t)SHARED_H * c->d_value;
     rows_case kept = *c;
     kept.heads = SHARED_G;
@@ -173,6 +181,7 @@ static bool shared_steps(device *dut, const rows_case *c, int32_t step, const fl
         lx_batch *b = ragged_batch(1, &n, &zero);
         lx_attend_rows_args args = kept_args(c, y, qkv, states);
         args.key_heads = SHARED_G;
+        args.common_key = common;
         b->position = &at;
         CHECK_OK(dut->k->array_upload(dut->be, qkv, 0, few + at * width, n * width));
         CHECK_OK(dut->k->begin(dut->be, b, NULL));
@@ -183,7 +192,8 @@ static bool shared_steps(device *dut, const rows_case *c, int32_t step, const fl
     return true;
 }
 
-/* Heads of queries that share keys and values: as if each had its own, all alike. */
+/* Heads of queries that share keys and values, or columns of keys: as if each had its own, all
+   alike. */
 static bool shared_rows_are_repeated_ones(device *dut, device *oracle)
 {
     (void)oracle;
@@ -193,23 +203,25 @@ static bool shared_rows_are_repeated_ones(device *dut, device *oracle)
         {SHARED_H, 16, 32, 0, SHARED_T, 1, kept_all, 0.25f, SOFTMAX},
         {SHARED_H, 16, 32, 48, SHARED_T, 1, near, 0.25f, SOFTMAX}, /* no row to spare */
         {SHARED_H, 7, 19, 96, SHARED_T, 1, near, 0.25f, SOFTMAX}};
-    static const int32_t steps[] = {SHARED_T, 1, 6}; /* which divide it */
+    static const int32_t steps[] = {SHARED_T, 1, 6};        /* which divide it */
+    static const int32_t commons[COUNT(cases)] = {9, 5, 7}; /* the last: all columns */
     rng r = {22};
-    for (size_t i = 0; i < COUNT(cases); i++) {
+    for (size_t j = 0; j < 2 * COUNT(cases); j++) {
+        size_t i = j / 2;
         const rows_case *c = &cases[i];
-        int32_t n = SHARED_T, zero = 0;
-        int64_t width = (int64_t)SHARED_H * c->d_key + SHARED_G * ((int64_t)c->d_key + c->d_value);
+        int32_t n = SHARED_T, zero = 0, common = j % 2 == 0 ? 0 : commons[i];
+        int64_t width = shared_width(c, common);
         int64_t n_y = (int64_t)SHARED_T * SHARED_H * c->d_value;
         float *all = kept_inputs(&r, c, SHARED_T, UNIFORM, 3), *few = floats(SHARED_T * width);
         float *want = floats(n_y), *got = floats(n_y);
-        share_inputs(c, all, few);
+        share_inputs(c, common, all, few);
         if (!kept_step(dut, c, kept_states(dut, c, 1), 1, &n, &zero, &zero, all, want))
             return false;
         for (size_t k = 0; k < COUNT(steps); k++) {
-            if (!shared_steps(dut, c, steps[k], few, got))
+            if (!shared_steps(dut, c, common, steps[k], few, got))
                 return false;
-            CHECK(same_bytes(got, want, n_y), "case %zu in steps of %d: something else", i,
-                  steps[k]);
+            CHECK(same_bytes(got, want, n_y), "case %zu, %d common, in steps of %d: something else",
+                  i, common, steps[k]);
         }
         dev_release(dut);
     }

@@ -264,10 +264,11 @@ static bool broken_rows_are_refused(device *dut, device *oracle)
     struct {
         lx_attend_rows_args args;
         const char *word;
-    } bad[] = {{g.args, "heads"},   {g.args, "sizes"},     {g.args, "sizes"},    {g.args, "scale"},
-               {g.args, "pattern"}, {g.args, "page"},      {g.args, "page"},     {g.args, "tile"},
-               {g.args, "ring"},    {g.args, "ring"},      {g.args, "slot"},     {g.args, "same"},
-               {g.args, "divisor"}, {g.args, "weighting"}, {g.args, "key heads"}};
+    } bad[] = {
+        {g.args, "heads"},   {g.args, "sizes"},     {g.args, "sizes"},     {g.args, "scale"},
+        {g.args, "pattern"}, {g.args, "page"},      {g.args, "page"},      {g.args, "tile"},
+        {g.args, "ring"},    {g.args, "ring"},      {g.args, "slot"},      {g.args, "same"},
+        {g.args, "divisor"}, {g.args, "weighting"}, {g.args, "key heads"}, {g.args, "in common"}};
     bad[0].args.n_heads = 0;
     bad[1].args.d_key = 1025;
     bad[2].args.d_value = 0;
@@ -288,6 +289,7 @@ static bool broken_rows_are_refused(device *dut, device *oracle)
     bad[12].args.divisor = 0;
     bad[13].args.weighting = (lx_rows_weighting)2;
     bad[14].args.key_heads = 3 * g.args.n_heads;
+    bad[15].args.common_key = g.args.d_key + 1;
     for (size_t i = 0; i < COUNT(bad); i++) {
         if (!refused(dut, g.batch, &bad[i].args, bad[i].word))
             return false;

@@ -625,6 +625,72 @@ def lfm3_tensors(c):
     return model_tensors(c, layer, final="embedding_norm")
 
 
+# As its authors publish it: transformers 5.24 saves the nets of layers without experts under another name.
+KIMI = {
+    "model_type": "kimi_linear", "architectures": ["KimiLinearForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
+    "bos_token_id": 1, "eos_token_id": 2, "first_k_dense_replace": 1, "head_dim": 4, "hidden_act": "silu", "hidden_size": 16,
+    "initializer_range": 0.02, "intermediate_size": 24, "kv_lora_rank": 10, "layer_types": None,
+    "linear_attn_config": {"full_attn_layers": [2, 4], "head_dim": 6, "kda_layers": [1, 3], "num_heads": 2, "short_conv_kernel_size": 4},
+    "mla_use_nope": True, "mlp_layer_types": None, "model_max_length": 4096, "moe_intermediate_size": 10, "moe_layer_freq": 1,
+    "moe_renormalize": True, "moe_router_activation_func": "sigmoid", "num_attention_heads": 4, "num_expert_group": 1,
+    "num_experts": 6, "num_experts_per_token": 2, "num_hidden_layers": 4, "num_key_value_heads": 4, "num_nextn_predict_layers": 0,
+    "num_shared_experts": 1, "output_router_logits": False, "pad_token_id": 0, "pretraining_tp": 1, "q_lora_rank": None,
+    "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "rms_norm_eps": 1e-5, "rope_scaling": None, "rope_theta": 10000.0,
+    "routed_scaling_factor": 2.446, "tie_word_embeddings": False, "topk_group": 1, "transformers_version": "5.24.0",
+    "use_cache": True, "use_grouped_topk": True, "v_head_dim": 5, "vocab_size": 256}
+
+
+def kimi_layers(c):
+    """Of each layer whether its mixer is MLA, and whether it has experts."""
+    own, n = c["linear_attn_config"] or {}, range(c["num_hidden_layers"])
+    if c["layer_types"]:
+        full = [word == "full_attention" for word in c["layer_types"]]
+    else:
+        full = [i + 1 in own["full_attn_layers"] if "full_attn_layers" in own else i > 0 and i % 4 == 0 for i in n]
+    sparse = c["mlp_layer_types"] and [word == "sparse" for word in c["mlp_layer_types"]]
+    return list(zip(full, sparse or [i >= c["first_k_dense_replace"] for i in n]))
+
+
+def kimi_heads(c):
+    """Heads of the linear layers, their size, and the taps."""
+    own, keys = c["linear_attn_config"] or {}, ("num_heads", "head_dim", "conv_kernel_dim")
+    return [own.get(key.replace("conv_kernel_dim", "short_conv_kernel_size"), c.get(f"linear_{key}")) for key in keys]
+
+
+def kimi_tensors(c):
+    d, p, q = c["hidden_size"], "self_attn.", "block_sparse_moe."
+    heads, nope, rope, value, rank = (c[key] for key in (
+        "num_attention_heads", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "kv_lora_rank"))
+
+    def kda():
+        n, size, taps = kimi_heads(c)
+        out = products(p, **{f"{part}_proj": (n * size, d) for part in "qkv"}) | convs(p, taps, **{
+            f"{part}_conv1d": n * size for part in "qkv"})
+        out |= products(p, b_proj=(n, d), f_a_proj=(size, d), f_b_proj=(n * size, size), g_a_proj=(size, d), g_b_proj=(n * size, size))
+        out |= {f"{p}A_log": tensor([1, 1, n, 1], 0, 1.5)} | biases(p, -1, 1.5, dt_bias=n * size)
+        return out | norms(p, size, "o_norm") | products(p, o_proj=(d, n * size))
+
+    def mla():
+        queries, low = heads * (nope + rope), c["q_lora_rank"]
+        if low:
+            out = products(p, q_a_proj=(low, d), q_b_proj=(queries, low)) | norms(p, low, "q_a_layernorm")
+        else:
+            out = products(p, q_proj=(queries, d))
+        return out | products(p, kv_a_proj_with_mqa=(rank + rope, d), kv_b_proj=(heads * (nope + value), rank), o_proj=(
+            d, heads * value)) | norms(p, rank, "kv_a_layernorm")
+
+    def layer(i):
+        full, sparse = kimi_layers(c)[i]
+        out = norms("", d, "input_layernorm", "post_attention_layernorm") | (mla() if full else kda())
+        if not sparse:
+            return out | gated_mlp("mlp.", d, c["intermediate_size"])
+        out |= products(q, gate=(c["num_experts"], d)) | biases(q, **{"gate.e_score_correction_bias": c["num_experts"]})
+        out |= experts(f"{q}experts.", c["num_experts"], d, c["moe_intermediate_size"], "w1", "w3", "w2")
+        return out | gated_mlp(f"{q}shared_experts.", d, c["num_shared_experts"] * c["moe_intermediate_size"])
+
+    return model_tensors(c, layer)
+
+
 def in_bf16(tensors):
     """Except the tensors that trainers keep in f32."""
     return {name: t if name.endswith(("A_log", "dt_bias")) else t | {"dtype": "BF16"} for name, t in tensors.items()}

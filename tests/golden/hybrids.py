@@ -153,6 +153,50 @@ def nemotron(w, c, ids):
     return model(own, c | {"num_hidden_layers": len(types)}, ids, layer, "norm_f", eps)
 
 
+def kimi_delta(w, heads, eps, memory, x):
+    """KDA, whose gates have other names and no bias here."""
+    own = w | {f"f_proj.{i}.weight": w[f"f_{part}_proj.weight"] for i, part in enumerate("ab")} | {
+        f"g_proj.{i}.weight": w[f"g_{part}_proj.weight"] for i, part in enumerate("ab")} | {"A_log": w["A_log"].reshape(-1)}
+    own["g_proj.1.bias"] = numpy.zeros(len(own["g_proj.1.weight"]))
+    return delta(own, {"model_type": "kda", "num_heads": heads, "norm_eps": eps}, memory, x)
+
+
+def latent_attention(w, c, memory, x):
+    """MLA without positions: keys and values of all heads from one latent; a part of each key is common to all heads."""
+    heads, nope, rope, rank = (c[key] for key in ("num_attention_heads", "qk_nope_head_dim", "qk_rope_head_dim", "kv_lora_rank"))
+    if c["q_lora_rank"]:
+        q = w["q_b_proj.weight"] @ rms_norm(w["q_a_proj.weight"] @ x, w["q_a_layernorm.weight"], 1e-6)
+    else:
+        q = w["q_proj.weight"] @ x
+    latent, common = numpy.split(w["kv_a_proj_with_mqa.weight"] @ x, [rank])
+    both = (w["kv_b_proj.weight"] @ rms_norm(latent, w["kv_a_layernorm.weight"], 1e-6)).reshape(heads, -1)
+    k = numpy.concatenate([both[:, :nope], numpy.tile(common, (heads, 1))], 1)
+    keys, values = memory.append("k", k), memory.append("v", both[:, nope:])
+    logits = numpy.einsum("thd,hd->ht", keys, q.reshape(heads, -1)) * (nope + rope) ** -0.5
+    weights = numpy.exp(logits - logits.max(1, keepdims=True))
+    found = numpy.einsum("ht,thd->hd", weights / weights.sum(1, keepdims=True), values)
+    return w["o_proj.weight"] @ found.reshape(-1)
+
+
+def kimi(w, c, ids):
+    eps, layers = c["rms_norm_eps"], folders.kimi_layers(c)
+    router = {"num_experts_per_tok": c["num_experts_per_token"], "norm_topk_prob": c["moe_renormalize"], "n_group": c["num_expert_group"],
+              "topk_group": c["topk_group"], "routed_scaling_factor": c["routed_scaling_factor"]}
+
+    def layer(own, i, memory, x):
+        y, mixer = rms_norm(x, own["input_layernorm.weight"], eps), below(own, "self_attn.")
+        full, sparse = layers[i]
+        x = x + (latent_attention(mixer, c, memory, y) if full else kimi_delta(mixer, folders.kimi_heads(c)[0], eps, memory, y))
+        y, moe = rms_norm(x, own["post_attention_layernorm.weight"], eps), below(own, "block_sparse_moe.")
+        if not sparse:
+            return x + gated_net(below(own, "mlp."), y)
+        routed = sigmoid_mixture(moe, router, y, moe["gate.e_score_correction_bias"], 1e-20,
+                                 lambda own, y: gated_net(own, y, "w1", "w3", "w2"), lambda keys: among_groups(router, keys))
+        return x + routed + gated_net(below(moe, "shared_experts."), y)
+
+    return model(w, c, ids, layer, "norm", eps)
+
+
 def jamba(w, c, ids):
     heads, eps = c["num_attention_heads"], c["rms_norm_eps"]
 

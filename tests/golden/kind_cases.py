@@ -162,6 +162,14 @@ def hybrid_cases():
         "hybrid_override_pattern": "-EM*EE", "n_group": 3, "topk_group": 2, "n_routed_experts": 9, "num_experts_per_tok": 4,
         "tie_word_embeddings": True, "use_bias": True, "use_conv_bias": False, "norm_topk_prob": False, "routed_scaling_factor": 1}
     yield "nemotron_h_groups", grouped, folders.in_bf16(folders.nemotron_tensors(grouped)), hybrids.nemotron
+    yield "kimi_linear", folders.KIMI, folders.kimi_tensors(folders.KIMI), hybrids.kimi
+    grouped = {key: value for key, value in folders.KIMI.items() if key != "linear_attn_config"} | {
+        "linear_attn_config": None, "linear_num_heads": 3, "linear_head_dim": 5, "linear_conv_kernel_dim": 3, "q_lora_rank": 7,
+        "layer_types": ["full_attention", "linear_attention", "full_attention"], "num_hidden_layers": 3,
+        "mlp_layer_types": ["sparse", "dense", "sparse"], "num_experts": 9, "num_experts_per_token": 4, "num_expert_group": 3,
+        "topk_group": 2, "moe_renormalize": False, "routed_scaling_factor": 1.0, "num_shared_experts": 2, "tie_word_embeddings": True,
+        "rms_norm_eps": 1e-3}
+    yield "kimi_linear_groups", grouped, folders.in_bf16(folders.kimi_tensors(grouped)), hybrids.kimi
     yield "falcon_h1", folders.FALCON_H1, folders.falcon_h1_tensors(folders.FALCON_H1), hybrids.falcon_h1
     normed = folders.FALCON_H1 | {"mamba_rms_norm": True, "mamba_norm_before_gate": True, "tie_word_embeddings": True,
                                   "mamba_conv_bias": False}
@@ -498,6 +506,45 @@ REFUSED = {
         ({"use_bias": True}, "in_proj.bias is missing"),
         ({"use_conv_bias": False}, "conv1d.bias is not one that the config asks for"),
         ({"time_step_limit": [0, {"__float__": "Infinity"}], "state_size": 9}, "in_proj.weight has shape [88, 16]"),
+    ],
+    "kimi_linear": [
+        ({"linear_attn_config": [1]}, "linear_attn_config must be an object or null"),
+        ({"linear_attn_config": {"head_dim": 6, "num_heads": 2, "kda_layers": [1, 3], "full_attn_layers": [2]}},
+         "linear_attn_config must have each layer, counted from 1, in kda_layers or full_attn_layers"),
+        ({"linear_attn_config": {"head_dim": 6, "num_heads": 2, "kda_layers": [1, 2, 3], "full_attn_layers": [2, 4]}},
+         "linear_attn_config must have each layer, counted from 1, in kda_layers or full_attn_layers"),
+        ({"linear_attn_config": {"head_dim": 6, "num_heads": 2, "kda_layers": [1, 3, 5], "full_attn_layers": [2, 4]}},
+         "linear_attn_config must have each layer, counted from 1, in kda_layers or full_attn_layers"),
+        ({"linear_attn_config": {"head_dim": 6, "num_heads": 2, "kda_layers": 1, "full_attn_layers": [2, 4]}},
+         "linear_attn_config must have each layer, counted from 1, in kda_layers or full_attn_layers"),
+        ({"linear_attn_config": {"head_dim": 6, "num_heads": 2, "lower_bound": -5.0}}, "linear_attn_config.lower_bound is not a known key"),
+        ({"linear_attn_config": {"short_conv_kernel_size": 9}},
+         "linear_attn_config.short_conv_kernel_size must be a whole number from 2 to 8"),
+        ({"linear_attn_config": {"head_dim": 6, "num_heads": 2}}, 
+         "layers.1.self_attn.q_proj.weight has shape [40, 16], the config asks for [12, 16]"),
+        ({"linear_num_heads": 0}, "linear_num_heads must be a whole number from 1 to 1024"),
+        ({"layer_types": ["linear_attention"] * 3 + ["sliding_attention"]},
+         'layer_types must say "linear_attention" or "full_attention" of every layer'),
+        ({"mlp_layer_types": ["dense", "sparse", "sparse"]}, 'mlp_layer_types must say "dense" or "sparse" of every layer'),
+        ({"mlp_layer_types": ["dense", "sparse", "sparse", "moe"]}, 'mlp_layer_types must say "dense" or "sparse" of every layer'),
+        ({"mlp_layer_types": "dense"}, 'mlp_layer_types must say "dense" or "sparse" of every layer'),
+        ({"first_k_dense_replace": 2}, "layers.1.mlp.gate_proj.weight is missing"),
+        ({"q_lora_rank": 7}, "self_attn.q_b_proj.weight is missing"),
+        ({"kv_lora_rank": 9}, "self_attn.kv_a_proj_with_mqa.weight has shape [14, 16], the config asks for [13, 16]"),
+        ({"v_head_dim": 6}, "self_attn.kv_b_proj.weight has shape [44, 10], the config asks for [48, 10]"),
+        ({"qk_rope_head_dim": 0}, "qk_rope_head_dim must be a whole number from 1 to 1024"),
+        ({"qk_nope_head_dim": 1024}, "num_attention_heads gives heads that are too large"),
+        ({"num_key_value_heads": 2}, "num_key_value_heads must be equal to num_attention_heads"),
+        ({"attention_bias": True}, "attention_bias must be false"),
+        ({"mla_use_nope": False}, "mla_use_nope must be true"),
+        ({"moe_layer_freq": 2}, "moe_layer_freq must be equal to 1"),
+        ({"moe_router_activation_func": "softmax"}, 'moe_router_activation_func must be "sigmoid"'),
+        ({"use_grouped_topk": False}, "use_grouped_topk must be true"),
+        ({"num_expert_group": 4}, "num_expert_group must divide num_experts into groups of 2 and more"),
+        ({"num_experts_per_token": 7}, "num_experts_per_token must be a whole number from 1 to 6"),
+        ({"num_shared_experts": 2}, "shared_experts.gate_proj.weight has shape [10, 16], the config asks for [20, 16]"),
+        ({"hidden_act": "gelu"}, 'hidden_act must be "silu"'),
+        ({"moe_latent_size": 8}, "moe_latent_size is not a known key"),
     ],
     "mamba2_fla": [
         ({"D_has_hdim": True}, "D_has_hdim must be false"),

@@ -96,6 +96,20 @@ FAMILIES = {
         "attention_multiplier": [0.05, 1.0, -1], "embedding_multiplier": [1, 5.5], "residual_multiplier": [1.0, 0.5, 0],
         "logits_scaling": [1, 8.0], "position_embedding_type": ["nope", "rope", None, "alibi"], "rope_theta": [500, 10000],
         "shared_intermediate_size": [8, 40], "num_local_experts,num_experts_per_tok": [(0, 0), (4, 2), (4, 5)], "normalization_function": ["rmsnorm", "layernorm"]}),
+    "kimi": (folders.KIMI, folders.kimi_tensors, hybrids.kimi, {
+        "tie_word_embeddings": [True, False], "layer_types": [["full_attention"] * 4, ["linear_attention"] * 4, ["full_attention"]],
+        "linear_attn_config": [
+            {"head_dim": 4, "num_heads": 3, "short_conv_kernel_size": 3, "kda_layers": [2, 3], "full_attn_layers": [1, 4]},
+            {"head_dim": 8, "num_heads": 1, "short_conv_kernel_size": 9, "kda_layers": [2, 3], "full_attn_layers": [1, 4]},
+            {"head_dim": 8, "num_heads": 1, "short_conv_kernel_size": 4, "kda_layers": [2, 3], "full_attn_layers": [1, 3]},
+            {"head_dim": 6, "num_heads": 2, "short_conv_kernel_size": 2}],
+        "mlp_layer_types": [["sparse", "dense", "sparse", "dense"], ["dense"] * 4, ["sparse", "moe", "dense", "dense"]],
+        "first_k_dense_replace": [0, 2, 9], "q_lora_rank": [1, 7], "kv_lora_rank": [1, 32], "qk_nope_head_dim": [1, 16],
+        "qk_rope_head_dim": [2, 16], "v_head_dim": [1, 8], "num_attention_heads,num_key_value_heads": [(1, 1), (6, 6), (4, 2)],
+        "num_experts,num_experts_per_token,num_expert_group,topk_group": [(6, 1, 1, 1), (6, 6, 1, 1), (12, 3, 4, 2), (40, 4, 2, 1), (6, 5, 3, 2)],
+        "moe_renormalize": [True, False], "routed_scaling_factor": [0.3, 1.0, 5.0], "moe_intermediate_size": [1, 32, 33],
+        "num_shared_experts": [1, 3], "rms_norm_eps": [1e-6, 1e-3], "intermediate_size": [8, 40], "hidden_size": [8, 24],
+        "mla_use_nope": [False], "hidden_act": ["silu", "gelu"]}),
     "jamba": (folders.JAMBA, folders.jamba_tensors, hybrids.jamba, {
         key: values for key, values in RMS.items() if key != "attention_bias"} | {
             "attn_layer_period,attn_layer_offset": [(3, 0), (8, 4), (1, 0), (2, 2)], "mamba_d_state": [4, 16], "mamba_d_conv": [2, 3, 9],

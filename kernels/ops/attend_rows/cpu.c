@@ -17,6 +17,7 @@ static lx_cpu_attend_rows job_of(const lx_cpu *c, const lx_attend_rows_args *a, 
         .position = b->position[seq],
         .d_key = a->d_key,
         .d_value = a->d_value,
+        .common_key = a->common_key,
         .scale = a->scale,
         .divisor = a->weighting == LX_WEIGHT_RELU2 ? a->divisor : 0.0f,
         .by_count = a->by_count,
@@ -57,12 +58,13 @@ static lx_cpu_attend_rows head_of(const lx_cpu *c, const lx_attend_rows_args *a,
     const lx_batch *b = c->batch;
     int64_t n = a->n_heads, dk = a->d_key, dv = a->d_value;
     int64_t row = b->seq_start[seq], x_stride = lx_attend_rows_width(a), y_stride = n * dv;
-    int64_t keys = lx_attend_rows_key_heads(a), shared = sharing(a);
+    int64_t shared = sharing(a);
     const float *x = a->qkv->data + row * x_stride;
     lx_cpu_attend_rows job = job_of(c, a, seq, head);
     job.q = x + head * shared * dk;
-    job.k = x + (n + head) * dk;
-    job.v = x + (n + keys) * dk + head * dv;
+    job.k = x + lx_attend_rows_keys_at(a) + head * (dk - a->common_key);
+    job.v = x + lx_attend_rows_values_at(a) + head * dv;
+    job.common = x + x_stride - a->common_key;
     job.y = a->y->data + row * y_stride + head * shared * dv;
     job.shared = (int32_t)shared;
     job.to = (b->seq_start[seq + 1] - b->seq_start[seq]) * shared;
@@ -219,7 +221,8 @@ static int64_t pieces(const lx_cpu *c, const void *args)
 static int64_t count(const void *args)
 {
     const lx_attend_rows_args *a = args;
-    bool whole = a->d_key % LX_CPU_GROUP == 0 && a->d_value % LX_CPU_GROUP == 0;
+    bool whole =
+        a->d_key % LX_CPU_GROUP == 0 && a->d_value % LX_CPU_GROUP == 0 && a->common_key == 0;
     return whole ? lx_attend_rows_key_heads(a) : 0;
 }
 

@@ -52,12 +52,16 @@ static float *rows_tile_at(const lx_cpu_attend_rows *a, int32_t tile)
 static void rows_keep(const lx_cpu_attend_rows *a, int64_t t)
 {
     int32_t i = a->position + (int32_t)t, lane = i % LX_ROWS_TILE;
+    int32_t own = a->d_key - a->common_key;
     const float *k = a->k + t * a->x_stride, *v = a->v + t * a->x_stride;
+    const float *common = a->common + t * a->x_stride;
     float *tile = rows_tile_at(a, i / LX_ROWS_TILE), *row = tile + lane;
     if (a->pages != NULL && i % LX_PAGE_TOKENS == 0)
         memset(tile, 0, (size_t)(a->d_key + a->d_value) * LX_PAGE_TOKENS * sizeof *tile);
-    for (int32_t d = 0; d < a->d_key; d++, row += LX_ROWS_TILE)
+    for (int32_t d = 0; d < own; d++, row += LX_ROWS_TILE)
         *row = k[d];
+    for (int32_t d = 0; d < a->common_key; d++, row += LX_ROWS_TILE)
+        *row = common[d];
     memcpy(tile + (int64_t)a->d_key * LX_ROWS_TILE + (int64_t)lane * a->d_value, v,
            (size_t)a->d_value * sizeof *v);
 }

@@ -1,6 +1,7 @@
 /* A head of keys of one sequence, and the queries that read its rows; where these lie: op.h. */
 typedef struct lx_cpu_attend_rows {
     const float *q, *k, *v;
+    const float *common; /* the last common_key columns of the key */
     float *y;
     int64_t x_stride, y_stride;
     int32_t shared; /* heads of queries that read these rows, neighbours in q and y */
@@ -13,7 +14,7 @@ typedef struct lx_cpu_attend_rows {
     const int32_t *pages;
     int64_t page_stride;
     int64_t to_next_head; /* floats from a tile to that of the next head; 0: no such head */
-    int32_t d_key, d_value;
+    int32_t d_key, d_value, common_key;
     float scale;
     float divisor; /* of squares, and by_count; 0: softmax */
     bool by_count, leave_unseeing;

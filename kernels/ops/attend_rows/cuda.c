@@ -25,7 +25,7 @@ static void key(const lx_cuda_op *op, uint64_t *w)
                 op->in, /* the place of the patterns, which the device reads there */
                 lx_cuda_key_address(a->distances.keys), lx_cuda_key_address(a->distances.weights),
                 lx_cuda_key_pair(a->distances.n, a->distances.zeros_before),
-                (uint64_t)lx_attend_rows_key_heads(a));
+                lx_cuda_key_pair(lx_attend_rows_key_heads(a), a->common_key));
 }
 
 static lx_cuda_writing writes(const void *args)
@@ -49,7 +49,8 @@ static lx_status run(lx_cuda *c, const lx_cuda_op *op)
         LX_CUDA_SEQUENCES(c), .position = lx_cuda_input(c, c->position),
         .patterns = lx_cuda_input(c, op->in), .n_patterns = a->n_patterns, .n_heads = a->n_heads,
         .shared = a->n_heads / keys, .width = (int32_t)lx_attend_rows_width(a),
-        .keys_at = a->n_heads * a->d_key, .values_at = (a->n_heads + keys) * a->d_key,
+        .keys_at = (int32_t)lx_attend_rows_keys_at(a),
+        .values_at = (int32_t)lx_attend_rows_values_at(a), .common_key = a->common_key,
         .d_key = a->d_key, .d_value = a->d_value, .scale = a->scale, .divisor = divisor_of(a),
         .by_count = a->by_count, .leave_unseeing = a->leave_unseeing,
         .zeros_before = by_distance && a->distances.zeros_before,

@@ -46,9 +46,10 @@ LX_DEVICE float *tile_at(const lx_cuda_attend_rows &a, const rows_head &head, in
 
 /* All threads of the block; a barrier follows. */
 LX_DEVICE void keep_row(const lx_cuda_attend_rows &a, const rows_head &head, int32_t i,
-                        const float *k, const float *v)
+                        const float *k, const float *common, const float *v)
 {
     float *tile = tile_at(a, head, i / LX_ROWS_TILE);
+    int32_t own = a.d_key - a.common_key;
     int32_t lane = i % LX_ROWS_TILE, threads = (int32_t)blockDim.x, me = (int32_t)threadIdx.x;
     if (head.pages != NULL && i % LX_PAGE_TOKENS == 0) {
         for (int32_t e = me; e < (a.d_key + a.d_value) * LX_PAGE_TOKENS; e += threads)
@@ -56,7 +57,7 @@ LX_DEVICE void keep_row(const lx_cuda_attend_rows &a, const rows_head &head, int
         __syncthreads();
     }
     for (int32_t d = me; d < a.d_key; d += threads)
-        tile[d * LX_ROWS_TILE + lane] = k[d];
+        tile[d * LX_ROWS_TILE + lane] = d < own ? k[d] : common[d - own];
     for (int32_t m = me; m < a.d_value; m += threads)
         tile[a.d_key * LX_ROWS_TILE + lane * a.d_value + m] = v[m];
 }
@@ -288,7 +289,8 @@ template <int WARPS> LX_KERNEL(WARPS * 32, 16 / WARPS) attend_rows(const lx_cuda
     for (int64_t t = begin; t < a.seq_start[seq + 1]; t++) {
         const float *x = a.qkv + t * a.width;
         int32_t i = a.position[seq] + (int32_t)(t - begin);
-        keep_row(a, head, i, x + a.keys_at + at * a.d_key, x + a.values_at + at * a.d_value);
+        keep_row(a, head, i, x + a.keys_at + at * (a.d_key - a.common_key),
+                 x + a.width - a.common_key, x + a.values_at + at * a.d_value);
         for (int32_t of = 0; of < a.shared; of++)
             attend_token<WARPS>(a, head, t, at * a.shared + of, i, all);
     }

@@ -13,6 +13,7 @@ typedef struct lx_cuda_attend_rows {
     int32_t n_patterns, n_seqs, n_heads, d_key, d_value;
     int32_t shared;                    /* heads of queries per head of keys */
     int32_t width, keys_at, values_at; /* of a row of qkv */
+    int32_t common_key;                /* the last columns of a key, at the end of that row */
     float scale;
     float divisor; /* of squares, and by_count; 0: softmax */
     bool by_count, leave_unseeing, zeros_before;

@@ -147,6 +147,8 @@ static const char *wrong(const void *args)
         return fault;
     if (a->key_heads < 0 || a->n_heads % lx_attend_rows_key_heads(a) != 0)
         return "the number of key heads does not divide the number of query heads";
+    if (a->common_key < 0 || a->common_key > a->d_key)
+        return "the heads of keys have more columns in common than a key has";
     if (a->weighting != LX_WEIGHT_SOFTMAX && a->weighting != LX_WEIGHT_RELU2)
         return "unknown weighting";
     if (a->weighting == LX_WEIGHT_RELU2 && !(isfinite(a->divisor) && a->divisor > 0))

@@ -78,12 +78,13 @@ typedef struct lx_rows_distances {
 
 typedef struct lx_attend_rows_args {
     lx_array *y;         /* [T, H * M] */
-    const lx_array *qkv; /* [T, H*D | G*D | G*M] */
+    const lx_array *qkv; /* [T, H*D | G*(D - common_key) | G*M | common_key] */
     lx_states *states;
     int64_t offset; /* of this layer's part of a page, or of a slot, in floats */
     int32_t ring;   /* rows kept, a multiple of LX_ROWS_TILE; 0: all, in pages */
     int32_t n_heads, d_key, d_value;
-    int32_t key_heads; /* G, divides H; 0: H. Where it is less, there is one pattern */
+    int32_t key_heads;  /* G, divides H; 0: H. Where it is less, there is one pattern */
+    int32_t common_key; /* the last columns of a key, which all heads of keys have in common */
     float scale;
     const lx_rows_pattern *patterns; /* head h has patterns[h % n_patterns]; borrowed until sync */
     int32_t n_patterns;
@@ -104,5 +105,18 @@ static inline int32_t lx_attend_rows_key_heads(const lx_attend_rows_args *a)
 static inline int64_t lx_attend_rows_width(const lx_attend_rows_args *a)
 {
     int64_t keys = (int64_t)lx_attend_rows_key_heads(a);
-    return (int64_t)a->n_heads * a->d_key + keys * ((int64_t)a->d_key + a->d_value);
+    return (int64_t)a->n_heads * a->d_key +
+           keys * ((int64_t)a->d_key - a->common_key + a->d_value) + a->common_key;
+}
+
+/* The columns of qkv where the keys begin, and the values. */
+static inline int64_t lx_attend_rows_keys_at(const lx_attend_rows_args *a)
+{
+    return (int64_t)a->n_heads * a->d_key;
+}
+
+static inline int64_t lx_attend_rows_values_at(const lx_attend_rows_args *a)
+{
+    return lx_attend_rows_keys_at(a) +
+           (int64_t)lx_attend_rows_key_heads(a) * (a->d_key - a->common_key);
 }

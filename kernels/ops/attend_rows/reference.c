@@ -57,14 +57,16 @@ static float *tile_of(const head *at, int64_t j)
     return s->data + at->slot * s->stride + a->offset + (at->keys * places + tile) * floats;
 }
 
-static void keep(const head *at, int64_t i, const float *k, const float *v)
+/* common: the columns at the end of every key. */
+static void keep(const head *at, int64_t i, const float *k, const float *common, const float *v)
 {
-    int64_t d_key = at->a->d_key, d_value = at->a->d_value, lane = i % LX_ROWS_TILE;
+    int64_t own = at->a->d_key - at->a->common_key, d_key = at->a->d_key, d_value = at->a->d_value,
+            lane = i % LX_ROWS_TILE;
     float *tile = tile_of(at, i);
     if (at->a->ring == 0 && i % LX_PAGE_TOKENS == 0)
         memset(tile, 0, (size_t)(LX_PAGE_TOKENS * (d_key + d_value)) * sizeof *tile);
     for (int64_t d = 0; d < d_key; d++)
-        tile[d * LX_ROWS_TILE + lane] = k[d];
+        tile[d * LX_ROWS_TILE + lane] = d < own ? k[d] : common[d - own];
     memcpy(tile + d_key * LX_ROWS_TILE + lane * d_value, v, (size_t)d_value * sizeof *v);
 }
 
@@ -155,7 +157,8 @@ lx_status lx_reference_attend_rows(const lx_batch *b, const void *args)
                 int64_t shared = n / keys, g = h / shared;
                 head at = {a, b->slot[s], h, g};
                 if (h % shared == 0)
-                    keep(&at, i, qkv + (n + g) * dk, qkv + (n + keys) * dk + g * dv);
+                    keep(&at, i, qkv + lx_attend_rows_keys_at(a) + g * (dk - a->common_key),
+                         qkv + width - a->common_key, qkv + lx_attend_rows_values_at(a) + g * dv);
                 attend_token(&at, i, qkv + h * dk, a->y->data + (t * n + h) * dv);
             }
         }

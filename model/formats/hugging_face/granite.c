@@ -89,7 +89,8 @@ static void read_layers(lx_hf_reader *r, lx_config *c)
 /* Weights are the softmax of the chosen experts' numbers alone. A number of 0 means no experts. */
 static void read_experts(lx_hf_reader *r, lx_config *c)
 {
-    static const lx_hf_experts usual = {"num_local_experts", "intermediate_size", 8, 2, 11008};
+    static const lx_hf_experts usual = {
+        "num_local_experts", "intermediate_size", 8, 2, 11008, NULL};
     const json_t *n = json_object_get(r->root, usual.count_key);
     if (json_is_integer(n) && json_integer_value(n) == 0) {
         lx_mixer_value(&c->feed_forwards[0], "joined")->i = true;

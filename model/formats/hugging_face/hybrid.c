@@ -53,13 +53,14 @@ lx_mixer_config lx_hf_read_heads(lx_hf_reader *r, const lx_config *c, const lx_h
 lx_mixer_config lx_hf_read_experts(lx_hf_reader *r, const lx_config *c, const lx_hf_experts *usual)
 {
     const char *width = usual->width_key != NULL ? usual->width_key : "intermediate_size";
+    const char *active_key = usual->active_key != NULL ? usual->active_key : "num_experts_per_tok";
     lx_mixer_config m = lx_hf_mixer(c, "experts");
     char what[96];
     if (usual->width_key != NULL)
         m.d_ff = lx_hf_int(r, width, 1, LX_MAX_D_FF, usual->width);
     int32_t n = lx_hf_int(r, usual->count_key, 1, LX_MOST_EXPERTS, usual->n);
     lx_mixer_value(&m, "experts")->i = n;
-    int32_t active = lx_hf_int(r, "num_experts_per_tok", 1, n, usual->active);
+    int32_t active = lx_hf_int(r, active_key, 1, n, usual->active);
     lx_mixer_value(&m, "active")->i = active;
     if (active > n) /* the file does not say the number of active ones */
         (void)snprintf(what, sizeof what, "must be there: the usual %d are more than %s", active,
@@ -67,8 +68,36 @@ lx_mixer_config lx_hf_read_experts(lx_hf_reader *r, const lx_config *c, const lx
     else
         (void)snprintf(what, sizeof what, "times %s must be at most 262144", width);
     if (m.mixer->check(&m) != NULL)
-        lx_hf_wrong(r, "num_experts_per_tok", what);
+        lx_hf_wrong(r, active_key, what);
     return m;
+}
+
+static void read_groups(lx_hf_reader *r, lx_mixer_config *m, const lx_hf_router *usual)
+{
+    char what[128];
+    int32_t n = lx_hf_int(r, usual->groups, 1, LX_MOST_EXPERTS, 1);
+    int32_t active = lx_hf_int(r, "topk_group", 1, n, 1);
+    if (n == 1) /* then the best group is all */
+        return;
+    lx_mixer_value(m, "groups")->i = n;
+    lx_mixer_value(m, "active_groups")->i = active;
+    (void)snprintf(what, sizeof what,
+                   "must divide %s into groups of 2 and more, of which topk_group have %s experts",
+                   usual->count_key, usual->active_key);
+    if (m->mixer->check(m) != NULL)
+        lx_hf_wrong(r, usual->groups, what);
+}
+
+void lx_hf_read_router(lx_hf_reader *r, lx_mixer_config *m, const lx_hf_router *usual)
+{
+    lx_mixer_set_word(m, "router", "sigmoid");
+    lx_mixer_value(m, "bias")->i = true;
+    lx_mixer_value(m, "normalise")->i = lx_hf_flag(r, usual->normalise, true);
+    if (lx_mixer_value(m, "normalise")->i)
+        lx_mixer_value(m, "eps")->f = 1e-20f;
+    lx_mixer_value(m, "scale")->f =
+        (float)lx_hf_number(r, "routed_scaling_factor", 1e-6, 1e6, usual->scale);
+    read_groups(r, m, usual);
 }
 
 /* --- the place of each type of layers --- */

@@ -158,7 +158,7 @@ static void read_lfm2(lx_hf_reader *r, lx_config *c)
 /* Every layer but the first ones has experts. */
 static void read_experts(lx_hf_reader *r, lx_config *c)
 {
-    static const lx_hf_experts usual = {"num_experts", "moe_intermediate_size", 32, 4, 1792};
+    static const lx_hf_experts usual = {"num_experts", "moe_intermediate_size", 32, 4, 1792, NULL};
     lx_mixer_config dense = c->feed_forwards[0], experts = lx_hf_read_experts(r, c, &usual);
     int32_t n_dense = lx_hf_int(r, "num_dense_layers", 0, INT32_MAX, 2);
     lx_mixer_set_word(&experts, "router", "sigmoid");

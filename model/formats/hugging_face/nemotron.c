@@ -137,36 +137,19 @@ static lx_mixer_config read_mamba(lx_hf_reader *r, const lx_config *c)
     return m;
 }
 
-static void read_groups(lx_hf_reader *r, lx_mixer_config *m)
-{
-    int32_t n = lx_hf_int(r, "n_group", 1, LX_MOST_EXPERTS, 1);
-    int32_t active = lx_hf_int(r, "topk_group", 1, n, 1);
-    if (n == 1) /* then the best group is all */
-        return;
-    lx_mixer_value(m, "groups")->i = n;
-    lx_mixer_value(m, "active_groups")->i = active;
-    if (m->mixer->check(m) != NULL)
-        lx_hf_wrong(r, "n_group",
-                    "must divide n_routed_experts into groups of 2 and more, of which topk_group "
-                    "have num_experts_per_tok experts");
-}
-
 static lx_mixer_config read_experts(lx_hf_reader *r, const lx_config *c)
 {
-    static const lx_hf_experts usual = {"n_routed_experts", "moe_intermediate_size", 8, 2, 7688};
+    static const lx_hf_experts usual = {
+        "n_routed_experts", "moe_intermediate_size", 8, 2, 7688, NULL};
+    static const lx_hf_router router = {"n_routed_experts", "num_experts_per_tok", "norm_topk_prob",
+                                        "n_group", 1};
     lx_mixer_config m = lx_hf_read_experts(r, c, &usual);
     lx_mixer_set_word(&m, "form", "relu2");
-    lx_mixer_set_word(&m, "router", "sigmoid");
-    lx_mixer_value(&m, "bias")->i = true;
-    lx_mixer_value(&m, "normalise")->i = lx_hf_flag(r, "norm_topk_prob", true);
-    if (lx_mixer_value(&m, "normalise")->i)
-        lx_mixer_value(&m, "eps")->f = 1e-20f;
-    lx_mixer_value(&m, "scale")->f = (float)lx_hf_number(r, "routed_scaling_factor", 1e-6, 1e6, 1);
+    lx_hf_read_router(r, &m, &router);
     lx_mixer_value(&m, "shared")->i =
         lx_hf_int(r, "moe_shared_expert_intermediate_size", 1, LX_MAX_D_FF, 7688);
     lx_hf_only_number(r, "n_shared_experts", 1, "1");
     lx_hf_only_null(r, "moe_latent_size");
-    read_groups(r, &m);
     return m;
 }
 

@@ -84,7 +84,7 @@ static void read_layers(lx_hf_reader *r, lx_config *c, const lx_hf_heads *heads,
 
 static lx_mixer_config read_experts(lx_hf_reader *r, const lx_config *c, int32_t n, int32_t active)
 {
-    const lx_hf_experts usual = {"num_experts", "moe_intermediate_size", n, active, 512};
+    const lx_hf_experts usual = {"num_experts", "moe_intermediate_size", n, active, 512, NULL};
     lx_mixer_config m = lx_hf_read_experts(r, c, &usual);
     lx_mixer_value(&m, "normalise")->i = true;
     lx_mixer_value(&m, "shared")->i =

@@ -98,13 +98,23 @@ typedef struct lx_hf_heads {
     const char *norm;               /* of queries and keys; NULL: none */
 } lx_hf_heads;
 lx_mixer_config lx_hf_read_heads(lx_hf_reader *r, const lx_config *c, const lx_hf_heads *usual);
-/* The mixer experts, with the keys of their number and width (NULL: intermediate_size), and the
-   numbers of a file that does not say them. num_experts_per_tok of them are active. */
+/* The mixer experts, with the keys of their number, width (NULL: intermediate_size) and active ones
+   (NULL: num_experts_per_tok), and the numbers of a file that does not say them. */
 typedef struct lx_hf_experts {
     const char *count_key, *width_key;
     int32_t n, active, width;
+    const char *active_key;
 } lx_hf_experts;
 lx_mixer_config lx_hf_read_experts(lx_hf_reader *r, const lx_config *c, const lx_hf_experts *usual);
+/* The router of DeepSeek-V3: sigmoids, a bias for the choice, weights that the key `normalise` lets
+   be divided by their sum and routed_scaling_factor scales, topk_group of the groups that the key
+   `groups` counts. */
+typedef struct lx_hf_router {
+    const char *count_key, *active_key; /* of the experts, as in lx_hf_experts */
+    const char *normalise, *groups;
+    double scale;
+} lx_hf_router;
+void lx_hf_read_router(lx_hf_reader *r, lx_mixer_config *m, const lx_hf_router *usual);
 /* gated_deltanet of hybrids of transformers: the keys that begin with linear_. size: of heads where
    the file does not say it; 0: 3/4 of d_model together for keys, twice as much for values. */
 lx_mixer_config lx_hf_read_delta(lx_hf_reader *r, const lx_config *c, int32_t key_heads,
