@@ -94,23 +94,19 @@ static lx_status record_step(world *w, const lx_batch *b, lx_error *err)
     lx_attend_linear_args attend = {w->y,        w->wide,     w->states,   0,      1,
                                     WORLD_WIDTH, WORLD_WIDTH, LX_PHI_ELU1, w->eps, NULL};
     static const lx_rows_pattern pattern = {.kind = LX_PATTERN_WINDOW, .window = 4, .dilation = 1};
-    lx_attend_rows_args rows = {w->y,
-                                w->wide,
-                                w->states,
-                                WORLD_WIDTH * (WORLD_WIDTH + 1),
-                                WORLD_RING,
-                                1,
-                                WORLD_WIDTH,
-                                WORLD_WIDTH,
-                                1,
-                                w->eps,
-                                &pattern,
-                                1,
-                                LX_WEIGHT_SOFTMAX,
-                                0,
-                                false,
-                                false,
-                                {0}};
+    lx_attend_rows_args rows = {.y = w->y,
+                                .qkv = w->wide,
+                                .states = w->states,
+                                .offset = WORLD_WIDTH * (WORLD_WIDTH + 1),
+                                .ring = WORLD_RING,
+                                .n_heads = 1,
+                                .d_key = WORLD_WIDTH,
+                                .d_value = WORLD_WIDTH,
+                                .key_heads = 1,
+                                .scale = w->eps,
+                                .patterns = &pattern,
+                                .n_patterns = 1,
+                                .weighting = LX_WEIGHT_SOFTMAX};
     lx_linear_args out = {w->x, w->y, w->out, LX_ACT_NONE, w->x, LX_ROWS_TOKENS};
     lx_gather_args gather = {w->y, w->x, WORLD_WIDTH, WORLD_WIDTH, 0};
     lx_linear_args head = {w->wide, w->y, w->head, LX_ACT_NONE, NULL, LX_ROWS_OUTPUTS};
