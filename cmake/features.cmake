@@ -6,7 +6,8 @@ set(linnet_files_left_out "") # relative to the source
 set(linnet_tests_left_out "") # names of unit tests
 
 # linnet_feature(OPTION TITLE FILES... INSTEAD... TESTS... LIBRARIES pkg-config's modules...)
-# Sets ${OPTION}_LIBRARIES for target_link_libraries; empty where the feature is left out.
+# Sets ${OPTION}_LIBRARIES for target_link_libraries; empty where the feature is left out. Only FILES see the libraries' headers, so
+# that every other file is compiled as in a build without the feature.
 macro(linnet_feature option title)
   cmake_parse_arguments(feature "" "" "FILES;INSTEAD;TESTS;LIBRARIES" ${ARGN})
   option(${option} "${title}" ON)
@@ -16,7 +17,9 @@ macro(linnet_feature option title)
     list(APPEND linnet_files_left_out ${feature_INSTEAD})
     if(feature_LIBRARIES)
       pkg_check_modules(${option}_PACKAGES REQUIRED IMPORTED_TARGET ${feature_LIBRARIES})
-      set(${option}_LIBRARIES PkgConfig::${option}_PACKAGES)
+      set(${option}_LIBRARIES $<LINK_ONLY:PkgConfig::${option}_PACKAGES>)
+      list(TRANSFORM ${option}_PACKAGES_CFLAGS REPLACE "^-I" "-isystem")
+      set_property(SOURCE ${feature_FILES} APPEND PROPERTY COMPILE_OPTIONS ${${option}_PACKAGES_CFLAGS})
     endif()
   else()
     list(APPEND linnet_files_left_out ${feature_FILES})
