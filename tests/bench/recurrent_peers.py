@@ -22,7 +22,7 @@ IDS, EPS, HEAD = 256, 1e-5, 64
 
 def start_file(path, arch, config, gguf, layers, width, hidden, heads=0):
     writer = gguf.GGUFWriter(path, arch)
-    writer.add_context_length(1 << 20)
+    writer.add_context_length(1 << 17)  # CONTEXT of recurrent.py
     writer.add_embedding_length(width)
     writer.add_block_count(layers)
     writer.add_feed_forward_length(hidden)
