@@ -52,6 +52,8 @@ typedef struct lx_cpu_columns {
                 lx_cpu_range groups, float *scratch);
     /* Prefetches the first data that these groups read. */
     void (*prefetch)(const void *args, lx_cpu_range groups);
+    /* Bytes of weights that all groups read. */
+    size_t (*bytes)(const void *args);
 } lx_cpu_columns;
 
 #define LX_CPU_MOST_RANGES 4
@@ -170,7 +172,10 @@ typedef struct lx_cpu_claims {
     _Alignas(64) atomic_uint_fast64_t taken;
 } lx_cpu_claims;
 
-#define LX_CPU_ROUNDS 64  /* most groups of sequences per thread */
+#define LX_CPU_ROUNDS 64 /* most groups of sequences per thread */
+/* Every thread may read all weights from memory when it has so many rows: their products take
+   longer. */
+#define LX_CPU_LEAST_FAR_ROWS 16
 #define LX_CPU_OWN_ROWS 4 /* most rows that every piece may compute for itself */
 
 struct lx_cpu {
@@ -194,6 +199,7 @@ struct lx_cpu {
     unsigned freed_known; /* host.n_freed when the step began */
     lx_cpu_phase *phases; /* [2 * ops_capacity] */
     int32_t n_phases;
+    bool is_far;             /* the step's weights come from memory (plan.c) */
     lx_cpu_claims *claims;   /* [n_threads] */
     lx_cpu_part *groups;     /* [LX_CPU_ROUNDS * n_threads] */
     lx_event_count finished; /* steps once per phase */

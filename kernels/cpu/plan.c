@@ -5,7 +5,8 @@
  * With enough sequences, a piece is a group of whole sequences carried through all operations up to
  * the next fence: threads need not wait for one another in between. But every piece reads all
  * weights. So with fewer than LEAST_ROWS rows per thread, or when one sequence has most of the
- * rows, every operation is a phase whose pieces are shares of its columns, heads or rows.
+ * rows, every operation is a phase whose pieces are shares of its columns, heads or rows. Where the
+ * weights come from memory, that takes more time than the products of LX_CPU_LEAST_FAR_ROWS rows.
  *
  * A phase costs a third of a microsecond and more, as much as a row's norm. So with few rows there
  * are two fusions, which operations offer (lx_cpu_kind). A piece that makes columns (of a product)
@@ -14,8 +15,9 @@
  */
 #include "kernels/cpu/cpu.h"
 
-#define LEAST_ROWS 2  /* per thread, to deal out sequences */
-#define PIECE_ROWS 64 /* per group, roughly: its activations stay in the caches */
+#define LEAST_ROWS 2          /* per thread, to deal out sequences */
+#define FAR_BYTES (32u << 20) /* of weights: more than the caches of a processor hold */
+#define PIECE_ROWS 64         /* per group, roughly: its activations stay in the caches */
 
 /* The first output row that is not before token row `row`. */
 static int32_t first_output(const lx_batch *b, int32_t row)
@@ -65,11 +67,22 @@ static int32_t deal(lx_cpu *c, int32_t n)
     return most;
 }
 
+/* The caches do not keep the weights from step to step. */
+static bool are_far(const lx_cpu *c)
+{
+    size_t bytes = 0;
+    for (int32_t i = 0; i < c->n_ops && bytes <= FAR_BYTES; i++) {
+        const lx_cpu_op *op = &c->ops[i];
+        bytes += op->kind->columns != NULL ? op->kind->columns->bytes(&op->args) : 0;
+    }
+    return bytes > FAR_BYTES;
+}
+
 /* The number of groups, or 0 when operations should be shared. */
 static int32_t plan_groups(lx_cpu *c)
 {
     int32_t rows = c->batch->n_tokens, n = c->n_threads;
-    if (rows / n < LEAST_ROWS)
+    if (rows / n < (c->is_far ? LX_CPU_LEAST_FAR_ROWS : LEAST_ROWS))
         return 0;
     int32_t rounds = (rows + n * PIECE_ROWS / 2) / (n * PIECE_ROWS);
     rounds = rounds < 1 ? 1 : rounds < LX_CPU_ROUNDS ? rounds : LX_CPU_ROUNDS;
@@ -206,6 +219,7 @@ static void plan_by_shares(lx_cpu *c)
 
 void lx_cpu_plan(lx_cpu *c)
 {
+    c->is_far = are_far(c);
     int32_t n_groups = plan_groups(c);
     c->n_phases = 0;
     if (n_groups > 0)

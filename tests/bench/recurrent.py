@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Recurrent models on a CPU: Linnet and other servers for such models, in turn on the same cores.
 
-    python3 tests/bench/recurrent.py [--build build] [--size full|large|half|small] [--precisions f32,bf16,q8,q4]
+    python3 tests/bench/recurrent.py [--build build] [--size full|large|half|small] [--precisions f32,bf16,q8,q4,q4_k_m]
     python3 tests/bench/recurrent.py --trained MODEL.bin
 
 The models have random weights and layers of width 768: RWKV-7 0.1B (12 layers), Mamba-1 and Mamba-2 130M (24), Qwen3.5's hybrid of
@@ -18,7 +18,7 @@ The same client loads both servers over HTTP: 1, 8 and 64 streams at once, and p
 likeliest token. Linnet guesses none, because random weights repeat themselves, which makes guesses too easy. A figure is
 the median over --rounds rounds, in each of which all programs take turns. A process is bound to the first --threads
 cores, the client to the remaining cores. llama.cpp's Q8_0 is compared with Linnet's int8, its
-Q4_0 with int4.
+Q4_0 with int4. With q4_k_m both serve one GGUF file.
 
 The last column is Linnet's share of the roofline. The least time is the time to read the weights once, or to multiply
 by them if that takes longer, and to read and write the states. These rates come from roofline.c before and after. It
@@ -57,8 +57,8 @@ SIZES = {"full": {"width": 768, "layers": 12, "mamba_layers": 24, "state": 128, 
          "large": {"width": 1536, "layers": 24, "mamba_layers": 48, "state": 128, "hidden": 6144},
          "half": {"width": 384, "layers": 12, "mamba_layers": 24, "state": 64, "hidden": 1536},
          "small": {"width": 128, "layers": 4, "mamba_layers": 2, "state": 32, "hidden": 256}}
-THEIR = {"f32": "F32", "bf16": "BF16", "q8": "Q8_0", "q4": "Q4_0"}
-OUR = {"f32": "f32", "bf16": "auto", "q8": "int8", "q4": "int4"}
+THEIR = {"f32": "F32", "bf16": "BF16", "q8": "Q8_0", "q4": "Q4_0", "q4_k_m": "Q4_K_M"}
+OUR = {"f32": "f32", "bf16": "auto", "q8": "int8", "q4": "int4", "q4_k_m": "auto"}
 MOST_TOKENS = 4096  # of a stream
 CONTEXT, PAGE = 1 << 17, 64  # tokens
 TEXT = "abcdefghijklmnopqrstuvwxyz .,;"
@@ -206,10 +206,14 @@ def write_folder(path, config, tensors, precision):
 # --- who is measured
 
 
+def ids_of(prompt):
+    return [ord(TEXT[i % len(TEXT)]) for i in prompt]
+
+
 class Linnet:
-    def __init__(self, args, folder, threads, precision):
-        self.name, self.model = f"Linnet {OUR[precision]}", folder.name
-        command = [args.build / "linnet", "serve", "--model", folder, "--port", "0", "--threads", threads, "--slots", max(args.streams),
+    def __init__(self, args, model, threads, precision):
+        self.name, self.model = f"Linnet {OUR[precision]}", model.stem
+        command = [args.build / "linnet", "serve", "--model", model, "--port", "0", "--threads", threads, "--slots", max(args.streams),
                    "--precision", OUR[precision], "--device", "cpu", "--prefix-every", "0", *getattr(args, "options", [])]
         self.process = subprocess.Popen(pinned(command, threads), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         lines = []
@@ -222,8 +226,7 @@ class Linnet:
         sys.exit("".join(lines))
 
     def body(self, prompt, tokens):
-        text = "".join(TEXT[i % len(TEXT)] for i in prompt)
-        return {"model": self.model, "prompt": text, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "draft": False}
+        return {"model": self.model, "prompt": ids_of(prompt), "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "draft": False}
 
     def close(self):
         self.process.terminate()
@@ -238,8 +241,7 @@ class Llama:
         self.url = self.server.__enter__()[0] + "/completion"
 
     def body(self, prompt, tokens):
-        ids = [ord(TEXT[i % len(TEXT)]) for i in prompt]
-        return {"prompt": ids, "n_predict": tokens, "temperature": 0, "ignore_eos": True, "cache_prompt": False}
+        return {"prompt": ids_of(prompt), "n_predict": tokens, "temperature": 0, "ignore_eos": True, "cache_prompt": False}
 
     def close(self):
         self.server.__exit__(None, None, None)
@@ -285,19 +287,20 @@ def prompt_tokens_a_second(server, n, salt):
 
 # --- the roofline
 
-BYTES = {"f32": 4, "bf16": 2, "q8": 1, "q4": 4.5 / 8}
+BYTES = {"f32": 4, "bf16": 2, "q8": 1, "q4": 4.5 / 8}  # of an element; a mix has its file's
 
 
 class Roofline:
     """Of a model: elements of the products that every token needs, elements of all experts, the share of experts that a token
     takes. And the bytes of a stream's state that does not grow."""
 
-    def __init__(self, args, folder, config, tensors, threads, precision):
+    def __init__(self, args, model, config, tensors, threads, precision):
         products = {name: array.size for name, array in tensors.items() if array.ndim == 2 and "embed" not in name}
         self.routed = sum(n for name, n in products.items() if ".experts." in name)
         self.elements = sum(products.values()) - self.routed
+        self.element = BYTES.get(precision) or model.stat().st_size / sum(array.size for array in tensors.values())
         self.share = config.get("num_experts_per_tok", 0) / config.get("num_experts", 1)
-        said = subprocess.run([args.build / "linnet", "inspect", folder, "--json"], stdout=subprocess.PIPE, check=True).stdout
+        said = subprocess.run([args.build / "linnet", "inspect", model, "--json"], stdout=subprocess.PIPE, check=True).stdout
         said, self.precision = json.loads(said), precision
         self.state = said["state_bytes"] - said["state_page_bytes"] * (CONTEXT // PAGE)
         self.args, self.threads, self.found = args, threads, []
@@ -310,7 +313,7 @@ class Roofline:
 
     def weight_bytes(self, tokens):
         chosen = 1 - (1 - self.share) ** tokens
-        return int((self.elements + chosen * self.routed) * BYTES[self.precision])
+        return int((self.elements + chosen * self.routed) * self.element)
 
     def rate(self, what, size=None):
         return max(found[what] if size is None else found[what][str(size)] for found in self.found)
@@ -318,7 +321,7 @@ class Roofline:
     def seconds(self, tokens, streams):
         """The least time of a step of so many tokens."""
         reading = self.weight_bytes(tokens) / self.rate("read", self.weight_bytes(tokens))
-        flops = {"f32": "f32_flops", "bf16": "bf16_flops", "q8": "int8_ops", "q4": "int8_ops"}[self.precision]
+        flops = {"f32": "f32_flops", "bf16": "bf16_flops"}.get(self.precision, "int8_ops")
         flops = flops if flops in self.found[0] else "f32_flops"
         changed = streams * self.state
         states = changed / self.rate("update", changed) if changed else 0
@@ -333,22 +336,23 @@ class Roofline:
 
 def measure(args, kind, precision, threads, place):
     config, tensors, theirs = make(kind, SIZES.get(args.size), args.trained)
-    folder = place / f"{kind}-{precision}"
-    if not folder.exists():
+    folder, file, saved = place / f"{kind}-{precision}", place / f"{kind}-{precision}.gguf", place / f"{kind}.npz"
+    one_file = precision == "q4_k_m"
+    model = file if one_file else folder
+    if not one_file and not folder.exists():
         write_folder(folder, config, tensors, precision)
-    racers, packaged = [lambda: Linnet(args, folder, threads, precision)], None
-    if not args.alone:
-        saved, file = place / f"{kind}.npz", place / f"{kind}-{precision}.gguf"
+    if (one_file or not args.alone) and not file.exists():
         if not saved.exists():
             numpy.savez(saved, **theirs)
-        if not file.exists():
-            subprocess.run([args.python, PEERS, "gguf", kind, saved, file, THEIR[precision]], check=True)
+        subprocess.run([args.python, PEERS, "gguf", kind, saved, file, THEIR[precision]], check=True)
+    racers, packaged = [lambda: Linnet(args, model, threads, precision)], None
+    if not args.alone:
         racers.append(lambda: Llama(args, file, threads, precision))
         if kind == "rwkv7" and precision == "f32":
             packaged = place / "rwkv7"
             if not packaged.with_suffix(".pth").exists():
                 subprocess.run([args.python, PEERS, "pth", saved, packaged], check=True)
-    roofline, figures = Roofline(args, folder, config, tensors, threads, precision), {}
+    roofline, figures = Roofline(args, model, config, tensors, threads, precision), {}
     for round_ in range(args.rounds):
         for start in racers if round_ % 2 == 0 else racers[::-1]:
             server = start()

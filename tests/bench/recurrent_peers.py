@@ -1,6 +1,6 @@
 """The peers' files and loops of recurrent.py, in their own environment (gguf, rwkv, torch, numpy; scripts/peers makes it):
 
-    recurrent_peers.py gguf KIND TENSORS.npz OUT.gguf F32|BF16|Q8_0|Q4_0 [TOKENS.json]
+    recurrent_peers.py gguf KIND TENSORS.npz OUT.gguf F32|BF16|Q8_0|Q4_0|Q4_K_M [TOKENS.json]
                                                                writes llama.cpp's file, with 256 tokens or with these
     recurrent_peers.py pth TENSORS.npz OUT                             writes OUT.pth for `rwkv`
     recurrent_peers.py rwkv OUT THREADS STEPS PROMPT                   {"step": tokens per second, "prompt": tokens per second}
@@ -22,7 +22,7 @@ IDS, EPS, HEAD = 256, 1e-5, 64
 
 def start_file(path, arch, config, gguf, layers, width, hidden, heads=0):
     writer = gguf.GGUFWriter(path, arch)
-    writer.add_context_length(1 << 20)
+    writer.add_context_length(1 << 17)  # CONTEXT of recurrent.py
     writer.add_embedding_length(width)
     writer.add_block_count(layers)
     writer.add_feed_forward_length(hidden)
@@ -42,6 +42,17 @@ def add_tokens(writer, gguf, file):
         writer.add_eos_token_id(0)
     writer.add_token_list([text.encode() for text in texts])
     writer.add_token_types(types)
+
+
+def add_byte_tokens(writer, gguf):
+    """GPT-2's letters of bytes, which Linnet reads in a file of 256 tokens, too. A last token has the one merge."""
+    visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in visible]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list([chr(byte) if byte in visible else chr(256 + hidden.index(byte)) for byte in range(IDS - 1)] + ["ab"])
+    writer.add_token_types([gguf.TokenType.NORMAL] * IDS)
+    writer.add_token_merges(["a b"])
 
 
 def rwkv7_file(path, t, gguf):
@@ -209,19 +220,44 @@ FILES = {"rwkv7": rwkv7_file, "mamba": mamba_file, "mamba2": mamba2_file, "gated
 EXACT = ("ffn_gate_inp", "ssm_conv1d", "ssm_norm", "ssm_a", "ssm_d", "time_mix_lerp_fused")  # f32 in every file of theirs
 
 
+def type_in_mix(name, array, layers):
+    """A matrix's type in llama.cpp's Q4_K_M. Rows that are not blocks of 256 have blocks of 32 here."""
+    layer, eighth = int(name.split(".")[1]) if name.startswith("blk.") else 0, layers // 8
+    has_more = layer < eighth or layer >= 7 * layers // 8 or (layer - eighth) % 3 == 2
+    if array.shape[-1] % 256 != 0:
+        return "Q8_0"
+    if name == "output.weight" or (has_more and name.endswith(("attn_v.weight", "ffn_down.weight"))):
+        return "Q6_K"
+    return "Q5_K" if name.endswith("attn_qkv.weight") else "Q4_K"
+
+
+def encoded(array, kind, gguf):
+    """gguf writes no blocks of 256. The tests do, without this folder: its tokenizers.py hides a package."""
+    if not kind.endswith("_K"):
+        return gguf.quants.quantize(array, gguf.GGMLQuantizationType[kind])
+    sys.path[0] = str(Path(__file__).resolve().parents[1] / "http")
+    import gguf_file
+
+    return numpy.frombuffer(gguf_file.encode(array, kind)[0], numpy.uint8).reshape(*array.shape[:-1], -1)
+
+
 def write_gguf(kind, tensors, path, precision, tokens=None):
     import gguf
 
     writer, out = FILES[kind](path, dict(numpy.load(tensors)), gguf)
-    add_tokens(writer, gguf, tokens)
+    layers = 1 + max(int(name.split(".")[1]) for name in out if name.startswith("blk."))
+    if precision == "Q4_K_M":
+        add_byte_tokens(writer, gguf)
+    else:
+        add_tokens(writer, gguf, tokens)
     writer.add_file_type(gguf.LlamaFileType["ALL_F32" if precision == "F32" else f"MOSTLY_{precision}"])
     for name, array in out.items():
-        wanted = gguf.GGMLQuantizationType[precision]
+        wanted = type_in_mix(name, array, layers) if precision == "Q4_K_M" else precision
         small = (array.ndim != 2 and "_exps" not in name) or any(part in name for part in EXACT) or array.shape[-1] % 32 != 0
         if small or precision == "F32":
             writer.add_tensor(name, numpy.ascontiguousarray(array, dtype=numpy.float32))
         else:
-            writer.add_tensor(name, gguf.quants.quantize(array, wanted), raw_dtype=wanted)
+            writer.add_tensor(name, encoded(array, wanted, gguf), raw_dtype=gguf.GGMLQuantizationType[wanted])
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -46,7 +46,8 @@ static void run_groups(const lx_cpu *c, const void *args, const float *x, lx_cpu
    itself written most of its input, and does not fetch it from the cache of another core. */
 static bool shares_rows(const lx_cpu *c, const lx_linear_args *a)
 {
-    return lx_batch_rows(c->batch, a->rows) >= LEAST_ROWS * c->n_threads;
+    int32_t least = c->is_far ? LX_CPU_LEAST_FAR_ROWS : LEAST_ROWS;
+    return lx_batch_rows(c->batch, a->rows) >= least * c->n_threads;
 }
 
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
@@ -93,22 +94,30 @@ static int64_t pieces(const lx_cpu *c, const void *args)
 static void prefetch(const void *args, lx_cpu_range groups)
 {
     enum { LINE = 16, LINES = 32 }; /* of a group, in words */
-    const lx_matrix *w = ((const lx_linear_args *)args)->w, *part = part_of(w, 0);
-    int64_t first = 0;
+    const lx_matrix *whole = ((const lx_linear_args *)args)->w, *part = part_of(whole, 0);
+    int64_t first = 0; /* group of the part */
     for (int32_t i = 1; groups.from - first >= part->groups && groups.from < groups.to; i++) {
         first += part->groups;
-        part = part_of(w, i);
+        part = part_of(whole, i);
     }
-    w = part;
-    for (int64_t g = groups.from; g < groups.to && g < groups.from + 4 && g - first < w->groups;
+    for (int64_t g = groups.from; g < groups.to && g < groups.from + 4 && g - first < part->groups;
          g++) {
-        const uint32_t *words = (const uint32_t *)w->data + (g - first) * w->group_words;
-        for (int64_t i = 0; i < LINES * LINE && i < w->group_words; i += LINE)
+        const uint32_t *words = (const uint32_t *)part->data + (g - first) * part->group_words;
+        for (int64_t i = 0; i < LINES * LINE && i < part->group_words; i += LINE)
             __builtin_prefetch(words + i, 0, 2);
     }
 }
 
-static const lx_cpu_columns columns = {groups_of, run_groups, prefetch};
+static size_t bytes_of(const void *args)
+{
+    const lx_matrix *w;
+    size_t bytes = 0;
+    for (int32_t i = 0; (w = part_of(((const lx_linear_args *)args)->w, i)) != NULL; i++)
+        bytes += w->n_bytes;
+    return bytes;
+}
+
+static const lx_cpu_columns columns = {groups_of, run_groups, prefetch, bytes_of};
 
 LX_DEFINE_CPU(linear, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 2, .run = run,
               .columns = &columns);

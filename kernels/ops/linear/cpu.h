@@ -14,9 +14,11 @@
  * A micro-kernel holds rows x panels sums in registers (rows of x; 1, 2, 4 or 8 panels). It walks
  * the inputs in order, and applies bias, activation and residual before it stores. The registers of
  * the instruction set decide which shapes exist (BODY_WIDE and BODY_NARROW). Every shape sums an
- * output in one order: the bias first, then input by input. Rows are taken in blocks of at most
- * BODY_ROWS, copied side by side so that one pointer reaches all of them (cpu_rows.h). Groups of
- * weights are taken in blocks that stay in the second-level cache while all rows pass.
+ * output in one order: the bias first, then input by input. Rows are copied side by side so that
+ * one pointer reaches all of them (cpu_rows.h), and taken in blocks of at most BODY_ROWS. Several
+ * blocks pass the same weights one after another: of a group some chunks, which stay in the
+ * second-level cache meanwhile. The blocks share out the prefetching of the weights that follow, so
+ * that memory delivers them all the time. Sums wait in memory for the next inputs.
  *
  * The files of the sums:
  *   cpu_f32.h                 f32 weights
@@ -32,17 +34,25 @@
 #include "kernels/ops/linear/cpu_epilogue.h"
 #include "kernels/ops/linear/cpu_rows.h"
 
-#define BODY_CACHE_BYTES ((int64_t)256 * 1024)
+/* Chunks of inputs that several blocks of rows meet in turn, at most. */
+#define BODY_RUN_CHUNKS 3
 
-/* Larger matrices do not stay in a core's second-level cache from step to step. Their weights are
-   prefetched so many words before their use. A processor's own prefetching ends at each page of
-   4 KiB, and one stream of weights leaves most of memory's rate unused. */
+/* Larger matrices do not stay in a core's second-level cache from step to step, so their weights
+   are prefetched. A processor's own prefetching ends at each page of 4 KiB, and one stream of
+   weights leaves most of memory's rate unused. A single block of rows asks for the weights that
+   come so many words later. */
 #define BODY_FAR_BYTES ((size_t)2 << 20)
 #define BODY_FAR_WORDS 1024
 
-static inline int64_t words_ahead(const lx_matrix *w)
+/* Prefetches weights of a pair of panels, which reads one stream, and returns the place of the next
+   ones. */
+V16_FN const uint32_t *ask_ahead(const block *b, const uint32_t *ask, const int panels)
 {
-    return w->n_bytes > BODY_FAR_BYTES ? BODY_FAR_WORDS : 0;
+    if (panels != 2 || ask >= b->asked_end)
+        return ask;
+    __builtin_prefetch(ask, 0, 2);
+    __builtin_prefetch(ask + 16, 0, 2);
+    return ask + LX_CPU_GROUP;
 }
 
 /* Formats whose products tiles, or instructions for two rows, compute where a set has them. */
@@ -144,6 +154,46 @@ V16_FN void load_bias(v16 *bias, const block *b, const int panels)
 #undef BODY_BIAS
 }
 
+/* The place of a row's kept sums of a block's first panel. */
+V16_FN float *kept_sums(const block *b, const int row)
+{
+    return b->kept + row * LX_CPU_GROUP + b->panel % 2 * 16;
+}
+
+/* Copies the kept sums of a row. */
+V16_FN void load_sums(v16 *to, const float *from, const int panels)
+{
+#define BODY_LOAD(v)                                                                               \
+    if (v < panels)                                                                                \
+        to[v] = v16_load(from + v * 16);
+    BODY_PANELS(BODY_LOAD)
+#undef BODY_LOAD
+}
+
+/* The sums of all rows before the block's inputs. */
+V16_FN void start_block(const block *b, v16 *sums, const v16 *bias, const int rows,
+                        const int panels)
+{
+#define BODY_START(r)                                                                              \
+    if (r < rows) {                                                                                \
+        if (b->from == 0)                                                                          \
+            copy_sums(sums + r * panels, bias, panels);                                            \
+        else                                                                                       \
+            load_sums(sums + r * panels, kept_sums(b, r), panels);                                 \
+    }
+    BODY_REPEAT(BODY_START)
+#undef BODY_START
+}
+
+/* Keeps sums [rows][panels] in memory for the next inputs. */
+static void keep_sums(const block *b, const v16 *sums, int rows, int panels)
+{
+    for (int r = 0; r < rows; r++) {
+        for (int v = 0; v < panels; v++)
+            v16_store(kept_sums(b, r) + v * 16, sums[r * panels + v]);
+    }
+}
+
 V16_FN void run_block(const block *b, const int rows, const int panels)
 {
     v16 bias[12], sums[96],
@@ -151,11 +201,7 @@ V16_FN void run_block(const block *b, const int rows, const int panels)
     load_bias(bias, b, panels);
     if (run_rounded(b, bias, rows, panels))
         return;
-#define BODY_START(r)                                                                              \
-    if (r < rows)                                                                                  \
-        copy_sums(sums + r * panels, bias, panels);
-    BODY_REPEAT(BODY_START)
-#undef BODY_START
+    start_block(b, sums, bias, rows, panels);
 #ifdef V16_TILES
     run_f32(b, sums, rows, panels);
 #else
@@ -169,7 +215,10 @@ V16_FN void run_block(const block *b, const int rows, const int panels)
         copy_sums(done + r * panels, sums + r * panels, panels);
     BODY_REPEAT(BODY_END)
 #undef BODY_END
-    finish_block(b, done, rows, panels);
+    if (b->to < b->job->w->shape.cols)
+        keep_sums(b, done, rows, panels);
+    else
+        finish_block(b, done, rows, panels);
 }
 
 V16_FN void run_in_blocks(const block *b, const int rows, const int panels)
@@ -282,64 +331,6 @@ static void run_groups(block *b, int rows, int64_t group0, int64_t group1)
 #include "kernels/ops/linear/cpu_block_tiles.h"
 #endif
 
-/* Rows that run_rows takes at once, at most. */
-static int64_t block_rows(const lx_cpu_linear *job)
-{
-#ifdef V16_TILES
-    if (is_rounded(job->w))
-        return TILE_BLOCK_ROWS;
-#endif
-    (void)job;
-    return BODY_ROWS;
-}
-
-/* `first`: of the rows that meet these weights, these are the first. */
-static void run_rows(const lx_cpu_linear *job, int64_t row, int rows, int64_t group0,
-                     int64_t group1, bool first)
-{
-    /* one row: as it lies */
-    block b = {job, job->x + row * job->w->shape.cols, LX_CPU_CHUNK, row,
-               0,   first ? words_ahead(job->w) : 0};
-#ifdef V16_TILES
-    if (is_rounded(job->w)) {
-        run_rows_on_tiles(job, row, rows, group0, group1);
-        return;
-    }
-#else
-#ifdef V16_PAIRS
-    if (job->w->format == LX_CPU_BF16) {
-        pack_pairs(job, row, rows);
-        b.x = job->scratch;
-        b.chunk_stride = rows * BODY_PAIR_STRIDE;
-        run_groups(&b, rows, group0, group1);
-        return;
-    }
-#endif
-#ifdef BODY_INT8
-    if (job->w->format == LX_CPU_INT8) {
-        pack_bytes(job, row, rows);
-        b.x = job->scratch;
-        b.chunk_stride = rows * BODY_BYTES_STRIDE;
-        run_groups(&b, rows, group0, group1);
-        return;
-    }
-#endif
-#endif
-    if (rows > 1) {
-        pack_rows(job, row, rows);
-        b.x = job->scratch;
-        b.chunk_stride = rows * BODY_ROW_STRIDE;
-    }
-    run_groups(&b, rows, group0, group1);
-}
-
-/* Groups whose weights stay in the second-level cache while all rows pass: whole wide shapes. */
-static int64_t cached_groups(const lx_matrix *w)
-{
-    int64_t n = BODY_CACHE_BYTES / (w->group_words * 4);
-    return n < 4 ? 4 : n / 4 * 4;
-}
-
 /* The starts of blocks of rows for lanes (pack_chunk). */
 static int32_t starts_of(lx_cpu_format format)
 {
@@ -349,56 +340,159 @@ static int32_t starts_of(lx_cpu_format format)
                                    : BODY_START_MIN;
 }
 
-/* Rows row .. row + rows - 1, at most LX_CPU_BLOCK_ROWS, by weights in blocks. The rows are rounded
-   once for all groups. */
-static void run_rows_by_blocks(const lx_cpu_linear *job, int64_t row, int rows)
+/* Copies rows into the scratch, as the format wants them. Returns the words from a row to the next.
+ */
+static int64_t pack(const lx_cpu_linear *job, int64_t row, int rows)
 {
+    if (lx_cpu_in_blocks(job->w)) {
+        pack_blocks(job, row, rows, starts_of(job->w->format));
+        return BODY_BYTES_STRIDE;
+    }
+#ifdef BODY_INT8
+    if (job->w->format == LX_CPU_INT8) {
+        pack_bytes(job, row, rows);
+        return BODY_BYTES_STRIDE;
+    }
+#endif
+#ifdef V16_PAIRS
+    if (job->w->format == LX_CPU_BF16) {
+        pack_pairs(job, row, rows);
+        return BODY_PAIR_STRIDE;
+    }
+#endif
+    pack_rows(job, row, rows);
+    return BODY_ROW_STRIDE;
+}
+
+/* A row of floats alone needs no copy. */
+static bool is_as_it_lies(const lx_cpu_linear *job, int rows)
+{
+#ifdef V16_PAIRS
+    return rows == 1 && job->w->format == LX_CPU_F32;
+#else
+    return rows == 1 && (job->w->format == LX_CPU_F32 || job->w->format == LX_CPU_BF16);
+#endif
+}
+
+/* How many runs of inputs there are. Sums of whole numbers cannot wait in memory. */
+static int64_t runs_of(const lx_matrix *w)
+{
+#ifdef V16_MMLA
+    bool can_wait = w->format == LX_CPU_F32;
+#else
+    bool can_wait = w->format == LX_CPU_F32 || w->format == LX_CPU_BF16;
+#endif
+    return can_wait ? (lx_cpu_chunks(w->shape.cols) + BODY_RUN_CHUNKS - 1) / BODY_RUN_CHUNKS : 1;
+}
+
+/* At most BODY_ROWS rows. Wide shapes read several streams, which need no prefetching. */
+static void run_alone(block *b, int rows)
+{
+    const lx_cpu_linear *job = b->job;
+    const lx_matrix *w = job->w;
+    b->to = w->shape.cols;
+    if (w->n_bytes <= BODY_FAR_BYTES || own_shapes.wide[rows].panels > 2) {
+        run_groups(b, rows, job->group0, job->group1);
+        return;
+    }
+    b->asked_end = (const uint32_t *)w->data + w->n_bytes / sizeof *b->asked_end;
+    for (int64_t g = job->group0; g < job->group1; g++) {
+        b->ask = (const uint32_t *)w->data + g * w->group_words + BODY_FAR_WORDS;
+        run_groups(b, rows, g, g + 1);
+    }
+}
+
+/* The words of a group's first inputs. */
+static int64_t words_before(const lx_matrix *w, int64_t inputs)
+{
+    if (inputs == w->shape.cols)
+        return w->group_words;
+    return inputs * LX_CPU_GROUP / (w->format == LX_CPU_BF16 ? 2 : 1);
+}
+
+/*
+ * Some inputs of groups group0 .. group1 - 1 for all blocks of rows. x: their first chunk. The next
+ * call computes as many words that come after these, and the blocks share out their prefetching.
+ * When the job `begins`, the first block asks for its own words.
+ */
+static void run_inputs(const block *all, int rows, int64_t group0, int64_t group1, bool begins,
+                       const float *x, int64_t stride)
+{
+    const lx_matrix *w = all->job->w;
+    const int64_t before = words_before(w, all->from);
+    const int64_t size = words_before(w, all->to) - before; /* of a group */
+    const int64_t next = (group1 - group0 - 1) * w->group_words + size;
+    const int blocks = (rows + BODY_ROWS - 1) / BODY_ROWS;
+    for (int i = 0; i < blocks; i++) {
+        const int from = rows * i / blocks, to = rows * (i + 1) / blocks;
+        const int64_t share = i - begins, shares = blocks - begins;
+        block b = *all;
+        b.x = x + from * stride;
+        b.row += from;
+        b.kept += from * LX_CPU_GROUP;
+        for (int64_t g = group0; g < group1; g++) {
+            const uint32_t *here = (const uint32_t *)w->data + g * w->group_words + before;
+            b.ask = here + (share < 0 ? BODY_FAR_WORDS : next + size * share / shares);
+            b.asked_end = here + next + size * (share + 1) / shares;
+            run_groups(&b, to - from, g, g + 1);
+        }
+    }
+}
+
+/* More rows, at most LX_CPU_BLOCK_ROWS. Of short rows several groups go together. */
+static void run_together(const block *all, int rows, int64_t stride)
+{
+    const lx_cpu_linear *job = all->job;
+    const int64_t runs = runs_of(job->w), chunks = lx_cpu_chunks(job->w->shape.cols);
+    const int64_t step = chunks < BODY_RUN_CHUNKS ? BODY_RUN_CHUNKS / chunks : 1;
+    float kept[LX_CPU_BLOCK_ROWS * LX_CPU_GROUP];
+    for (int64_t g = job->group0; g < job->group1; g += step) {
+        const int64_t end = job->group1 - g < step ? job->group1 : g + step;
+        for (int64_t i = 0; i < runs; i++) {
+            const int64_t chunk = chunks * i / runs, next = chunks * (i + 1) / runs;
+            block b = *all;
+            b.kept = kept;
+            b.from = chunk * LX_CPU_CHUNK;
+            b.to = i + 1 < runs ? next * LX_CPU_CHUNK : job->w->shape.cols;
+            run_inputs(&b, rows, g, end, g == job->group0 && i == 0,
+                       all->x + chunk * all->chunk_stride, stride);
+        }
+    }
+}
+
+/* Rows row .. row + rows - 1, at most LX_CPU_BLOCK_ROWS. They are packed once for all groups. */
+static void run_rows(const lx_cpu_linear *job, int64_t row, int rows)
+{
+    block b = {.job = job, .x = job->x + row * job->w->shape.cols, .row = row};
+    int64_t stride = LX_CPU_CHUNK;
 #ifdef V16_TILES
-    if (rows >= TILE_LEAST_ROWS) {
+    if (lx_cpu_in_blocks(job->w) && rows >= TILE_LEAST_ROWS) {
         run_blocks_on_tiles(job, row, rows);
         return;
     }
 #endif
-    int64_t step = cached_groups(job->w);
-    int blocks = (rows + BODY_ROWS - 1) / BODY_ROWS;
-    pack_blocks(job, row, rows, starts_of(job->w->format));
-    for (int64_t g = job->group0; g < job->group1; g += step) {
-        int64_t end = job->group1 - g < step ? job->group1 : g + step;
-        for (int i = 0; i < blocks; i++) {
-            int from = rows * i / blocks, to = rows * (i + 1) / blocks;
-            block b = {job,
-                       job->scratch + from * BODY_BYTES_STRIDE,
-                       (int64_t)rows * BODY_BYTES_STRIDE,
-                       row + from,
-                       0,
-                       i == 0 ? words_ahead(job->w) : 0};
-            run_groups(&b, to - from, g, end);
-        }
+    if (!is_as_it_lies(job, rows)) {
+        stride = pack(job, row, rows);
+        b.x = job->scratch;
     }
-}
-
-static void linear_by_blocks(const lx_cpu_linear *job)
-{
-    int64_t rows = job->row1 - job->row0, n = (rows + LX_CPU_BLOCK_ROWS - 1) / LX_CPU_BLOCK_ROWS;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t from = rows * i / n, to = rows * (i + 1) / n;
-        run_rows_by_blocks(job, job->row0 + from, (int)(to - from));
-    }
+    b.chunk_stride = rows * stride;
+    if (rows <= BODY_ROWS)
+        run_alone(&b, rows);
+    else
+        run_together(&b, rows, stride);
 }
 
 static void linear(const lx_cpu_linear *job)
 {
-    int64_t rows = job->row1 - job->row0, most = block_rows(job);
-    int64_t blocks = (rows + most - 1) / most, step = cached_groups(job->w);
-    if (lx_cpu_in_blocks(job->w)) {
-        linear_by_blocks(job);
+    int64_t rows = job->row1 - job->row0, n = (rows + LX_CPU_BLOCK_ROWS - 1) / LX_CPU_BLOCK_ROWS;
+#ifdef V16_TILES
+    if (is_rounded(job->w)) {
+        linear_on_tiles(job);
         return;
     }
-    for (int64_t g = job->group0; g < job->group1; g += step) {
-        int64_t end = job->group1 - g < step ? job->group1 : g + step;
-        for (int64_t i = 0; i < blocks; i++) {
-            int64_t from = rows * i / blocks, to = rows * (i + 1) / blocks;
-            run_rows(job, job->row0 + from, (int)(to - from), g, end, i == 0);
-        }
+#endif
+    for (int64_t i = 0; i < n; i++) {
+        int64_t from = rows * i / n, to = rows * (i + 1) / n;
+        run_rows(job, job->row0 + from, (int)(to - from));
     }
 }

@@ -292,10 +292,11 @@ static void run_blocks_on_tiles(const lx_cpu_linear *job, int64_t row, int rows)
         for (int i = 0; i < blocks; i++) {
             const int from = rows * i / blocks, n = rows * (i + 1) / blocks - from;
             const float *x = job->scratch + from * BODY_BYTES_STRIDE;
-            code_block b = {{job, x, stride, row + from, 2 * g, 0},
-                            &file,
-                            codes,
-                            i == 0 && g + 1 < job->group1 ? next : NULL};
+            code_block b = {
+                {.job = job, .x = x, .chunk_stride = stride, .row = row + from, .panel = 2 * g},
+                &file,
+                codes,
+                i == 0 && g + 1 < job->group1 ? next : NULL};
             for (; b.rows.panel < 2 * g + 2 && b.rows.panel < real;
                  b.rows.panel += code_shapes[n].panels)
                 code_shapes[n].run[w->format](&b);

@@ -115,11 +115,12 @@ V16_FN void run_one_block(const block *b, v16 *done, const uint32_t *x, int64_t 
 #undef BODY_FOLD_PANEL
 }
 
-/* Prefetches the words that come `ahead` after these. One pair of panels reads one stream. */
-V16_FN void prefetch_ahead(const block *b, const uint32_t *words, int64_t n, const int panels)
+/* ask_ahead for n words. */
+V16_FN const uint32_t *ask_words(const block *b, const uint32_t *ask, int64_t n, const int panels)
 {
-    for (int64_t i = 0; i < n && panels == 2 && b->ahead > 0; i += 16)
-        __builtin_prefetch(words + b->ahead + i, 0, 2);
+    for (int64_t i = 0; i < n; i += LX_CPU_GROUP)
+        ask = ask_ahead(b, ask, panels);
+    return ask;
 }
 
 /* The sums of every row begin with the bias. */
@@ -138,7 +139,7 @@ V16_FN void run_block_q(const block *b, const v16 *bias, const int rows, const i
     const lx_matrix *m = b->job->w;
     const lx_cpu_format format = four ? LX_CPU_Q4 : LX_CPU_Q8;
     const uint32_t *x = (const uint32_t *)b->x, *w = panel_words(m, b->panel);
-    const uint32_t *group = w - b->panel % 2 * 16;
+    const uint32_t *group = w - b->panel % 2 * 16, *ask = b->ask;
     v16 done[BODY_MAX_SUMS];
     begin_sums(done, bias, rows, panels);
     for (int64_t k = 0; k < m->shape.cols; k += LX_BLOCK) {
@@ -146,7 +147,7 @@ V16_FN void run_block_q(const block *b, const v16 *bias, const int rows, const i
         const void *scales = group + LX_CPU_CODE_WORDS(format);
         run_one_block(b, done, x, j, w, (const uint16_t *)scales + b->panel % 2 * 16, rows, panels,
                       four);
-        prefetch_ahead(b, group, LX_CPU_BLOCK_WORDS(format), panels);
+        ask = ask_words(b, ask, LX_CPU_BLOCK_WORDS(format), panels);
         /* few sums have registers of their own */
         if (3 * rows * panels > BODY_MAX_SUMS)
             keep_in_memory(done);

@@ -5,10 +5,12 @@
 /* The outputs of some panels, from `panel` on, for some rows, from `row` on. */
 typedef struct block {
     const lx_cpu_linear *job;
-    const float *x;       /* chunks of rows, as cpu_rows.h lays them out */
+    const float *x;       /* chunks of rows from input `from` on, as cpu_rows.h lays them out */
     int64_t chunk_stride; /* between chunks, in floats or words */
     int64_t row, panel;
-    int64_t ahead; /* words from the weights in use to prefetched weights; 0: no prefetching */
+    int64_t from, to;                /* inputs; `from` begins a chunk */
+    float *kept;                     /* sums [rows][LX_CPU_GROUP] before `from`, and before `to` */
+    const uint32_t *ask, *asked_end; /* weights to be prefetched; both NULL: none */
 } block;
 
 V16_FN v16 activate(v16 x, lx_activation activation)

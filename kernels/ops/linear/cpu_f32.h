@@ -46,14 +46,13 @@ V16_FN void run_f32(const block *b, v16 *sums, const int rows, const int panels)
 {
     const lx_matrix *w = b->job->w;
     const float *x = b->x, *words = (const float *)panel_words(w, b->panel);
+    const uint32_t *ask = b->ask;
     int64_t group = w->group_words;
-    for (int64_t k0 = 0; k0 < w->shape.cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
-        int64_t n = chunk_inputs(w->shape.cols, k0);
+    words += b->from * LX_CPU_GROUP;
+    for (int64_t k0 = b->from; k0 < b->to; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
+        int64_t n = chunk_inputs(b->to, k0);
         for (int64_t k = 0; k < n; k++, words += LX_CPU_GROUP) {
-            if (panels == 2 && b->ahead > 0) { /* one stream of weights */
-                __builtin_prefetch(words + b->ahead, 0, 2);
-                __builtin_prefetch(words + b->ahead + 16, 0, 2);
-            }
+            ask = ask_ahead(b, ask, panels);
             BODY_GROUPS(add_f32, sums, x + k, words, group, rows, panels);
         }
     }

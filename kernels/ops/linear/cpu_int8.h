@@ -28,10 +28,12 @@ V16_FN void start_bytes(v16u *sums, const uint32_t *from, const int v, const int
     }
 }
 
-/* The chunk of n inputs from x on; bias is NULL but in the first one. */
-V16_FN void run_chunk_int8(const block *b, v16 *done, const v16 *bias, const uint32_t *x,
-                           const uint32_t *words, const uint32_t *starts, int64_t n, const int rows,
-                           const int panels)
+/* The chunk of n inputs from x on; bias is NULL but in the first one. Returns the weights to be
+   prefetched next. */
+V16_FN const uint32_t *run_chunk_int8(const block *b, const uint32_t *ask, v16 *done,
+                                      const v16 *bias, const uint32_t *x, const uint32_t *words,
+                                      const uint32_t *starts, int64_t n, const int rows,
+                                      const int panels)
 {
     const lx_matrix *w = b->job->w;
     const float *scales = w->scales + b->panel * 16;
@@ -41,14 +43,17 @@ V16_FN void run_chunk_int8(const block *b, v16 *done, const v16 *bias, const uin
     start_bytes(sums, starts + v / 2 * starts_group + v % 2 * 16, v, rows, panels);
     BODY_PANELS(BODY_START_PANEL)
 #undef BODY_START_PANEL
-    for (int64_t k = 0; k < (n + 3) / 4; k++, words += LX_CPU_GROUP)
+    for (int64_t k = 0; k < (n + 3) / 4; k++, words += LX_CPU_GROUP) {
+        ask = ask_ahead(b, ask, panels);
         BODY_GROUPS(add_bytes, sums, x + k, words, w->group_words, rows, panels);
+    }
 #define BODY_FOLD_PANEL(v)                                                                         \
     if (v < panels)                                                                                \
         fold_whole(done, bias, sums, x + BODY_SCALES_AT, v16_load(scales + v * 16), v, rows,       \
                    panels);
     BODY_PANELS(BODY_FOLD_PANEL)
 #undef BODY_FOLD_PANEL
+    return ask;
 }
 
 V16_FN void run_block_int8(const block *b, const v16 *bias, const int rows, const int panels)
@@ -59,14 +64,15 @@ V16_FN void run_block_int8(const block *b, const v16 *bias, const int rows, cons
     const uint32_t *starts =
         (const uint32_t *)w->starts + b->panel / 2 * starts_group + b->panel % 2 * 16;
     v16 done[BODY_MAX_SUMS];
-    run_chunk_int8(b, done, bias, x, words, starts, chunk_inputs(w->shape.cols, 0), rows, panels);
+    const uint32_t *ask = run_chunk_int8(b, b->ask, done, bias, x, words, starts,
+                                         chunk_inputs(w->shape.cols, 0), rows, panels);
     for (int64_t k0 = LX_CPU_CHUNK; k0 < w->shape.cols; k0 += LX_CPU_CHUNK) {
         keep_in_memory(done);
         x += b->chunk_stride;
         words += LX_CPU_CHUNK / 4 * LX_CPU_GROUP;
         starts += LX_CPU_GROUP;
-        run_chunk_int8(b, done, NULL, x, words, starts, chunk_inputs(w->shape.cols, k0), rows,
-                       panels);
+        ask = run_chunk_int8(b, ask, done, NULL, x, words, starts, chunk_inputs(w->shape.cols, k0),
+                             rows, panels);
     }
     keep_in_memory(done);
     finish_block(b, done, rows, panels);

@@ -77,7 +77,6 @@ typedef struct lx_cpu_linear {
     float *scratch; /* lx_cpu_linear_scratch(w) floats of this thread */
 } lx_cpu_linear;
 
-#define LX_CPU_MAX_ROWS 16  /* most rows of f32 that are copied at once; of pairs, 32 */
 #define LX_CPU_CHUNK 256    /* inputs of a row that lie together in the packed rows */
 #define LX_CPU_CHUNK_PAD 16 /* keeps the rows of a chunk out of one another's cache sets */
 /* words of a row in a chunk of bytes: four inputs each, scales, starts, whole lines of the cache */
@@ -101,14 +100,14 @@ static inline bool lx_cpu_in_blocks(const lx_matrix *w)
     return w->format == LX_CPU_Q8 || w->format == LX_CPU_Q4 || lx_cpu_in_k_blocks(w);
 }
 
-/* At most so many rows meet weights in blocks after one rounding. Tiles want at most so many words
+/* At most so many rows are copied at once. For weights in blocks tiles want at most so many words
    for each block of a group: signed bytes and two rows of f32 (ops/linear/cpu_block_tiles.h). */
 #define LX_CPU_BLOCK_ROWS 64
 #define LX_CPU_TILE_BLOCK_WORDS (LX_CPU_GROUP * (LX_BLOCK / 4 + 2))
 
 static inline int64_t lx_cpu_linear_scratch(const lx_matrix *w)
 {
-    int64_t row = LX_CPU_CHUNK + LX_CPU_CHUNK_PAD, chunk = LX_CPU_MAX_ROWS * row;
+    int64_t chunk = LX_CPU_BLOCK_ROWS * (LX_CPU_CHUNK + LX_CPU_CHUNK_PAD);
     if (lx_cpu_in_blocks(w))
         chunk = LX_CPU_BLOCK_ROWS * LX_CPU_BYTES_ROW +
                 LX_CPU_CHUNK / LX_BLOCK * LX_CPU_TILE_BLOCK_WORDS;

@@ -187,20 +187,19 @@ V16_FN void run_block_k(const block *b, const v16 *bias, const int rows, const i
                         const lx_cpu_format format)
 {
     const lx_matrix *m = b->job->w;
-    const uint32_t *x = (const uint32_t *)b->x;
+    const uint32_t *x = (const uint32_t *)b->x, *ask = b->ask;
     const uint32_t *group = (const uint32_t *)m->data + b->panel / 2 * m->group_words;
     const int64_t lanes = b->panel % 2 * 16;
     v16 done[BODY_MAX_SUMS];
     begin_sums(done, bias, rows, panels);
     for (int64_t k0 = 0; k0 < m->shape.cols; k0 += LX_K_BLOCK, x += b->chunk_stride) {
         const uint16_t *head = (const uint16_t *)(const void *)group + lanes;
-        prefetch_ahead(b, group, LX_CPU_K_HEAD_WORDS(format), panels);
         group += LX_CPU_K_HEAD_WORDS(format);
         for (int64_t j = 0; j < LX_K_BLOCK / LX_BLOCK; j++) {
             const int8_t *scales = (const int8_t *)(group + LX_CPU_CODE_WORDS(format)) + lanes;
             const k_block k = {group + lanes, head, scales, m->group_words};
             run_k(&k, done, x, j, rows, panels, format);
-            prefetch_ahead(b, group, LX_CPU_BLOCK_WORDS(format), panels);
+            ask = ask_words(b, ask, LX_CPU_K_WORDS(format) / 8, panels);
             if (3 * rows * panels > BODY_MAX_SUMS)
                 keep_in_memory(done);
             group += LX_CPU_BLOCK_WORDS(format);

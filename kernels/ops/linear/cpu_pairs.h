@@ -12,10 +12,13 @@
 V16_FN void run_bf16(const block *b, v16 *sums, const int rows, const int panels)
 {
     const lx_matrix *w = b->job->w;
-    const uint32_t *x = (const uint32_t *)b->x, *words = panel_words(w, b->panel);
-    for (int64_t k0 = 0; k0 < w->shape.cols; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
-        int64_t n = chunk_pairs(chunk_inputs(w->shape.cols, k0));
-        for (int64_t k = 0; k < n; k++, words += LX_CPU_GROUP)
+    const uint32_t *x = (const uint32_t *)b->x, *words = panel_words(w, b->panel), *ask = b->ask;
+    words += b->from / 2 * LX_CPU_GROUP;
+    for (int64_t k0 = b->from; k0 < b->to; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
+        int64_t n = chunk_pairs(chunk_inputs(b->to, k0));
+        for (int64_t k = 0; k < n; k++, words += LX_CPU_GROUP) {
+            ask = ask_ahead(b, ask, panels);
             BODY_GROUPS(add_pair, sums, x + k, words, w->group_words, rows, panels);
+        }
     }
 }

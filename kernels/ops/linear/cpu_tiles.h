@@ -16,8 +16,9 @@
 #define TILE_ROWS 16
 #define TILE_LANES LX_CPU_TILE /* words of a row */
 #define TILE_BLOCK_ROWS (2 * TILE_ROWS)
+#define TILE_CACHE_BYTES ((int64_t)256 * 1024)
 #define TILE_MAX_SUMS (4 * TILE_ROWS)
-_Static_assert(TILE_BLOCK_ROWS *BODY_PAIR_STRIDE <= LX_CPU_MAX_ROWS * BODY_ROW_STRIDE,
+_Static_assert(TILE_BLOCK_ROWS <= LX_CPU_BLOCK_ROWS && BODY_PAIR_STRIDE <= BODY_ROW_STRIDE,
                "the scratch of lx_cpu_linear_scratch holds a block of rows");
 
 /* Sums are tiles 0 .. 3, activations 4 and 5, weights 6 and 7. */
@@ -164,7 +165,10 @@ static void run_rows_on_tiles(const lx_cpu_linear *job, int64_t row, int rows, i
                               int64_t group1)
 {
     bool bytes = job->w->format == LX_CPU_INT8;
-    block b = {job, job->scratch, rows * (bytes ? BODY_BYTES_STRIDE : BODY_PAIR_STRIDE), row, 0, 0};
+    block b = {.job = job,
+               .x = job->scratch,
+               .chunk_stride = rows * (bytes ? BODY_BYTES_STRIDE : BODY_PAIR_STRIDE),
+               .row = row};
     tile_file file;
     tile_rows r = {&file, rows, 0};
     if (rows > TILE_ROWS)
@@ -185,4 +189,24 @@ static void run_rows_on_tiles(const lx_cpu_linear *job, int64_t row, int rows, i
         g += two ? 2 : 1;
     }
     TILE_RELEASE(&file);
+}
+
+/* Groups whose weights stay in the second-level cache while all rows pass. */
+static int64_t cached_groups(const lx_matrix *w)
+{
+    int64_t n = TILE_CACHE_BYTES / (w->group_words * 4);
+    return n < 4 ? 4 : n / 4 * 4;
+}
+
+static void linear_on_tiles(const lx_cpu_linear *job)
+{
+    int64_t rows = job->row1 - job->row0, step = cached_groups(job->w);
+    int64_t blocks = (rows + TILE_BLOCK_ROWS - 1) / TILE_BLOCK_ROWS;
+    for (int64_t g = job->group0; g < job->group1; g += step) {
+        int64_t end = job->group1 - g < step ? job->group1 : g + step;
+        for (int64_t i = 0; i < blocks; i++) {
+            int64_t from = rows * i / blocks, to = rows * (i + 1) / blocks;
+            run_rows_on_tiles(job, job->row0 + from, (int)(to - from), g, end);
+        }
+    }
 }

@@ -18,7 +18,7 @@ V16_FN const float *recur_products(const lx_cpu_recurrence *r, const float *x, c
 /*
  * Prefetches vectors first, first + every .. of row d of the next state: states of many streams are
  * in memory, not in caches. Of two passes over a state each prefetches half, so that the first does
- * not wait.
+ * not wait. The first-level cache has no room for a second state.
  */
 V16_FN void recur_ask(const lx_cpu_recurrence *r, int32_t d, int32_t m, int first, int every,
                       int vectors)
@@ -27,7 +27,7 @@ V16_FN void recur_ask(const lx_cpu_recurrence *r, int32_t d, int32_t m, int firs
         return;
     V16_UNROLL
     for (int i = first; i < vectors; i += every)
-        __builtin_prefetch(r->next + (int64_t)d * r->d_value + m + 16 * i, 1, 3);
+        __builtin_prefetch(r->next + (int64_t)d * r->d_value + m + 16 * i, 0, 2);
 }
 
 /* p = S^T x for these columns, d in order. */
