@@ -29,6 +29,7 @@ typedef struct lx_completion {
     bool pooled;         /* the task chooses the answers among the samples */
     bool warned;         /* in a stream: the notes are in its first event */
     size_t max_text;     /* a whole answer has at most */
+    int32_t n_ended;     /* of a stream: so many choices from the first on have ended */
     lx_work *works;      /* [n_prompts] */
     lx_choice choices[]; /* [n_prompts, n] */
 } lx_completion;

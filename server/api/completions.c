@@ -118,17 +118,17 @@ static void finish_whole(void *context, lx_response *rs)
    before them one with the prompt where it is to be echoed. A choice's last event has its
    finish_reason and mean_logprob; it has no text when a stop string ended the choice --- */
 
-/* A pull stops at so many bytes: a slow reader's backlog is made piecewise. */
-enum { PULL_BYTES = 16 * 1024 };
-
 static void write_chunk(lx_completion *c, const lx_json_choice *choice, lx_buffer *out)
 {
     lx_json_completion chunk = lx_completion_frame(c);
     chunk.choices = choice;
     chunk.n_choices = 1;
-    lx_json_usage usage = lx_completion_usage_so_far(c);
+    lx_json_usage usage;
     chunk.null_usage = c->include_usage;
-    chunk.usage = c->usage_always ? &usage : NULL;
+    if (c->usage_always) { /* it counts the tokens of all choices */
+        usage = lx_completion_usage_so_far(c);
+        chunk.usage = &usage;
+    }
     chunk.chunk = true;
     chunk.notes = c->warned ? NULL : &c->notes;
     c->warned = true;
@@ -192,7 +192,7 @@ static lx_status write_ready(lx_completion *c, int32_t index, lx_buffer *out, bo
     if (c->echo && !choice->begun && a->n_ready + a->ended > 0)
         st = write_prompt(c, index, out, err);
     while (st == LX_OK && !choice->ended && a->n_ready + a->ended > 0) {
-        *more = out->length >= PULL_BYTES;
+        *more = out->length >= LX_PULL_BYTES;
         if (*more)
             break;
         st = write_token(c, index, out, err);
@@ -243,17 +243,31 @@ static void write_end(lx_completion *c, lx_buffer *out)
     lx_sse_done(out);
 }
 
+/* Events for a prompt's choices. Samples begin in their order, so behind the first one without a
+   token there are none, unless all are done. A request may have thousands. */
+static void write_samples(lx_completion *c, int32_t prompt, bool done, lx_buffer *out, bool *more)
+{
+    int32_t first = prompt * c->n, end = first + c->n;
+    for (int32_t i = first > c->n_ended ? first : c->n_ended; i < end && !*more; i++) {
+        const lx_choice *choice = &c->choices[i];
+        lx_status st = write_choice(c, i, out, more);
+        if (st != LX_OK)
+            out->status = out->status == LX_OK ? st : out->status;
+        if (!done && !choice->ended && choice->answer.n_read == 0)
+            break;
+    }
+    while (c->n_ended < end && c->choices[c->n_ended].ended)
+        c->n_ended++;
+}
+
 bool lx_completion_pull(void *context, lx_buffer *out)
 {
     lx_completion *c = context;
     lx_completion_advance(c);
     bool done = lx_completion_is_done(c),
          more = false; /* before the tokens are read: no more come */
-    for (int32_t i = 0; i < c->n_prompts * c->n && !more; i++) {
-        lx_status st = write_choice(c, i, out, &more);
-        if (st != LX_OK)
-            out->status = out->status == LX_OK ? st : out->status;
-    }
+    for (int32_t i = 0; i < c->n_prompts && !more; i++)
+        write_samples(c, i, done, out, &more);
     if (done && !more)
         write_end(c, out);
     return done && !more;

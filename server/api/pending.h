@@ -44,7 +44,9 @@ lx_status lx_pending_status(const lx_pending *p, lx_status status, lx_error *err
 /* The time by which a client must have read its answer, which is due at deadline_ns. */
 int64_t lx_pending_read_by(int64_t deadline_ns);
 
-enum { LX_PULL_BYTES = 16 * 1024 }; /* a pull of a stream stops here */
+/* A pull of a stream stops here. Pulls are the turns of an HTTP thread, and a new client waits for
+   one turn of each stream that has a backlog. */
+enum { LX_PULL_BYTES = 4 * 1024 };
 /* Moves events, of which the first *sent bytes are gone, as far as there is room. True when all of
    them are gone and there is room. Without memory for the events the stream breaks off. */
 bool lx_pending_hand_out(lx_buffer *events, size_t *sent, lx_buffer *out);

@@ -53,12 +53,13 @@ static int32_t list_items(lx_engine *e, int32_t *n_prompts)
     return n;
 }
 
-/* The items after the first `most` miss this step. */
-static void count_preempted(lx_engine *e, int32_t n, int32_t most)
+/* Samples that were in the newest step and miss this one. */
+static void count_preempted(lx_engine *e, int32_t n)
 {
     int64_t n_preempted = 0;
-    for (int32_t i = most; i < n && e->n_started > 0; i++)
-        n_preempted += e->slots[e->items[i].slot].last_step == e->n_started;
+    for (int32_t i = 0; i < n && e->n_started > 0; i++)
+        n_preempted +=
+            e->items[i].rows == 0 && e->slots[e->items[i].slot].last_step == e->n_started;
     lx_counter_add(&e->metrics->preemptions, n_preempted);
 }
 
@@ -77,20 +78,21 @@ static void charge(lx_engine *e, int32_t n)
 /* Ranks and clocks matter only if slots or rows for prompts are scarce. */
 static int32_t choose_rows(lx_engine *e)
 {
-    lx_schedule_limits limits = {e->options.max_tokens - lx_drafts_late_rows(e),
+    lx_schedule_limits limits = {e->options.n_slots, e->options.max_tokens - lx_drafts_late_rows(e),
                                  e->options.prompt_chunk, e->options.prompt_beside};
     int32_t n_prompts = 0, n = list_items(e, &n_prompts);
-    int32_t n_first = n < e->options.n_slots ? n : e->options.n_slots;
-    bool scarce = n > n_first || n_prompts > 1;
+    int32_t n_beyond = n > e->options.n_slots ? n - e->options.n_slots : 0;
+    bool scarce = n_beyond > 0 || n_prompts > 1;
     if (scarce)
         lx_fair_rank(e->items, n, e->requests.clocks, e->clients.clocks, e->level);
-    count_preempted(e, n, n_first);
-    int32_t total = lx_schedule(e->items, n_first, &limits);
-    for (int32_t i = 0; i < n_first; i++)
+    int32_t total = lx_schedule(e->items, n, &limits);
+    for (int32_t i = 0; i < n; i++)
         e->rows[e->items[i].slot] = e->items[i].rows;
+    if (n_beyond > 0)
+        count_preempted(e, n);
     if (scarce)
         charge(e, n);
-    atomic_store(&e->metrics->samples_waiting, n - n_first);
+    atomic_store(&e->metrics->samples_waiting, n_beyond);
     return total > 0 ? lx_drafts_choose(e, total) : 0;
 }
 

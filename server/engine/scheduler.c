@@ -112,7 +112,8 @@ void lx_fair_charge(const lx_fair_item *items, int32_t n, lx_fair_clock *request
     *level = least != UINT64_MAX ? least : *level;
 }
 
-int32_t lx_schedule(lx_fair_item *items, int32_t n, const lx_schedule_limits *limits)
+/* Rows of the first n items, which are in the step. */
+static int32_t give_rows(lx_fair_item *items, int32_t n, const lx_schedule_limits *limits)
 {
     int32_t total = 0;
     for (int32_t i = 0; i < n; i++) {
@@ -129,6 +130,39 @@ int32_t lx_schedule(lx_fair_item *items, int32_t n, const lx_schedule_limits *li
         total += rows;
         left -= rows;
     }
+    return total;
+}
+
+/* Puts decoding items in the places of prompts without rows; false: none was moved. In a step of
+   prompts alone none is, because next to an item that decodes all would have fewer rows. */
+static bool fill_places(lx_fair_item *items, int32_t n, int32_t n_first)
+{
+    bool decodes = false, moved = false;
+    for (int32_t i = 0; i < n_first; i++)
+        decodes |= items[i].prompt_rows == 0;
+    for (int32_t i = 0, next = n_first; decodes && i < n_first; i++) {
+        if (items[i].rows > 0)
+            continue;
+        while (next < n && items[next].prompt_rows > 0)
+            next++;
+        if (next == n)
+            break;
+        lx_fair_item mover = items[next];
+        items[next++] = items[i];
+        items[i] = mover;
+        moved = true;
+    }
+    return moved;
+}
+
+int32_t lx_schedule(lx_fair_item *items, int32_t n, const lx_schedule_limits *limits)
+{
+    int32_t n_first = n < limits->max_items ? n : limits->max_items;
+    for (int32_t i = n_first; i < n; i++)
+        items[i].rows = 0;
+    int32_t total = give_rows(items, n_first, limits);
+    while (fill_places(items, n, n_first)) /* each time more items decode */
+        total = give_rows(items, n_first, limits);
     return total;
 }
 

@@ -44,7 +44,8 @@ void lx_fair_charge(const lx_fair_item *items, int32_t n, lx_fair_clock *request
                     lx_fair_clock *clients, uint64_t *level);
 
 typedef struct lx_schedule_limits {
-    int32_t max_tokens;    /* rows per step */
+    int32_t max_items;     /* per step */
+    int32_t max_tokens;    /* rows per step, >= max_items */
     int32_t prompt_chunk;  /* prompt rows per slot and step */
     int32_t prompt_beside; /* >= 1, prompt rows of a step that also decodes, in addition to half of
                               the rows that it decodes */
@@ -52,10 +53,11 @@ typedef struct lx_schedule_limits {
 
 /*
  * Sets the rows of all items in the next step, by their prompt_rows. Returns the sum, which is 0
- * only without items. Each decoding item gets one row first; all fit, as max_tokens >= n_slots. The
- * rest goes to prompts in the order of the items, in chunks. With n decoding items all prompts
+ * only without items. The step is for the first max_items. Each decoding item gets one row first.
+ * The rest goes to prompts in the order of the items, in chunks. With n decoding items all prompts
  * together get at most n / 2 + prompt_beside rows. A step's time grows with its rows, so streams
- * keep their pace within a known factor.
+ * keep their pace within a known factor. A prompt for which no row is left gives its place to the
+ * next item that decodes, so that no place lies idle. May change the order of items.
  */
 int32_t lx_schedule(lx_fair_item *items, int32_t n, const lx_schedule_limits *limits);
 

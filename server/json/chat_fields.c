@@ -76,6 +76,22 @@ static lx_status check_tool(const json_t *tool, size_t i, const char *inner, lx_
     return LX_OK;
 }
 
+/* A call names its tool, so two tools of one name could not be told apart. */
+static lx_status check_name_is_new(const json_t *tools, size_t i, const char *inner, lx_error *err)
+{
+    const json_t *function = lx_json_field(json_array_get(tools, i), "function");
+    const json_t *name = lx_json_field(function, "name");
+    for (size_t k = 0; k < i; k++) {
+        const json_t *earlier = lx_json_field(json_array_get(tools, k), "function");
+        if (json_equal(lx_json_field(earlier, "name"), name))
+            return lx_fail(err, LX_ERR_INVALID, "tools",
+                           "tools[%zu]%s.name is the name of tools[%zu] too: names of tools must "
+                           "be unique",
+                           i, inner, k);
+    }
+    return LX_OK;
+}
+
 json_t *lx_chat_tool(const json_t *tool, const char *parameters)
 {
     static const char *const names[] = {"name", "description", "parameters", "strict"};
@@ -123,8 +139,12 @@ lx_status lx_chat_keep_tools(const json_t *value, const lx_json_reading *r,
                                  : no_memory(r->name, err);
     if (st == LX_OK && make != NULL)
         st = make(value, r, tools, err);
-    for (size_t i = 0; st == LX_OK && i < n; i++)
-        st = check_tool(json_array_get(tools, i), i, make == NULL ? ".function" : "", err);
+    const char *inner = make == NULL ? ".function" : "";
+    for (size_t i = 0; st == LX_OK && i < n; i++) {
+        st = check_tool(json_array_get(tools, i), i, inner, err);
+        if (st == LX_OK)
+            st = check_name_is_new(tools, i, inner, err);
+    }
     if (st == LX_OK && n > 0)
         return lx_chat_set_variable(r->params, "tools", tools, err);
     json_decref(tools);

@@ -23,23 +23,33 @@ static bool has_type(const json_t *value, const char *type)
     return lx_json_is(lx_json_field(value, "type"), type);
 }
 
-/* Whether the member is absent or has the type "ephemeral". */
+/* Kept states have times of their own, so a ttl changes nothing. */
+static lx_status check_ephemeral(const json_t *value, const char *where, const lx_json_reading *r,
+                                 lx_error *err)
+{
+    static const char *const known[] = {"type", "ttl", NULL};
+    const json_t *ttl = lx_json_field(value, "ttl");
+    if (!has_type(value, "ephemeral"))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "%s must be an object with the type ephemeral",
+                       where);
+    if (ttl != NULL && !lx_json_is(ttl, "5m") && !lx_json_is(ttl, "1h"))
+        return lx_fail(err, LX_ERR_INVALID, r->name, "%s.ttl must be 5m or 1h", where);
+    lx_json_note_members(value, where, known, r->notes);
+    return LX_OK;
+}
+
 static lx_status check_cache_control(const json_t *object, const char *where,
                                      const lx_json_reading *r, lx_error *err)
 {
     const json_t *value = lx_json_field(object, "cache_control");
-    if (value == NULL || has_type(value, "ephemeral"))
-        return LX_OK;
-    return lx_fail(err, LX_ERR_INVALID, r->name,
-                   "%s.cache_control must be an object with the type ephemeral", where);
+    char member[6 * WHERE_BYTES];
+    (void)snprintf(member, sizeof member, "%s.cache_control", where);
+    return value != NULL ? check_ephemeral(value, member, r, err) : LX_OK;
 }
 
 LX_READER(cache_control)
 {
-    if (has_type(value, "ephemeral"))
-        return LX_OK;
-    return lx_fail(err, LX_ERR_INVALID, r->name, "%s must be an object with the type ephemeral",
-                   r->name);
+    return check_ephemeral(value, r->name, r, err);
 }
 
 /* --- blocks --- */

@@ -206,9 +206,15 @@ static lx_status check_top(lx_completion_params *p, const char *needs, lx_error 
     return LX_OK;
 }
 
-/* Of a chat or a response. */
+/* Of a chat, a response or a message. An answer goes on with a message's text, and calls stand
+   behind that: the prompt would lack them. */
 static lx_status check_tools(lx_completion_params *p, lx_error *err)
 {
+    const char *field = p->response ? "input" : "messages";
+    if (p->continues && lx_json_has(p->messages[p->n_messages - 1].more, "tool_calls"))
+        return lx_fail(err, LX_ERR_INVALID, field,
+                       "%s ends with calls: send their results, too, or leave the calls out",
+                       field);
     if (p->tool_choice == LX_TOOLS_REQUIRED && !lx_json_has(p->variables, "tools"))
         return lx_fail(err, LX_ERR_INVALID, "tool_choice",
                        "tool_choice asks for a call, but tools has no tool");

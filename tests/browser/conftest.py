@@ -24,8 +24,8 @@ import image_model  # noqa: E402
 import poem_model  # noqa: E402
 import speech_model  # noqa: E402
 
-START_SECONDS = 30
-PATIENCE_MS = 60_000  # as in tests/http: a page may wait while other programs build
+START_SECONDS = 60  # a server or a page may wait while other programs build
+PATIENCE_MS = START_SECONDS * 1000
 expect.set_options(timeout=PATIENCE_MS)
 
 
@@ -64,10 +64,10 @@ def running(models, *options):
     try:
         yield _address(process)
         process.terminate()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=START_SECONDS) == 0
     finally:
         process.kill()
-        process.wait(timeout=30)
+        process.wait(timeout=START_SECONDS)
 
 
 def quick_models(folder):

@@ -13,10 +13,8 @@ from pathlib import Path
 import pytest
 
 import client
-from server import wait_until
+from server import START_TIMEOUT, wait_until
 from settings import ROOT
-
-START_TIMEOUT = 30.0
 
 
 def free_ports(count):

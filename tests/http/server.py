@@ -13,7 +13,7 @@ from pathlib import Path
 import client
 from settings import LINNET, MODEL_DIR
 
-START_TIMEOUT = 30.0
+START_TIMEOUT = 60.0
 STOP_TIMEOUT = 30.0
 READY = re.compile(r"ready: https?://127\.0\.0\.1:(\d+)")
 SANITIZER = re.compile(r"(Address|Leak|Thread|UndefinedBehavior|Memory)Sanitizer|runtime error:")

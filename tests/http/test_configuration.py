@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 
 import client
-from server import Server, environment, run, wait_until
+from server import START_TIMEOUT, Server, environment, run, wait_until
 from settings import LINNET, MODEL_DIR
-
-START_TIMEOUT = 30.0
 
 
 def refused(*args, status, **options):

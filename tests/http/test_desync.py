@@ -142,7 +142,7 @@ def test_no_request_is_hidden(proxy, server, data):
             received += read_now(sock)
             return server.log[since:].count(" /hidden ") == received.count(b"HTTP/1.1 404")
 
-        wait_until(agree, 30, "the attacker's answers")
+        wait_until(agree, client.PATIENCE, "the attacker's answers")
 
 
 def test_the_proxy_does_reuse_connections(proxy, server):

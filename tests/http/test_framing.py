@@ -98,7 +98,7 @@ def answers(connect, data, single, least=1):
     with connect() as sock:
         send(sock, data, single)
         with contextlib.suppress(ssl.SSLError):  # its end within TLS
-            return client.parse_replies(client.read_all(sock, 30, least))
+            return client.parse_replies(client.read_all(sock, client.PATIENCE, least))
 
 
 @pytest.mark.parametrize("single", [False, True], ids=["whole", "bytes"])

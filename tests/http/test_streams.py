@@ -15,6 +15,7 @@ import contextlib
 import socket
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -298,3 +299,22 @@ def test_first_token_comes_before_the_last_is_made():
 
         made = asyncio.run(tokens_made_at_first_event())
         assert made < holding.TOKENS / 2, "the first event came when all was made"
+
+
+EVENTS = 2000
+
+
+def cost_of_events(n):
+    """Nanoseconds of processor time that the only HTTP thread needs for so many events of a stream of n samples."""
+    with Server("--slots", "4", "--http-threads", "1", *holding.FLAGS) as server:
+        (thread,) = [task for task in Path(f"/proc/{server.pid}/task").iterdir() if "MHD" in (task / "comm").read_text()]
+        with holding.send(server.port, {"prompt": LONG, "n": n}, stream=True) as sock:
+            events = 0
+            while events < EVENTS:
+                events += sock.recv(1 << 16).count(b"data: ")
+            return int((thread / "schedstat").read_text().split()[0]) / events
+
+
+def test_an_event_costs_no_more_among_thousands_of_samples():
+    """A pull of a stream looks at the samples that have begun and not ended."""
+    assert cost_of_events(4096) < 2.5 * cost_of_events(64)

@@ -13,7 +13,7 @@ import sys
 import pytest
 
 import client
-from server import Server, environment, run, wait_until
+from server import START_TIMEOUT, Server, environment, run, wait_until
 from settings import LINNET, MODEL_DIR, ROOT
 
 pytestmark = [pytest.mark.quick, pytest.mark.asan]
@@ -63,7 +63,7 @@ def test_closed_descriptors_are_not_given_away(closed):
         port = listening_port(process.pid)
         return port is not None and client.call(port, "GET", "/readyz").status == 200
     try:
-        wait_until(is_ready, 30, "readyz")
+        wait_until(is_ready, START_TIMEOUT, "readyz")
         assert {links(process.pid)[fd] for fd in closed} == {"/dev/null"}
     finally:
         process.send_signal(signal.SIGTERM)
@@ -105,7 +105,7 @@ def test_paths_are_escaped_in_the_log(tmp_path, form):
         (folder / "model" / "config.json").write_text("{")
         assert client.call(server.port, "POST", "/v1/models/reload", {}).status >= 400
         server.signal(signal.SIGHUP)
-        wait_until(lambda: "[31m" in server.log, 30, "a path in the log")
+        wait_until(lambda: "[31m" in server.log, START_TIMEOUT, "a path in the log")
         log = server.log
     assert not OBEYED.search(log), log
     if form == "json":

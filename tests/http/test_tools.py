@@ -278,6 +278,35 @@ def test_bad_tools_are_named_as_the_route_has_them(port, tool, name):
         refused(post(port, "hermes", "/v1/messages", tools=[tool | {"input_schema": {}}]), "tools", f"tools[0].{name} must")
 
 
+def test_calls_without_results_are_not_continued(port):
+    """The answer goes on with the last message's text, behind which the prompt would lack its calls."""
+    call = {"name": "ping", "arguments": "{}"}
+    said = {"role": "assistant", "content": "Hm", "tool_calls": [{"id": "a", "type": "function", "function": call}]}
+    for route, most in (("/v1/chat/completions", 1), ("/apply-template", None)):
+        for more in ({}, {"continue_final_message": True}):
+            refused(post(port, "hermes", route, messages=[*HELLO, said], max_tokens=most, **more), "messages", "ends with calls")
+        done = [*HELLO, said, {"role": "tool", "tool_call_id": "a", "content": "pong"}]
+        assert post(port, "hermes", route, messages=done, max_tokens=most).status == 200
+    assert "ping" in post(port, "hermes", "/apply-template", messages=[*HELLO, said], max_tokens=None, add_generation_prompt=False).text
+    items = [{"role": "user", "content": "a"}, {"type": "function_call", "call_id": "a", **call}]
+    refused(post(port, "hermes", RESPONSES, messages=None, max_tokens=None, input=items, tools=None), "input", "ends with calls")
+
+
+def test_two_tools_of_one_name_are_refused(port):
+    """A call names its tool, and a client would run either. OpenAI and Anthropic refuse this too."""
+    two = [{"name": name, "description": str(i)} for i, name in enumerate("aba")]
+    words = "is the name of tools[0] too"
+    chats = {"tools": [{"type": "function", "function": tool} for tool in two]}
+    for choice in ("auto", "none", "required", {"type": "function", "function": {"name": "b"}}):
+        refused(post(port, "hermes", **chats, tool_choice=choice), "tools", "tools[2].function.name " + words)
+    refused(post(port, "hermes", "/apply-template", max_tokens=None, **chats), "tools", "tools[2].function.name " + words)
+    items = {"input": "a", "tools": [{"type": "function", **tool} for tool in two]}
+    refused(post(port, "hermes", RESPONSES, messages=None, max_tokens=None, **items), "tools", "tools[2].name " + words)
+    for route, most in (("/v1/messages", 1), ("/v1/messages/count_tokens", None)):
+        reply = post(port, "hermes", route, max_tokens=most, tools=[tool | {"input_schema": {}} for tool in two])
+        refused(reply, "tools", "tools[2].name " + words)
+
+
 def test_names_that_a_format_cannot_write(port):
     tool = {"type": "function", "function": {"name": "a", "parameters": {"type": "object", "properties": {"x-y": {}}, "required": ["x-y"]}}}
     refused(post(port, "lfm2", tools=[tool]), "tools", "cannot write the parameter x-y")

@@ -101,7 +101,7 @@ static void follows_the_examples(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         const example *c = &examples[i];
-        lx_schedule_limits limits = {c->max_tokens, c->chunk, c->beside};
+        lx_schedule_limits limits = {MAX, c->max_tokens, c->chunk, c->beside};
         int32_t rows[6], sum = 0;
         int32_t total = schedule(c->slots, c->n_slots, &limits, rows);
         for (int32_t k = 0; k < c->n_slots; k++) {
@@ -175,7 +175,7 @@ static void keeps_its_laws_for_random_slots(void **state)
     for (int32_t round = 0; round < 20000; round++) {
         slot slots[MAX];
         int32_t rows[MAX], n = 1 + (int32_t)random_below(&seed, MAX);
-        lx_schedule_limits limits = {n + (int32_t)random_below(&seed, 200),
+        lx_schedule_limits limits = {n, n + (int32_t)random_below(&seed, 200),
                                      1 + (int32_t)random_below(&seed, 70),
                                      1 + (int32_t)random_below(&seed, 40)};
         make_slots(&seed, slots, n);
@@ -191,7 +191,7 @@ static void a_prompt_is_never_starved(void **state)
     for (int32_t i = 0; i < MAX; i++)
         slots[i] = (slot)DECODE;
     slots[10] = (slot)PROMPT(33, 0);
-    lx_schedule_limits limits = {MAX, 16, 1}; /* one row is left for the prompt */
+    lx_schedule_limits limits = {MAX, MAX, 16, 1}; /* one row is left for the prompt */
     int32_t rows[MAX], steps = 0;
     for (; slots[10].rows_left > 0; steps++) {
         (void)schedule(slots, MAX, &limits, rows);
@@ -201,12 +201,89 @@ static void a_prompt_is_never_starved(void **state)
     assert_int_equal(steps, 33);
 }
 
+/* --- more items than places --- */
+
+static int32_t n_with_rows(const lx_fair_item *items, int32_t n)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < n; i++)
+        count += items[i].rows > 0;
+    return count;
+}
+
+/* Four places. Next to one item that decodes the first prompt gets the only row for prompts, so the
+   places of the other two go to items that decode, and with these the prompt gets two rows. */
+static void a_prompt_without_rows_gives_its_place(void **state)
+{
+    (void)state;
+    static const int32_t prompt_rows[8] = {30, 30, 30, 0, 30, 0, 0, 0};
+    static const int32_t rows[8] = {2, 0, 0, 1, 0, 1, 1, 0};
+    const lx_schedule_limits limits = {4, 50, 9, 1};
+    lx_fair_item items[8];
+    for (int32_t i = 0; i < 8; i++)
+        items[i] = (lx_fair_item){.slot = i, .prompt_rows = prompt_rows[i], .rows = -1};
+    assert_int_equal(lx_schedule(items, 8, &limits), 5);
+    for (int32_t i = 0; i < 8; i++)
+        assert_int_equal(items[i].rows, rows[items[i].slot]);
+}
+
+/* In a step of prompts alone they keep all of its rows. */
+static void prompts_alone_keep_their_rows(void **state)
+{
+    (void)state;
+    const lx_schedule_limits limits = {2, 9, 9, 1};
+    lx_fair_item items[3] = {{.prompt_rows = 30}, {.prompt_rows = 30}, {.prompt_rows = 0}};
+    assert_int_equal(lx_schedule(items, 3, &limits), 9);
+    assert_int_equal(items[0].rows, 9);
+    assert_int_equal(n_with_rows(items, 3), 1);
+}
+
+/* No place lies idle while an item that decodes waits, unless the step has prompts alone; and of
+   the items that decode the first ones are in the step. */
+static void no_place_lies_idle(void **state)
+{
+    (void)state;
+    uint64_t seed = 11;
+    for (int32_t round = 0; round < 20000; round++) {
+        int32_t n = 1 + (int32_t)random_below(&seed, MAX);
+        int32_t places = 1 + (int32_t)random_below(&seed, MAX);
+        const lx_schedule_limits limits = {places, places + (int32_t)random_below(&seed, 200),
+                                           1 + (int32_t)random_below(&seed, 70),
+                                           1 + (int32_t)random_below(&seed, 40)};
+        lx_fair_item items[MAX];
+        int32_t waiting = MAX, newest = -1, n_decode = 0, sum = 0;
+        for (int32_t i = 0; i < n; i++) {
+            bool prompt = random_below(&seed, 2) == 1;
+            int32_t rows = prompt ? 1 + (int32_t)random_below(&seed, 90) : 0;
+            items[i] = (lx_fair_item){.slot = i, .prompt_rows = rows, .rows = -1};
+        }
+        int32_t total = lx_schedule(items, n, &limits);
+        for (int32_t i = 0; i < n; i++) {
+            const lx_fair_item *it = &items[i];
+            bool decodes = it->prompt_rows == 0;
+            sum += it->rows;
+            n_decode += decodes && it->rows > 0;
+            newest = decodes && it->rows > 0 && it->slot > newest ? it->slot : newest;
+            waiting = decodes && it->rows == 0 && it->slot < waiting ? it->slot : waiting;
+        }
+        assert_int_equal(total, sum);
+        assert_in_range(total, 1, limits.max_tokens);
+        assert_true(n_with_rows(items, n) <= places);
+        assert_true(newest < waiting);
+        if (n_decode > 0 && waiting < MAX)
+            assert_int_equal(n_with_rows(items, n), places);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(follows_the_examples),
         cmocka_unit_test(keeps_its_laws_for_random_slots),
         cmocka_unit_test(a_prompt_is_never_starved),
+        cmocka_unit_test(a_prompt_without_rows_gives_its_place),
+        cmocka_unit_test(prompts_alone_keep_their_rows),
+        cmocka_unit_test(no_place_lies_idle),
     };
     return cmocka_run_group_tests_name("scheduler", tests, NULL, NULL);
 }
