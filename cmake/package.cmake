@@ -6,6 +6,9 @@ set(debian ${CMAKE_SOURCE_DIR}/deploy/debian)
 install(FILES ${debian}/linnet.conf DESTINATION /etc/linnet)
 install(FILES ${debian}/linnet.service DESTINATION /usr/lib/systemd/system)
 install(FILES ${debian}/copyright docs/operations.md docs/http-api.md docs/weights-format.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# The files of deploy/ that the operations manual names and that no installation makes; lines of comments say their use.
+install(FILES deploy/haproxy.cfg deploy/alertmanager.yml DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(DIRECTORY deploy/prometheus deploy/grafana DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples PATTERN kustomization.yaml EXCLUDE)
 install(FILES ${debian}/linnet.lintian-overrides DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides RENAME linnet)
 
 set(CPACK_GENERATOR DEB)

@@ -90,7 +90,8 @@ has_what_it_should() {
     files=$(dpkg-deb -c "$package" | awk '{ print $6 }') || return
     for file in ./usr/bin/linnet ./etc/linnet/linnet.conf ./usr/lib/systemd/system/linnet.service \
         ./usr/share/linnet/models/{couplet,mnist,poem,digits-spoken,strip,race-linear,race-softmax}/{config.json,model.safetensors} \
-        ./usr/share/doc/linnet/{copyright,changelog.gz,CHANGELOG.md.gz} \
+        ./usr/share/doc/linnet/{copyright,changelog.gz,CHANGELOG.md.gz,operations.md} \
+        ./usr/share/doc/linnet/examples/{haproxy.cfg,alertmanager.yml,prometheus/{alerts,slo}.yml,grafana/linnet.json} \
         ./usr/share/man/man1/linnet{,-serve,-generate,-chat,-eval,-bench,-inspect,-tokenize,-transcribe,-health}.1.gz \
         ./usr/share/bash-completion/completions/linnet ./usr/share/zsh/vendor-completions/_linnet; do
         grep -qxF "$file" <<<"$files" || { echo "no $file"; return 1; }

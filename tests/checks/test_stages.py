@@ -59,3 +59,12 @@ def test_processor_time_is_that_of_the_check():
     lines = lines_of("later heavy busy; check light ended heavy; check heavy false; check last true")
     assert cpu_of("heavy", lines) >= 2
     assert cpu_of("light", lines) <= 1 and cpu_of("last", lines) <= 1
+
+
+def test_a_stage_that_can_do_nothing_is_left_out():
+    lines = lines_of("""
+        . tests/run/stages.sh
+        nvcc_here() { return 1; }
+        stage_cuda; echo "$passed passed, ${#left_out[@]} left out: ${left_out[*]}"
+    """)
+    assert lines[-1].startswith("0 passed, 1 left out: cuda: no nvcc here")

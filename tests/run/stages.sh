@@ -59,13 +59,13 @@ nvcc_here() { type -P nvcc /usr/local/cuda/bin/nvcc; }
 # Compiled and linked for every architecture, and run where a GPU is; says which it did.
 stage_cuda() {
     if ! nvcc_here >/dev/null; then
-        echo "cuda: no nvcc here, the CUDA back end is not compiled"
+        left_out+=("cuda: no nvcc here, the CUDA back end is not compiled")
         return
     fi
     check "library, registers and spills of the kernels" scripts/check-kernels
     if ! nvidia-smi -L >/dev/null 2>&1; then
         # The programs are those of the release.
-        echo "cuda: no GPU here, the CUDA back end is compiled and linked; its kernels run on the CPU (tests/simt)"
+        left_out+=("cuda: no GPU here, the CUDA back end is compiled and linked; its kernels run on the CPU (tests/simt)")
         return
     fi
     built cuda || return
