@@ -58,6 +58,9 @@ typedef struct lx_hasher {
 } lx_hasher;
 void lx_hasher_add(lx_hasher *h, const void *data, size_t n_bytes);
 uint64_t lx_hasher_end(const lx_hasher *h);
+/* Adds the hashes of the four quarters of many bytes, then the rest. Other parts give other hashes.
+ */
+void lx_hasher_add_quarters(lx_hasher *h, const void *data, size_t n_bytes);
 
 /* Copies `text` for an error message: what is not printable ASCII becomes '?'. Returns `out`. */
 const char *lx_file_quote(const char *text, char *out, size_t size);

@@ -246,7 +246,7 @@ static lx_status read_part(const lx_safetensors *f, uint64_t at, void *data, siz
 {
     lx_status st = lx_file_read_at(&f->file, f->label, at, data, n, err);
     if (st == LX_OK)
-        lx_hasher_add(hasher, data, n);
+        lx_hasher_add_quarters(hasher, data, n);
     return st;
 }
 

@@ -80,7 +80,7 @@ bool lx_safetensors_is_finite(const unsigned char *data, uint64_t n_bytes, lx_dt
 /* Closes the files: names, types and shapes stay, and nothing can be read any more. */
 void lx_safetensors_end(lx_safetensors *f);
 
-/* 64-bit hash of all bytes of the file (lx_file_hash), or of the hashes of joined ones. */
+/* 64-bit hash of all bytes of the file (lx_hasher), or of the hashes of joined ones. */
 uint64_t lx_safetensors_hash(const lx_safetensors *f);
 
 #endif

@@ -21,39 +21,69 @@ enum { READ_BYTES = 256 << 10 }; /* at once, where that is a group and more */
 
 /* The packers below get the rows of one group, as many as there are. */
 
+typedef uint32_t words_4 __attribute__((vector_size(16)));
+
+/* Four words of each of four rows become four words of four outputs. */
+static void turn_4x4(const unsigned char *from, int64_t row_bytes, uint32_t *to)
+{
+    words_4 row[4];
+    for (int i = 0; i < 4; i++)
+        memcpy(&row[i], from + i * row_bytes, sizeof row[i]);
+    words_4 low01 = __builtin_shufflevector(row[0], row[1], 0, 4, 1, 5);
+    words_4 low23 = __builtin_shufflevector(row[2], row[3], 0, 4, 1, 5);
+    words_4 high01 = __builtin_shufflevector(row[0], row[1], 2, 6, 3, 7);
+    words_4 high23 = __builtin_shufflevector(row[2], row[3], 2, 6, 3, 7);
+    const words_4 turned[] = {__builtin_shufflevector(low01, low23, 0, 1, 4, 5),
+                              __builtin_shufflevector(low01, low23, 2, 3, 6, 7),
+                              __builtin_shufflevector(high01, high23, 0, 1, 4, 5),
+                              __builtin_shufflevector(high01, high23, 2, 3, 6, 7)};
+    for (int i = 0; i < 4; i++)
+        memcpy(to + i * LX_CPU_GROUP, &turned[i], sizeof turned[i]);
+}
+
+/* n bytes of at most four rows. Zeros fill the last word of rows that end within it. */
+static void pack_lanes(const unsigned char *from, int64_t row_bytes, int64_t rows, int64_t n,
+                       uint32_t *to)
+{
+    int64_t i = 0;
+    for (; rows == 4 && i + 16 <= n; i += 16)
+        turn_4x4(from + i, row_bytes, to + i / 4 * LX_CPU_GROUP);
+    for (; i < n; i += 4) {
+        for (int64_t lane = 0; lane < rows; lane++) {
+            uint32_t word = 0;
+            memcpy(&word, from + lane * row_bytes + i, n - i < 4 ? (size_t)(n - i) : 4);
+            to[i / 4 * LX_CPU_GROUP + lane] = word;
+        }
+    }
+}
+
+/* The words of rows as they are in the file: an f32 input, or two of bf16. A cache line of four
+   rows at a time, because rows of whole pages compete for the same few lines of the cache. */
+static void pack_words(const lx_host_tensor *t, lx_matrix *w, int64_t group)
+{
+    enum { LINE = 64 };
+    uint32_t *to = (uint32_t *)w->data + group * w->group_words;
+    const unsigned char *from = t->data;
+    int64_t row_bytes = (int64_t)lx_format_bytes(t->dtype, t->cols);
+    for (int64_t at = 0; at < row_bytes; at += LINE) {
+        int64_t n = row_bytes - at < LINE ? row_bytes - at : LINE;
+        for (int64_t lane = 0; lane < t->rows; lane += 4)
+            pack_lanes(from + lane * row_bytes + at, row_bytes,
+                       t->rows - lane < 4 ? t->rows - lane : 4, n,
+                       to + at / 4 * LX_CPU_GROUP + lane);
+    }
+}
+
 static void pack_f32(const lx_host_tensor *t, lx_matrix *w, int64_t group)
 {
     float *to = (float *)w->data + group * w->group_words;
+    if (t->dtype == LX_F32) {
+        pack_words(t, w, group);
+        return;
+    }
     for (int64_t lane = 0; lane < t->rows; lane++) {
         for (int64_t k = 0; k < t->cols; k++)
             to[k * LX_CPU_GROUP + lane] = lx_host_tensor_at(t, lane * t->cols + k);
-    }
-}
-
-/* n inputs of an output, n even but at a row's end. */
-static void pack_pairs(const unsigned char *from, int64_t n, uint32_t *to)
-{
-    uint16_t half[2];
-    for (int64_t k = 0; k + 1 < n; k += 2, to += LX_CPU_GROUP) {
-        memcpy(half, from + 2 * k, sizeof half);
-        *to = half[0] | (uint32_t)half[1] << 16;
-    }
-    if (n % 2 != 0) {
-        memcpy(half, from + 2 * (n - 1), sizeof half[0]);
-        *to = half[0];
-    }
-}
-
-/* A cache line of every output in turn, so that the written words stay in the cache. */
-static void pack_bf16(const lx_host_tensor *t, lx_matrix *w, int64_t group)
-{
-    enum { LINE = 32 }; /* inputs */
-    uint32_t *to = (uint32_t *)w->data + group * w->group_words;
-    const unsigned char *from = t->data;
-    for (int64_t k = 0; k < t->cols; k += LINE) {
-        int64_t n = t->cols - k < LINE ? t->cols - k : LINE;
-        for (int64_t lane = 0; lane < t->rows; lane++)
-            pack_pairs(from + (lane * t->cols + k) * 2, n, to + k / 2 * LX_CPU_GROUP + lane);
     }
 }
 
@@ -278,7 +308,7 @@ static const struct {
     void (*pack)(const lx_host_tensor *t, lx_matrix *w, int64_t group);
 } packers[LX_CPU_FORMATS] = {
     [LX_CPU_F32] = {1, LX_CPU_GROUP, pack_f32},
-    [LX_CPU_BF16] = {LX_CPU_TILE * 2, LX_CPU_TILE *LX_CPU_GROUP, pack_bf16},
+    [LX_CPU_BF16] = {LX_CPU_TILE * 2, LX_CPU_TILE *LX_CPU_GROUP, pack_words},
     [LX_CPU_INT8] = {LX_CPU_TILE * 4, LX_CPU_TILE *LX_CPU_GROUP, pack_int8},
     [LX_CPU_Q8] = {LX_BLOCK, LX_CPU_BLOCK_WORDS(LX_CPU_Q8), pack_blocks},
     [LX_CPU_Q4] = {LX_BLOCK, LX_CPU_BLOCK_WORDS(LX_CPU_Q4), pack_blocks},

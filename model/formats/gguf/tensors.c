@@ -362,7 +362,7 @@ static lx_status check_values(const lx_gguf *f, const lx_gguf_tensor *t, unsigne
             lx_file_read_at(&f->file, f->label, f->data_at + t->at + done, bytes, n, err);
         if (st != LX_OK)
             return st;
-        lx_hasher_add(hasher, bytes, n);
+        lx_hasher_add_quarters(hasher, bytes, n);
         bool finite = t->type->n_scales > 0 ? lx_gguf_scales_are_finite(t->type, bytes, n)
                                             : lx_safetensors_is_finite(bytes, n, t->type->dtype);
         if (!finite)
