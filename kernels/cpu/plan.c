@@ -16,7 +16,7 @@
 #include "kernels/cpu/cpu.h"
 
 #define LEAST_ROWS 2          /* per thread, to deal out sequences */
-#define FAR_BYTES (32u << 20) /* of weights: more than the caches of a processor hold */
+#define FAR_BYTES (32u << 20) /* of weights: the third cache where it was measured */
 #define PIECE_ROWS 64         /* per group, roughly: its activations stay in the caches */
 
 /* The first output row that is not before token row `row`. */
@@ -67,10 +67,13 @@ static int32_t deal(lx_cpu *c, int32_t n)
     return most;
 }
 
-/* The caches do not keep the weights from step to step. */
+/* The caches do not keep the weights from step to step. Not asked where rows are so few that all is
+   shared in either case. */
 static bool are_far(const lx_cpu *c)
 {
     size_t bytes = 0;
+    if (c->batch->n_tokens < LEAST_ROWS * c->n_threads)
+        return false;
     for (int32_t i = 0; i < c->n_ops && bytes <= FAR_BYTES; i++) {
         const lx_cpu_op *op = &c->ops[i];
         bytes += op->kind->columns != NULL ? op->kind->columns->bytes(&op->args) : 0;

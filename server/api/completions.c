@@ -243,7 +243,7 @@ static void write_end(lx_completion *c, lx_buffer *out)
     lx_sse_done(out);
 }
 
-/* Events for a prompt's choices. Samples begin in their order, so behind the first one without a
+/* Events for a prompt's choices. Samples begin in their order, so after the first one without a
    token there are none, unless all are done. A request may have thousands. */
 static void write_samples(lx_completion *c, int32_t prompt, bool done, lx_buffer *out, bool *more)
 {

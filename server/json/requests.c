@@ -206,8 +206,8 @@ static lx_status check_top(lx_completion_params *p, const char *needs, lx_error 
     return LX_OK;
 }
 
-/* Of a chat, a response or a message. An answer goes on with a message's text, and calls stand
-   behind that: the prompt would lack them. */
+/* Of a chat, a response or a message. An answer goes on with a message's text, and calls come
+   after the text: the prompt would lack them. */
 static lx_status check_tools(lx_completion_params *p, lx_error *err)
 {
     const char *field = p->response ? "input" : "messages";

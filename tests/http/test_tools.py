@@ -279,7 +279,7 @@ def test_bad_tools_are_named_as_the_route_has_them(port, tool, name):
 
 
 def test_calls_without_results_are_not_continued(port):
-    """The answer goes on with the last message's text, behind which the prompt would lack its calls."""
+    """The answer goes on with the last message's text. Its calls come after the text, and the prompt would lack them."""
     call = {"name": "ping", "arguments": "{}"}
     said = {"role": "assistant", "content": "Hm", "tool_calls": [{"id": "a", "type": "function", "function": call}]}
     for route, most in (("/v1/chat/completions", 1), ("/apply-template", None)):

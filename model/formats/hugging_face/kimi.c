@@ -130,7 +130,7 @@ static lx_mixer_config read_mla(lx_hf_reader *r, lx_config *c)
 /* --- the place of each type of layers --- */
 
 /* Layers of linear_attn_config count from 1. Each must be in one of both lists. */
-static bool place_listed(lx_hf_reader *r, lx_config *c, const json_t *lists,
+static void place_listed(lx_hf_reader *r, lx_config *c, const json_t *lists,
                          const lx_hf_layer_type *types)
 {
     uint8_t places[LX_MAX_LAYERS] = {0};
@@ -147,7 +147,6 @@ static bool place_listed(lx_hf_reader *r, lx_config *c, const json_t *lists,
     if (!ok || memchr(places, 0, (size_t)c->n_layers) != NULL)
         lx_hf_wrong(r, "linear_attn_config",
                     "must have each layer, counted from 1, in kda_layers or full_attn_layers");
-    return ok;
 }
 
 static void place_layers(lx_hf_reader *r, lx_config *c, const lx_mixer_config *kda,
@@ -156,11 +155,11 @@ static void place_layers(lx_hf_reader *r, lx_config *c, const lx_mixer_config *k
     const lx_hf_layer_type types[] = {{{"linear_attention"}, kda}, {{"full_attention"}, mla}};
     const lx_hf_layer_type listed[] = {{{"kda_layers"}, kda}, {{"full_attn_layers"}, mla}};
     json_t *own = r->st == LX_OK ? json_object_get(r->root, "linear_attn_config") : NULL;
-    bool has_lists = json_object_get(own, listed[0].words[0]) != NULL &&
+    bool has_lists = json_object_get(own, listed[0].words[0]) != NULL ||
                      json_object_get(own, listed[1].words[0]) != NULL;
     bool placed = lx_hf_place_layers(r, c, types, 2, 0);
     if (!placed && has_lists)
-        (void)place_listed(r, c, own, listed);
+        place_listed(r, c, own, listed);
     for (int32_t i = FULL_EVERY; i < c->n_layers && !placed && !has_lists; i += FULL_EVERY)
         c->mixers[i] = *mla;
     if (json_is_object(own)) {
