@@ -9,7 +9,7 @@ built() {
 
 # build PRESET [OPTIONS...]: prints only the output of a build that fails. The configuration stays, or every target
 # would look for its headers again. Printing the names of built files would cost a process per file. The release and the
-# build of stage minimal compile nearly all files with equal flags, so ccache compiles each of them once. The package, which is
+# build of stage minimal compile nearly all files with equal flags, so ccache compiles each of them once if one build follows the other. The package, which is
 # built twice to compare, has no cache.
 build() {
     local in=build-$1
