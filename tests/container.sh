@@ -123,7 +123,7 @@ build_image() {
         sets=native
         if [ "$debian" = bookworm ] && [ -z "${ARCHIVE:-}" ] && [ -d "$cache" ]; then
             options=(--volume "$(type -P ccache):/usr/local/bin/ccache:ro" --volume "$cache:/ccache"
-                --build-arg "CMAKE_OPTIONS=-DLINNET_WERROR=ON -DCMAKE_C_COMPILER_LAUNCHER=env;CCACHE_DIR=/ccache;CCACHE_DEPEND=1;CCACHE_BASEDIR=/source;ccache")
+                --build-arg "CMAKE_OPTIONS=-DLINNET_WERROR=ON -DCMAKE_C_COMPILER_LAUNCHER=env;CCACHE_DIR=/ccache;CCACHE_DEPEND=1;CCACHE_BASEDIR=/source;CCACHE_SLOPPINESS=locale;ccache")
         fi
     fi
     buildah_ bud ${KEEP:+--layers} --isolation chroot --pull=never --format docker --platform "linux/$1" "${options[@]}" \

@@ -15,7 +15,7 @@ built() {
 build() {
     local in=build-$1
     local -x CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
-    local -x CCACHE_DIR=${CCACHE_DIR:-$PWD/build/ccache} CCACHE_DEPEND=1 CCACHE_BASEDIR=$PWD
+    local -x CCACHE_DIR=${CCACHE_DIR:-$PWD/build/ccache} CCACHE_DEPEND=1 CCACHE_BASEDIR=$PWD CCACHE_SLOPPINESS=locale
     in=${in%-release}
     {
         { { [ -e "$in/Makefile" ] && [ "$in/CMakeCache.txt" -nt CMakePresets.json ] &&
