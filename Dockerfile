@@ -34,9 +34,12 @@ FROM source AS build
 ARG COMMIT=""
 # native compiles the CPU back end only for the processor that builds: for an image that stays there, as in tests.
 ARG INSTRUCTION_SETS=all
+# Further options of CMake, by spaces apart.
+ARG CMAKE_OPTIONS=""
 ARG TARGETARCH
 RUN cmake -B build -DCMAKE_BUILD_TYPE=Release -DLINNET_TESTS=OFF -DLINNET_CUDA=OFF -DCMAKE_INSTALL_LIBDIR=lib \
         -DLINNET_ARCH="${TARGETARCH:-}" -DLINNET_COMMIT="${COMMIT}" -DLINNET_INSTRUCTION_SETS="${INSTRUCTION_SETS}" \
+        ${CMAKE_OPTIONS} \
     && cmake --build build --parallel "$(nproc)" \
     && cmake --install build --strip --prefix /out \
     && mv /out/share/linnet/models /out/models && chmod -R a+rX /out

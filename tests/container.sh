@@ -114,11 +114,19 @@ make_base() {
 }
 
 # build_image ARCH. The machine's own way to its package mirror, if it has one in files. The image for this machine has its
-# instruction sets alone: compiling all of them is the work of the other builds.
+# instruction sets alone: compiling all of them is the work of the other builds. On the base's own Debian it compiles through
+# the ccache of scripts/test: the release has most of its files.
 build_image() {
-    local sets=all
-    [ "$1" != "$here" ] || sets=native
-    buildah_ bud ${KEEP:+--layers} --isolation chroot --pull=never --format docker --platform "linux/$1" \
+    local sets=all options=() cache=${CCACHE_DIR:-$PWD/build/ccache} debian
+    debian=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+    if [ "$1" = "$here" ]; then
+        sets=native
+        if [ "$debian" = bookworm ] && [ -z "${ARCHIVE:-}" ] && [ -d "$cache" ]; then
+            options=(--volume "$(type -P ccache):/usr/local/bin/ccache:ro" --volume "$cache:/ccache"
+                --build-arg "CMAKE_OPTIONS=-DLINNET_WERROR=ON -DCMAKE_C_COMPILER_LAUNCHER=env;CCACHE_DIR=/ccache;CCACHE_DEPEND=1;CCACHE_BASEDIR=/source;CCACHE_SLOPPINESS=locale;ccache")
+        fi
+    fi
+    buildah_ bud ${KEEP:+--layers} --isolation chroot --pull=never --format docker --platform "linux/$1" "${options[@]}" \
         --build-arg "BASE=$base" --build-arg "INSTRUCTION_SETS=$sets" --volume /etc/apt/apt.conf.d:/etc/apt/apt.conf.d:ro -t "$image" . >>"$work/log" 2>&1
 }
 

@@ -28,7 +28,6 @@ begin() {
         begun[$name]=$!
     done
     exec 9>&-
-    ! follows minimal || later "build minimal" build minimal --target linnet units
     ! follows asan || later "build asan" build asan
     begun[fuzz]=${begun["build asan"]:-}
     ! follows asan || later "conformance (asan)" run_ctest asan -L conformance

@@ -9,12 +9,13 @@ built() {
 
 # build PRESET [OPTIONS...]: prints only the output of a build that fails. The configuration stays, or every target
 # would look for its headers again. Printing the names of built files would cost a process per file. The release and the
-# build of stage minimal compile nearly all files with equal flags, so ccache compiles each of them once. The package, which is
+# build of stage minimal compile nearly all files with equal flags, so ccache compiles each of them once if one build follows the
+# other; so does the image (tests/container.sh), in a folder of another name. The package, which is
 # built twice to compare, has no cache.
 build() {
     local in=build-$1
     local -x CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
-    local -x CCACHE_DIR=${CCACHE_DIR:-$PWD/build/ccache} CCACHE_DEPEND=1
+    local -x CCACHE_DIR=${CCACHE_DIR:-$PWD/build/ccache} CCACHE_DEPEND=1 CCACHE_BASEDIR=$PWD CCACHE_SLOPPINESS=locale
     in=${in%-release}
     {
         { { [ -e "$in/Makefile" ] && [ "$in/CMakeCache.txt" -nt CMakePresets.json ] &&
