@@ -96,12 +96,13 @@ typedef struct lx_config {
     bool plain_head; /* the head has no bias */
     /* The folder's own names of tensors; NULL: those of docs/weights-format.md. */
     const struct lx_tensor_names *names;
-    bool tied_head;       /* with `names`: the head is the table of the inputs */
-    int32_t head_size;    /* rows of the head's matrix: ids, or 3 a component */
-    int32_t n_values;     /* tokens are 0 .. n_values - 1 (head.size, head.levels) */
-    int32_t n_components; /* logistic_mixture, otherwise 0 */
-    int32_t n_features;   /* floats of a row of features that the first layer sees; 0: none */
-    lx_task_part own;     /* of the task: lx_text_config, lx_image_config, .. */
+    int32_t n_further_layers; /* with `names`: that the folder has after the last one, unread */
+    bool tied_head;           /* with `names`: the head is the table of the inputs */
+    int32_t head_size;        /* rows of the head's matrix: ids, or 3 a component */
+    int32_t n_values;         /* tokens are 0 .. n_values - 1 (head.size, head.levels) */
+    int32_t n_components;     /* logistic_mixture, otherwise 0 */
+    int32_t n_features;       /* floats of a row of features that the first layer sees; 0: none */
+    lx_task_part own;         /* of the task: lx_text_config, lx_image_config, .. */
 } lx_config;
 
 /* The sequence mixer of a layer; of a layer without one that of another layer. */

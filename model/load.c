@@ -197,9 +197,11 @@ static lx_status check_other(const tensor_check *c, const lx_tensor *t, lx_error
                    lx_file_label(c->path), t->name);
 }
 
-static lx_status check_tensors(lx_model *m, const char *path, lx_error *err)
+static lx_status check_names(lx_model *m, const char *path, lx_error *err)
 {
     int32_t n = lx_safetensors_count(m->weights);
+    free(m->tensor_uses);
+    m->n_parameters = 0;
     m->tensor_uses = calloc((size_t)n, sizeof *m->tensor_uses);
     if (m->tensor_uses == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
@@ -213,6 +215,33 @@ static lx_status check_tensors(lx_model *m, const char *path, lx_error *err)
             c.status = check_other(&c, t, err);
     }
     return c.status;
+}
+
+static int32_t count_used(const lx_model *m)
+{
+    int32_t used = 0;
+    for (int32_t i = 0; i < lx_safetensors_count(m->weights); i++)
+        used += m->tensor_uses[i] != 0;
+    return used;
+}
+
+/* Names of a library that saved the folder again count where the usual ones do not fit. Of two
+   faults the one counts that is found after more tensors. */
+static lx_status check_tensors(lx_model *m, const char *path, lx_error *err)
+{
+    const struct lx_tensor_names *usual = m->config.names;
+    lx_error second = {0};
+    lx_status st = check_names(m, path, err);
+    if (st != LX_ERR_FORMAT || usual == NULL || usual->other == NULL)
+        return st;
+    int32_t used = count_used(m);
+    m->config.names = usual->other;
+    lx_status second_st = check_names(m, path, &second);
+    if (second_st != LX_ERR_FORMAT || count_used(m) <= used)
+        return second_st == LX_ERR_FORMAT ? st : second_st;
+    if (err != NULL)
+        *err = second;
+    return st;
 }
 
 /* The id clients use: the last part of the path, trailing slashes aside. It comes back in JSON, log

@@ -227,12 +227,6 @@ typedef struct assembly {
     int64_t rows, cols;
 } assembly;
 
-/* The row of the file's tensor that row i of its part is. */
-static int64_t file_row(const lx_mixer_tensor *t, int64_t i)
-{
-    return t->block > 0 ? i / t->block * t->apart + t->first_row + i % t->block : i;
-}
-
 /* Row i of the matrix, of a tensor's numbers from `at` on. */
 static void copy_row(assembly *to, int64_t i, const lx_host_tensor *from, int64_t at)
 {
@@ -277,7 +271,7 @@ static lx_status add_rows(assembly *to, loader *l, const lx_mixer_parts *parts,
     lx_mixer_tensor_name(parts, t, i, prefix);
     lx_status st = read_tensor(l, prefix, ".weight", &from, err);
     for (int64_t k = 0; k < rows && st == LX_OK; k++)
-        copy_row(to, to->rows + k, &from, file_row(t, k) * from.cols + t->first);
+        copy_row(to, to->rows + k, &from, lx_mixer_file_row(t, k) * from.cols + t->first);
     return st;
 }
 
@@ -300,7 +294,7 @@ static lx_status add_part(assembly *to, loader *l, const lx_mixer_parts *parts,
     if (st == LX_OK)
         st = add_rows(to, l, parts, t, i, rows, err);
     for (int64_t k = 0; k < rows && bias != NULL && st == LX_OK; k++)
-        to->bias[to->rows + k] = bias[file_row(t, k)];
+        to->bias[to->rows + k] = bias[lx_mixer_file_row(t, k)];
     free(bias);
     to->rows += rows;
     memset(to->data + lx_format_bytes(to->dtype, to->rows * to->cols), 0,

@@ -29,11 +29,12 @@ typedef struct lx_delta {
     /* NONE: w = 1. HEAD: w = exp(-exp(A_log) softplus(W_a x + dt_bias)), a number per head of
        values, tensors attn.a, attn.A_log, attn.dt_bias. CHANNEL: K numbers, with W_f2 W_f1 x in
        place of W_a x, tensors attn.f1, attn.f2, attn.A_log [heads of values], attn.dt_bias [K of
-       each]. */
+       each]. With a `bound` B the decay is at least exp(-B): w = exp(-B sigmoid(exp(A_log)
+       (W_f2 W_f1 x + dt_bias))). */
     lx_decay decay;
     /* Without: with gate "silu" g = silu(W_g x), tensor attn.g, with "none" g = 1. With: g =
        sigmoid(W_g2 W_g1 x + b), tensors attn.g1, attn.g2, the latter with a bias unless the config
-       has `unbiased`. */
+       has `unbiased`. With rank 0 each pair is one matrix, attn.f and attn.g. */
     bool has_pairs;
 } lx_delta;
 
@@ -47,7 +48,8 @@ enum {
     LX_DELTA_EPS,    /* of the norm */
     LX_DELTA_JOINED, /* tensors */
     LX_DELTA_INTERLEAVED,
-    LX_DELTA_UNBIASED = LX_DELTA_JOINED /* with pairs, which are never joined */
+    LX_DELTA_UNBIASED = LX_DELTA_JOINED, /* with pairs, which are never joined */
+    LX_DELTA_BOUND = LX_DELTA_INTERLEAVED
 };
 static const char *const lx_delta_rates[] = {"sigmoid", "twice_sigmoid", NULL};
 static const char *const lx_delta_gates[] = {"none", "silu", NULL};
@@ -88,6 +90,18 @@ static bool has_gate(const lx_mixer_config *c)
     return kind_of(c)->has_pairs || c->params[LX_DELTA_GATE].i == 1;
 }
 
+/* Of the matrices in place of pairs: whether the config has such. */
+static bool has_full_rank(const lx_mixer_config *c)
+{
+    return kind_of(c)->has_pairs && c->params[LX_DELTA_GATE].i == 0;
+}
+
+/* 0: none */
+static float bound_of(const lx_mixer_config *c)
+{
+    return kind_of(c)->has_pairs ? c->params[LX_DELTA_BOUND].f : 0;
+}
+
 static bool is_interleaved(const lx_mixer_config *c)
 {
     return !kind_of(c)->has_pairs && c->params[LX_DELTA_INTERLEAVED].i;
@@ -108,7 +122,7 @@ static int32_t decay_tensors(const lx_mixer_config *c)
 static int32_t gate_tensors(const lx_mixer_config *c)
 {
     static const int32_t n[] = {[LX_DECAY_NONE] = 0, [LX_DECAY_HEAD] = 3, [LX_DECAY_CHANNEL] = 4};
-    return decay_tensors(c) + n[kind_of(c)->decay];
+    return decay_tensors(c) + n[kind_of(c)->decay] - has_full_rank(c);
 }
 
 /* Numbers of decay a token. */
@@ -187,7 +201,9 @@ static void declare_tensors(const lx_mixer_config *c, lx_mixer_parts *p)
         lx_mixer_add_array(p, "attn.conv.weight", first_column(c, PARTS), taps);
     for (int32_t i = 0; i < PARTS && taps > 0 && !is_joined(c); i++)
         lx_mixer_add_array(p, lx_mixer_conv_tensors[i], columns_of(c, i), taps);
-    if (kind_of(c)->decay == LX_DECAY_CHANNEL) {
+    if (has_full_rank(c)) {
+        lx_mixer_add_map(p, "attn.f", decays_of(c), c->d_model);
+    } else if (kind_of(c)->decay == LX_DECAY_CHANNEL) {
         lx_mixer_add_map(p, "attn.f1", rank, c->d_model);
         lx_mixer_add_map(p, "attn.f2", decays_of(c), rank);
     } else if (kind_of(c)->decay == LX_DECAY_HEAD) {
@@ -201,12 +217,21 @@ static void declare_tensors(const lx_mixer_config *c, lx_mixer_parts *p)
         add_map(c, p, "attn.g", "attn.qkvz", values, 2 * c->d_key + values / key_heads_of(c),
                 rows_of_head(c));
     } else if (has_gate(c)) {
-        lx_mixer_add_map(p, "attn.g1", rank, c->d_model);
-        if (c->params[LX_DELTA_UNBIASED].i)
-            lx_mixer_add_map(p, "attn.g2", values, rank);
-        else
-            lx_mixer_add_product(p, "attn.g2", values, rank);
+        bool full = has_full_rank(c);
+        if (!full)
+            lx_mixer_add_map(p, "attn.g1", rank, c->d_model);
+        (c->params[LX_DELTA_UNBIASED].i ? lx_mixer_add_map : lx_mixer_add_product)(
+            p, full ? "attn.g" : "attn.g2", values, full ? c->d_model : rank);
     }
+}
+
+/* exp of every number, each as often in a row as there is room. */
+static void fill_rate(const lx_mixer_config *c, const lx_mixer_parts *p, const lx_mixer_derived *d,
+                      const float *from, float *to)
+{
+    lx_mixer_fill_decay(c, p, d, from, to);
+    for (int64_t i = 0; i < d->n; i++)
+        to[i] = -to[i];
 }
 
 static void declare_derived(const lx_mixer_config *c, lx_mixer_parts *p)
@@ -218,7 +243,10 @@ static void declare_derived(const lx_mixer_config *c, lx_mixer_parts *p)
         lx_mixer_add_derived_by(p, is_joined(c) ? MORE : MORE + i, (int64_t)taps * columns_of(c, i),
                                 lx_mixer_fill_transposed, is_joined(c) ? first_column(c, i) : 0);
     if (kind_of(c)->decay != LX_DECAY_NONE)
-        lx_mixer_add_derived(p, gate_tensors(c) - 2, 1, decays_of(c), lx_mixer_fill_decay);
+        lx_mixer_add_derived(p, gate_tensors(c) - 2, 1, decays_of(c),
+                             bound_of(c) > 0 ? fill_rate : lx_mixer_fill_decay);
+    if (bound_of(c) > 0)
+        lx_mixer_add_constant(p, decays_of(c), (double)-bound_of(c));
 }
 
 static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
@@ -271,17 +299,22 @@ static void queue_part(const lx_mixer_call *call, int32_t part)
 static void queue_decay(const lx_mixer_call *call)
 {
     const lx_mixer_config *c = call->config;
-    int32_t first = decay_tensors(c);
+    int32_t first = decay_tensors(c), rate = taps_of(c) > 0 ? TAPS + PARTS : TAPS;
+    bool bounded = bound_of(c) > 0;
     lx_array *decay = call->scratch[DECAY];
-    if (kind_of(c)->decay == LX_DECAY_CHANNEL)
+    if (kind_of(c)->decay == LX_DECAY_CHANNEL && !has_full_rank(c))
         lx_mixer_low_rank(call, decay, call->x, call->scratch[LOW], first, LX_FN_IDENTITY);
     else
         lx_mixer_product(call, decay, call->x, first, LX_ACT_NONE, NULL);
     lx_mixer_gate(call, decay, decays_of(c),
                   (lx_gate_args){.bias = call->arrays[gate_tensors(c) - 1],
-                                 .factor = call->derived[taps_of(c) > 0 ? TAPS + PARTS : TAPS],
-                                 .f = LX_FN_SOFTPLUS,
-                                 .exponent = true});
+                                 .factor = call->derived[rate],
+                                 .f = bounded ? LX_FN_IDENTITY : LX_FN_SOFTPLUS,
+                                 .exponent = !bounded});
+    if (bounded)
+        lx_mixer_gate(call, decay, decays_of(c),
+                      (lx_gate_args){
+                          .factor = call->derived[rate + 1], .f = LX_FN_SIGMOID, .exponent = true});
 }
 
 static void queue_recurrence(const lx_mixer_call *call)
@@ -317,7 +350,7 @@ static void queue_read(const lx_mixer_call *call)
                               .kind = LX_NORM_RMS,
                               .eps = c->params[LX_DELTA_EPS].f,
                               .rows = LX_ROWS_TOKENS};
-    if (kind_of(c)->has_pairs)
+    if (kind_of(c)->has_pairs && !has_full_rank(c))
         lx_mixer_low_rank(call, s[GATE], call->x, s[LOW], gate_tensors(c), LX_FN_IDENTITY);
     else if (has_gate(c))
         lx_mixer_product(call, s[GATE], call->x, gate_tensors(c), LX_ACT_NONE, NULL);
@@ -371,11 +404,13 @@ LX_RECURRENT_KIND(gated_deltanet, "Gated DeltaNet (Yang et al. 2024)");
 
 /*
  * Kimi Delta Attention (Kimi Team 2025, "Kimi Linear"): the delta rule on a state whose key
- * channels decay, each by itself, and a gate through a low-rank pair.
+ * channels decay, each by itself, and a gate through a low-rank pair. Ling 3 has a bound of the
+ * decay and no pairs.
  */
 static const lx_mixer_param kda_params[] = {
-    LX_DELTA_PARAMS(.name = "rank", .kind = LX_PARAM_INT, .min = 1, .max = 1 << 16),
-    {.name = "unbiased", .kind = LX_PARAM_FLAG, .optional = true}};
+    LX_DELTA_PARAMS(.name = "rank", .kind = LX_PARAM_INT, .min = 0, .max = 1 << 16),
+    {.name = "unbiased", .kind = LX_PARAM_FLAG, .optional = true},
+    {.name = "bound", .kind = LX_PARAM_SCALE, .optional = true}};
 static const lx_delta kda = {.decay = LX_DECAY_CHANNEL, .has_pairs = true};
 
 LX_RECURRENT_KIND(kda, "Kimi Delta Attention (Kimi Team 2025)");

@@ -164,11 +164,8 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     if (c->params[BASE].i > 0)
         lx_mixer_add_partial_turns(p, c->params[BASE].i * pow(10, c->params[ZEROS].i),
                                    rotated_of(c), turning_of(c));
-    if (c->params[GATE].i == GATE_HEAD) {
-        lx_mixer_add_constant(p, c->n_heads, 0.5);
-        lx_mixer_add_constant(p, c->n_heads, 1);
-        lx_mixer_add_constant(p, (int64_t)c->n_heads * c->d_value, 0);
-    }
+    if (c->params[GATE].i == GATE_HEAD)
+        lx_mixer_add_head_gate(c, p);
     if (lx_mixer_scale(c, OUT_SCALE) != 1)
         lx_mixer_add_constant(p, (int64_t)c->n_heads * c->d_value,
                               (double)lx_mixer_scale(c, OUT_SCALE));
@@ -215,28 +212,13 @@ static void queue_rotation(const lx_mixer_call *call)
                                                       .turns = call->derived[turns]});
 }
 
-/* y = 0 + (1 u u) y = y sigmoid(g) for every head, with u = sqrt(sigmoid(g)), of which the exponent
-   is log_sigmoid(g) / 2. */
+/* Before the head's gate come the factors of norms and the turns. */
 static void queue_head_gate(const lx_mixer_call *call)
 {
     const lx_mixer_config *c = call->config;
-    lx_array *u = call->scratch[GATED], *y = call->scratch[Y], *zero = call->scratch[ZERO];
-    int32_t values = c->n_heads * c->d_value;
+    lx_array *const *s = call->scratch;
     int32_t first = (c->params[NORM].i != NORM_NONE ? 2 : 0) + (c->params[BASE].i > 0 ? 1 : 0);
-    lx_mixer_product(call, u, call->x, MORE, LX_ACT_NONE, NULL);
-    lx_mixer_gate(
-        call, u, c->n_heads,
-        (lx_gate_args){.factor = call->derived[first], .f = LX_FN_LOG_SIGMOID, .exponent = true});
-    lx_mixer_gate(call, y, values, (lx_gate_args){.y = zero, .factor = call->derived[first + 2]});
-    call->be->ops->bonus(call->be, &(lx_bonus_args){.y = y,
-                                                    .x = {zero, values, 0},
-                                                    .q = {u, c->n_heads, 0},
-                                                    .k = {u, c->n_heads, 0},
-                                                    .v = {y, values, 0},
-                                                    .u = call->derived[first + 1],
-                                                    .n_heads = c->n_heads,
-                                                    .d_key = 1,
-                                                    .d_value = c->d_value});
+    lx_mixer_gate_heads(call, s[Y], s[GATED], s[ZERO], MORE, first);
 }
 
 static void queue(const lx_mixer_call *call)

@@ -138,6 +138,13 @@ void lx_mixer_take_rows(lx_mixer_parts *p, int32_t tensor, int64_t first_row, in
     t->apart = apart;
 }
 
+void lx_mixer_part_pairs(lx_mixer_parts *p, int32_t tensor, int64_t rows)
+{
+    lx_mixer_tensor *t = &p->tensors[tensor];
+    assert(rows % 2 == 0 && rows <= t->block);
+    t->pairs = rows / 2;
+}
+
 int32_t lx_mixer_file_tensors(const lx_mixer_tensor *t)
 {
     return t->n_experts > 0 ? t->n_experts : 1;
@@ -158,6 +165,16 @@ int64_t lx_mixer_file_rows(const lx_mixer_tensor *t)
     if (t->n_experts > 0)
         return t->expert_rows;
     return t->block > 0 ? t->rows / t->block * t->apart : t->rows;
+}
+
+int64_t lx_mixer_file_row(const lx_mixer_tensor *t, int64_t i)
+{
+    if (t->block == 0)
+        return i;
+    int64_t at = i % t->block, first_pair = t->block - 2 * t->pairs, k = at - first_pair;
+    if (k >= 0)
+        at = first_pair + 2 * (k % t->pairs) + k / t->pairs;
+    return i / t->block * t->apart + t->first_row + at;
 }
 
 int64_t lx_mixer_file_cols(const lx_mixer_tensor *t)

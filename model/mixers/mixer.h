@@ -96,6 +96,9 @@ typedef struct lx_mixer_tensor {
     /* Rows of the file's tensor: `block` of them every `apart`, from `first_row` on; block 0: all.
      */
     int64_t first_row, block, apart;
+    /* So many pairs at the end of each block are neighbours in the file. In the matrix their first
+       rows come before all second ones, as `rotary` takes them. */
+    int64_t pairs;
     /* MAP only: the rows of so many experts, one after another. Each expert is a tensor of the file
        with `expert_rows` rows, and its rows in the matrix are padded with zeros. 0: no experts. */
     int32_t n_experts;
@@ -249,6 +252,9 @@ void lx_mixer_join(lx_mixer_parts *p, int32_t first, int32_t n);
  */
 void lx_mixer_take_rows(lx_mixer_parts *p, int32_t tensor, int64_t first_row, int64_t block,
                         int64_t apart);
+/* The last `rows` rows of each block that lx_mixer_take_rows takes are pairs, which are neighbours
+   in the file and halves in the matrix. */
+void lx_mixer_part_pairs(lx_mixer_parts *p, int32_t tensor, int64_t rows);
 void lx_mixer_add_derived(lx_mixer_parts *p, int32_t from, int32_t n_from, int64_t n,
                           lx_mixer_fill *fill);
 /* As lx_mixer_add_derived, from one array (none with from -1), with a parameter for the fill. */
@@ -279,6 +285,8 @@ void lx_mixer_tensor_name(const lx_mixer_parts *p, const lx_mixer_tensor *t, int
 /* The shape of each tensor in the file. */
 int64_t lx_mixer_file_rows(const lx_mixer_tensor *t);
 int64_t lx_mixer_file_cols(const lx_mixer_tensor *t);
+/* The row of the file's tensor that is row i here. */
+int64_t lx_mixer_file_row(const lx_mixer_tensor *t, int64_t i);
 
 /* Floats of one head's fields, of those of all heads, of the ring without the second one, of a
    layer's whole state in the slot, and of its part of a page. */

@@ -58,6 +58,36 @@ void lx_mixer_gate(const lx_mixer_call *call, lx_array *x, int32_t n, lx_gate_ar
     call->be->ops->gate(call->be, &args);
 }
 
+void lx_mixer_add_head_gate(const lx_mixer_config *c, lx_mixer_parts *p)
+{
+    lx_mixer_add_constant(p, c->n_heads, 0.5);
+    lx_mixer_add_constant(p, c->n_heads, 1);
+    lx_mixer_add_constant(p, (int64_t)c->n_heads * c->d_value, 0);
+}
+
+/* y = 0 + (1 u u) y = y sigmoid(g) for every head, with u = sqrt(sigmoid(g)), of which the exponent
+   is log_sigmoid(g) / 2. */
+void lx_mixer_gate_heads(const lx_mixer_call *call, lx_array *y, lx_array *open, lx_array *zero,
+                         int32_t weight, int32_t first)
+{
+    const lx_mixer_config *c = call->config;
+    int32_t values = c->n_heads * c->d_value;
+    lx_mixer_product(call, open, call->x, weight, LX_ACT_NONE, NULL);
+    lx_mixer_gate(
+        call, open, c->n_heads,
+        (lx_gate_args){.factor = call->derived[first], .f = LX_FN_LOG_SIGMOID, .exponent = true});
+    lx_mixer_gate(call, y, values, (lx_gate_args){.y = zero, .factor = call->derived[first + 2]});
+    call->be->ops->bonus(call->be, &(lx_bonus_args){.y = y,
+                                                    .x = {zero, values, 0},
+                                                    .q = {open, c->n_heads, 0},
+                                                    .k = {open, c->n_heads, 0},
+                                                    .v = {y, values, 0},
+                                                    .u = call->derived[first + 1],
+                                                    .n_heads = c->n_heads,
+                                                    .d_key = 1,
+                                                    .d_value = c->d_value});
+}
+
 void lx_mixer_convolve(const lx_mixer_call *call, lx_array *y, const lx_array *x, int32_t n,
                        int32_t taps, const lx_array *weights, int64_t behind, lx_function f)
 {

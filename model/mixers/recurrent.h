@@ -32,10 +32,19 @@ void lx_mixer_fill_repeated(const lx_mixer_config *c, const lx_mixer_parts *p,
 void lx_mixer_fill_decay(const lx_mixer_config *c, const lx_mixer_parts *p,
                          const lx_mixer_derived *d, const float *from, float *to);
 
+/* For `declare`: the numbers that lx_mixer_gate_heads takes. */
+void lx_mixer_add_head_gate(const lx_mixer_config *c, lx_mixer_parts *p);
+
 /* --- for `queue` --- */
 
 /* `gate` over n columns for the token rows, from x, in place where args.y is NULL. */
 void lx_mixer_gate(const lx_mixer_call *call, lx_array *x, int32_t n, lx_gate_args args);
+
+/* y sigmoid(W x) for each head of y, a number per head; W is tensor `weight`, and `first` the first
+   number that lx_mixer_add_head_gate adds. `open` has room for a number per head, and `zero` for as
+   many as y has. */
+void lx_mixer_gate_heads(const lx_mixer_call *call, lx_array *y, lx_array *open, lx_array *zero,
+                         int32_t weight, int32_t first);
 
 /* y = f of the short convolution of x, n columns of either; its inputs are kept `behind` floats
  * after the heads' fields. weights [taps * n], transposed. */

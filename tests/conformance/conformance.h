@@ -132,6 +132,10 @@ bool dev_read(device *d, const lx_array *a, float *to, int64_t n);
 /* end and sync */
 bool dev_finish(device *d);
 
+/* Whether one thread packs all matrices, as in a back end of the cpu with one thread: large ones
+ * are then packed as small ones. */
+bool packs_alone(const device *d);
+
 /* Whether the device lacks an operation (LX_OP_HOST in kernels/ops.def); prints that. */
 #define IS_MISSING(d, operation) is_missing(d, (d)->k->operation != NULL, #operation)
 bool is_missing(const device *d, bool there, const char *operation);

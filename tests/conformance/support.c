@@ -345,6 +345,11 @@ bool dev_finish(device *d)
     return true;
 }
 
+bool packs_alone(const device *d)
+{
+    return strcmp(d->k->name, "cpu") == 0 && d->threads == 1;
+}
+
 bool is_missing(const device *d, bool there, const char *operation)
 {
     if (!there)

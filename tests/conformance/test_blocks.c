@@ -274,7 +274,9 @@ static bool blocks_match_their_definition(device *dut, device *oracle)
 static bool blocks_of_large_matrices(device *dut, device *oracle)
 {
     rng r = {7};
-    for (size_t i = 0; i < COUNT(block_types) && (dut->blocks || dut->int4); i++) {
+    if (packs_alone(dut) || (!dut->blocks && !dut->int4))
+        return true;
+    for (size_t i = 0; i < COUNT(block_types); i++) {
         bool is_k = lx_format_of(block_types[i])->block == LX_K_BLOCK;
         block_case c = {.cols = is_k ? 3072 : 3104,
                         .outputs = 2307,

@@ -25,7 +25,7 @@ import kinds
 import variations
 
 LINNET = os.environ.get("LINNET", "build/linnet")
-KNOWN = ["mamba", "falcon_mamba", "jamba", "jamba_experts", "mamba2", "qwen", "lfm2", "lfm2_moe", "qwen_moe", "qwen_next", "granite", "granite_experts", "nemotron", "kimi", "falcon_h1", "olmo_hybrid", "lfm3"]
+KNOWN = ["mamba", "falcon_mamba", "jamba", "jamba_experts", "mamba2", "qwen", "lfm2", "lfm2_moe", "qwen_moe", "qwen_next", "granite", "granite_experts", "nemotron", "kimi", "ling", "ling_saved", "falcon_h1", "olmo_hybrid", "lfm3"]
 DRAWS, TOKENS, BEGIN, BOUND, MARGIN = 20, 40, 20, 1e-4, 1e-3
 TEXT = "".join(random.Random(5).choices("abcdefgh ijklmnopqrstu,.ABCDEFGH0123456789", k=60))
 

@@ -625,7 +625,7 @@ def lfm3_tensors(c):
     return model_tensors(c, layer, final="embedding_norm")
 
 
-# As its authors publish it: transformers 5.24 saves the nets of layers without experts under another name.
+# As its authors publish it.
 KIMI = {
     "model_type": "kimi_linear", "architectures": ["KimiLinearForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
     "bos_token_id": 1, "eos_token_id": 2, "first_k_dense_replace": 1, "head_dim": 4, "hidden_act": "silu", "hidden_size": 16,
@@ -657,10 +657,21 @@ def kimi_heads(c):
     return [own.get(key.replace("conv_kernel_dim", "short_conv_kernel_size"), c.get(f"linear_{key}")) for key in keys]
 
 
-def kimi_tensors(c):
-    d, p, q = c["hidden_size"], "self_attn.", "block_sparse_moe."
+def latent_tensors(c, p, out):
+    """Of MLA, whose last product has the name `out`."""
+    d, low = c["hidden_size"], c["q_lora_rank"]
     heads, nope, rope, value, rank = (c[key] for key in (
         "num_attention_heads", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "kv_lora_rank"))
+    if low:
+        q = products(p, q_a_proj=(low, d), q_b_proj=(heads * (nope + rope), low)) | norms(p, low, "q_a_layernorm")
+    else:
+        q = products(p, q_proj=(heads * (nope + rope), d))
+    return q | products(p, kv_a_proj_with_mqa=(rank + rope, d), kv_b_proj=(heads * (nope + value), rank), **{
+        out: (d, heads * value)}) | norms(p, rank, "kv_a_layernorm")
+
+
+def kimi_tensors(c):
+    d, p, q = c["hidden_size"], "self_attn.", "block_sparse_moe."
 
     def kda():
         n, size, taps = kimi_heads(c)
@@ -670,18 +681,9 @@ def kimi_tensors(c):
         out |= {f"{p}A_log": tensor([1, 1, n, 1], 0, 1.5)} | biases(p, -1, 1.5, dt_bias=n * size)
         return out | norms(p, size, "o_norm") | products(p, o_proj=(d, n * size))
 
-    def mla():
-        queries, low = heads * (nope + rope), c["q_lora_rank"]
-        if low:
-            out = products(p, q_a_proj=(low, d), q_b_proj=(queries, low)) | norms(p, low, "q_a_layernorm")
-        else:
-            out = products(p, q_proj=(queries, d))
-        return out | products(p, kv_a_proj_with_mqa=(rank + rope, d), kv_b_proj=(heads * (nope + value), rank), o_proj=(
-            d, heads * value)) | norms(p, rank, "kv_a_layernorm")
-
     def layer(i):
         full, sparse = kimi_layers(c)[i]
-        out = norms("", d, "input_layernorm", "post_attention_layernorm") | (mla() if full else kda())
+        out = norms("", d, "input_layernorm", "post_attention_layernorm") | (latent_tensors(c, p, "o_proj") if full else kda())
         if not sparse:
             return out | gated_mlp("mlp.", d, c["intermediate_size"])
         out |= products(q, gate=(c["num_experts"], d)) | biases(q, **{"gate.e_score_correction_bias": c["num_experts"]})
@@ -689,6 +691,81 @@ def kimi_tensors(c):
         return out | gated_mlp(f"{q}shared_experts.", d, c["num_shared_experts"] * c["moe_intermediate_size"])
 
     return model_tensors(c, layer)
+
+
+def kimi_saved_tensors(c):
+    """As transformers 5.24 saves them: nets without experts have another name."""
+    return {name.replace(".mlp.", ".block_sparse_moe."): t for name, t in kimi_tensors(c).items()}
+
+
+# As its authors publish it, with a layer after the last one.
+LING = {
+    "model_type": "bailing_hybrid", "architectures": ["BailingMoeV3ForCausalLM"], "attention_dropout": 0.0, "embedding_dropout": 0.0,
+    "eos_token_id": 2, "expert_swiglu_limit_list": None, "first_k_dense_replace": 1, "gated_attention_proj_granularity_type": "head_wise",
+    "group_norm_size": 1, "head_dim": 8, "hidden_act": "silu", "hidden_size": 16, "initializer_range": 0.02, "intermediate_size": 24,
+    "kda_lower_bound": -5.0, "kda_safe_gate": True, "kv_lora_rank": 10, "layer_group_size": 2, "linear_silu": True,
+    "max_position_embeddings": 4096, "max_window_layers": 20, "moe_intermediate_size": 10, "moe_router_enable_expert_bias": True,
+    "moe_shared_expert_intermediate_size": 10, "mtp_loss_scaling_factor": 0, "mtp_use_kda": False, "n_group": 3, "no_kda_lora": True,
+    "norm_topk_prob": True, "num_attention_heads": 2, "num_experts": 6, "num_experts_per_tok": 3, "num_hidden_layers": 4,
+    "num_key_value_heads": 2, "num_kv_heads_for_linear_attn": 0, "num_nextn_predict_layers": 1, "num_shared_experts": 1,
+    "output_dropout": 0.0, "output_router_logits": False, "pad_token_id": 0, "partial_rotary_factor": 0.5, "q_lora_rank": 7,
+    "qk_head_dim": 10, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "rms_norm_eps": 1e-6, "rope_interleave": True, "rope_scaling": None,
+    "rope_theta": 6000000, "rotary_dim": 4, "routed_scaling_factor": 2.5, "router_dtype": "fp32", "scale_router_input": False,
+    "score_function": "sigmoid", "scoring_func": "sigmoid", "seq_aux": True, "share_expert_swiglu_limit_list": None,
+    "short_conv_kernel_size": 4, "tie_word_embeddings": False, "topk_group": 2, "topk_method": "noaux_tc", "up_proj_norm": False,
+    "use_bias": False, "use_cache": True, "use_kda_lora": False, "use_mla_nope": False, "use_nGPT": False, "use_qk_norm": True,
+    "use_qkv_bias": False, "v_head_dim": 5, "value_norm": False, "vocab_size": 256}
+# As transformers 5.24 saves it.
+LING_SAVED = {
+    "model_type": "bailing_hybrid", "architectures": ["BailingHybridForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
+    "bos_token_id": 1, "dtype": "float32", "eos_token_id": 2, "first_k_dense_replace": 2, "head_dim": 6, "hidden_act": "silu",
+    "hidden_size": 16, "initializer_range": 0.02, "intermediate_size": 24, "kda_lower_bound": -0.5, "kda_safe_gate": True,
+    "kv_lora_rank": 9, "layer_group_size": 2, "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+    "linear_conv_kernel_dim": 3, "linear_head_dim": 5, "linear_num_heads": 3, "mlp_layer_types": ["sparse", "dense", "sparse"],
+    "model_max_length": 4096, "moe_intermediate_size": 10, "moe_renormalize": False, "mtp_loss_scaling_factor": 0.0,
+    "num_attention_heads": 3, "num_expert_group": 1, "num_experts": 5, "num_experts_per_token": 2, "num_hidden_layers": 3,
+    "num_key_value_heads": 3, "num_nextn_predict_layers": 0, "num_shared_experts": 2, "output_router_logits": False, "pad_token_id": 0,
+    "pretraining_tp": 1, "q_lora_rank": None, "qk_head_dim": 11, "qk_nope_head_dim": 5, "qk_rope_head_dim": 6, "rms_norm_eps": 1e-3,
+    "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"}, "rope_theta": 10000.0, "routed_scaling_factor": 1.0,
+    "short_conv_kernel_size": 3, "tie_word_embeddings": False, "topk_group": 1, "transformers_version": "5.24.0", "use_cache": True,
+    "v_head_dim": 4, "vocab_size": 256}
+
+
+def ling_layers(c):
+    """Of each layer whether its mixer is MLA, and whether it has experts."""
+    n, words, nets = range(c["num_hidden_layers"]), c.get("layer_types"), c.get("mlp_layer_types")
+    full = [word == "full_attention" for word in words] if words else [i % c["layer_group_size"] == c["layer_group_size"] - 1 for i in n]
+    return list(zip(full, [word == "sparse" for word in nets] if nets else [i >= c["first_k_dense_replace"] for i in n]))
+
+
+def ling_heads(c):
+    """Heads of the linear layers, their size, and the taps."""
+    return c.get("linear_num_heads", c["num_attention_heads"]), c.get("linear_head_dim", c["head_dim"]), c["short_conv_kernel_size"]
+
+
+def ling_tensors(c):
+    d, p, q, (n, size, taps) = c["hidden_size"], "attention.", "mlp.", ling_heads(c)
+    out = "dense" if "model_max_length" in c else "o_proj"
+
+    def kda():
+        of_heads = products(p, **{f"{part}_proj": (n * size, d) for part in "qkvfg"}, b_proj=(n, d), **{out: (d, n * size)})
+        return of_heads | convs(p, taps, **{f"{part}_conv1d": n * size for part in "qkv"}) | biases(p, 0, 1.5, A_log=n) | biases(
+            p, -1, 1.5, dt_bias=n * size) | norms(p, size, "o_norm")
+
+    def mla():
+        return latent_tensors(c, p, "dense") | products(p, g_proj=(c["num_attention_heads"], d))
+
+    def layer(i):
+        full, sparse = ling_layers(c)[i]
+        own = norms("", d, "input_layernorm", "post_attention_layernorm") | (mla() if full else kda())
+        if not sparse:
+            return own | gated_mlp(q, d, c["intermediate_size"])
+        own |= products(q, gate=(c["num_experts"], d)) | biases(q, **{"gate.expert_bias": c["num_experts"]})
+        own |= experts(f"{q}experts.", c["num_experts"], d, c["moe_intermediate_size"])
+        return own | gated_mlp(f"{q}shared_experts.", d, c["num_shared_experts"] * c["moe_intermediate_size"])
+
+    further = {f"model.layers.{c['num_hidden_layers'] + i}.eh_proj.weight": tensor([d, 2 * d]) for i in range(c["num_nextn_predict_layers"])}
+    return model_tensors(c, layer, embed="word_embeddings") | further
 
 
 def in_bf16(tensors):

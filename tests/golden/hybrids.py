@@ -161,8 +161,15 @@ def kimi_delta(w, heads, eps, memory, x):
     return delta(own, {"model_type": "kda", "num_heads": heads, "norm_eps": eps}, memory, x)
 
 
-def latent_attention(w, c, memory, x):
-    """MLA without positions: keys and values of all heads from one latent; a part of each key is common to all heads."""
+def turned_pairs(x, position, base):
+    """Pairs of neighbours of each row, as complex numbers."""
+    pairs = x.reshape(len(x), -1, 2)
+    turns = numpy.exp(1j * position * base ** (-numpy.arange(pairs.shape[1]) / pairs.shape[1]))
+    return ((pairs[..., 0] + 1j * pairs[..., 1]) * turns).view(float)
+
+
+def latent_attention(w, c, memory, x, base=0):
+    """MLA: keys and values of all heads from one latent; a part of each key, which turns unless base is 0, is common to all heads."""
     heads, nope, rope, rank = (c[key] for key in ("num_attention_heads", "qk_nope_head_dim", "qk_rope_head_dim", "kv_lora_rank"))
     if c["q_lora_rank"]:
         q = w["q_b_proj.weight"] @ rms_norm(w["q_a_proj.weight"] @ x, w["q_a_layernorm.weight"], 1e-6)
@@ -170,12 +177,18 @@ def latent_attention(w, c, memory, x):
         q = w["q_proj.weight"] @ x
     latent, common = numpy.split(w["kv_a_proj_with_mqa.weight"] @ x, [rank])
     both = (w["kv_b_proj.weight"] @ rms_norm(latent, w["kv_a_layernorm.weight"], 1e-6)).reshape(heads, -1)
+    q, common = q.reshape(heads, -1), common[None]
+    if base:
+        q = numpy.concatenate([q[:, :nope], turned_pairs(q[:, nope:], memory.position, base)], 1)
+        common = turned_pairs(common, memory.position, base)
     k = numpy.concatenate([both[:, :nope], numpy.tile(common, (heads, 1))], 1)
     keys, values = memory.append("k", k), memory.append("v", both[:, nope:])
-    logits = numpy.einsum("thd,hd->ht", keys, q.reshape(heads, -1)) * (nope + rope) ** -0.5
+    logits = numpy.einsum("thd,hd->ht", keys, q) * (nope + rope) ** -0.5
     weights = numpy.exp(logits - logits.max(1, keepdims=True))
     found = numpy.einsum("ht,thd->hd", weights / weights.sum(1, keepdims=True), values)
-    return w["o_proj.weight"] @ found.reshape(-1)
+    if "g_proj.weight" in w:
+        found = found * sigmoid(w["g_proj.weight"] @ x)[:, None]
+    return w["dense.weight" if "dense.weight" in w else "o_proj.weight"] @ found.reshape(-1)
 
 
 def kimi(w, c, ids):
@@ -189,12 +202,39 @@ def kimi(w, c, ids):
         x = x + (latent_attention(mixer, c, memory, y) if full else kimi_delta(mixer, folders.kimi_heads(c)[0], eps, memory, y))
         y, moe = rms_norm(x, own["post_attention_layernorm.weight"], eps), below(own, "block_sparse_moe.")
         if not sparse:
-            return x + gated_net(below(own, "mlp."), y)
+            return x + gated_net(below(own, "mlp.") or moe, y)
         routed = sigmoid_mixture(moe, router, y, moe["gate.e_score_correction_bias"], 1e-20,
                                  lambda own, y: gated_net(own, y, "w1", "w3", "w2"), lambda keys: among_groups(router, keys))
         return x + routed + gated_net(below(moe, "shared_experts."), y)
 
     return model(w, c, ids, layer, "norm", eps)
+
+
+def ling_delta(w, c, memory, x):
+    """KDA without pairs, and without a bias of the gate."""
+    one = numpy.eye(len(x))
+    own = {f"{part}_proj.{i}.weight": w[f"{part}_proj.weight"] if i else one for part in "fg" for i in range(2)}
+    own |= w | {"g_proj.1.bias": 0, "o_proj.weight": w["dense.weight" if "dense.weight" in w else "o_proj.weight"]}
+    bound = -c["kda_lower_bound"] if c["kda_safe_gate"] else None
+    return delta(own, {"model_type": "kda", "num_heads": folders.ling_heads(c)[0], "norm_eps": c["rms_norm_eps"], "bound": bound}, memory, x)
+
+
+def ling(w, c, ids):
+    eps, layers = c["rms_norm_eps"], folders.ling_layers(c)
+    names = {"num_experts_per_tok": "num_experts_per_token", "norm_topk_prob": "moe_renormalize", "n_group": "num_expert_group"}
+    router = {key: c.get(key, c.get(other)) for key, other in names.items()} | c
+
+    def layer(own, i, memory, x):
+        y, mixer = rms_norm(x, own["input_layernorm.weight"], eps), below(own, "attention.")
+        full, sparse = layers[i]
+        x = x + (latent_attention(mixer, c, memory, y, c["rope_theta"]) if full else ling_delta(mixer, c, memory, y))
+        y, net = rms_norm(x, own["post_attention_layernorm.weight"], eps), below(own, "mlp.")
+        if not sparse:
+            return x + gated_net(net, y)
+        routed = sigmoid_mixture(net, router, y, net["gate.expert_bias"], 1e-20, gated_net, lambda keys: among_groups(router, keys))
+        return x + routed + gated_net(below(net, "shared_experts."), y)
+
+    return model({name.replace("word_embeddings", "embed_tokens"): t for name, t in w.items()}, c, ids, layer, "norm", eps)
 
 
 def jamba(w, c, ids):

@@ -169,7 +169,11 @@ def hybrid_cases():
         "mlp_layer_types": ["sparse", "dense", "sparse"], "num_experts": 9, "num_experts_per_token": 4, "num_expert_group": 3,
         "topk_group": 2, "moe_renormalize": False, "routed_scaling_factor": 1.0, "num_shared_experts": 2, "tie_word_embeddings": True,
         "rms_norm_eps": 1e-3}
-    yield "kimi_linear_groups", grouped, folders.in_bf16(folders.kimi_tensors(grouped)), hybrids.kimi
+    yield "kimi_linear_groups", grouped, folders.in_bf16(folders.kimi_saved_tensors(grouped)), hybrids.kimi
+    # With a small eps and small heads the equations themselves make rounding too large.
+    ling = folders.LING | {"rms_norm_eps": 1e-3, "head_dim": 16, "partial_rotary_factor": 0.25}
+    yield "ling", ling, folders.ling_tensors(ling), hybrids.ling
+    yield "ling_saved", folders.LING_SAVED, folders.in_bf16(folders.ling_tensors(folders.LING_SAVED)), hybrids.ling
     yield "falcon_h1", folders.FALCON_H1, folders.falcon_h1_tensors(folders.FALCON_H1), hybrids.falcon_h1
     normed = folders.FALCON_H1 | {"mamba_rms_norm": True, "mamba_norm_before_gate": True, "tie_word_embeddings": True,
                                   "mamba_conv_bias": False}
@@ -547,6 +551,48 @@ REFUSED = {
         ({"num_shared_experts": 2}, "shared_experts.gate_proj.weight has shape [10, 16], the config asks for [20, 16]"),
         ({"hidden_act": "gelu"}, 'hidden_act must be "silu"'),
         ({"moe_latent_size": 8}, "moe_latent_size is not a known key"),
+    ],
+    "ling": [
+        ({"architectures": ["BailingMoeV2_5ForCausalLM"]},
+         'architectures must be "BailingMoeV3ForCausalLM" or "BailingHybridForCausalLM": older models'),
+        ({"layer_group_size": 3}, "layer_group_size must divide num_hidden_layers, or layer_types"),
+        ({"layer_group_size": 4}, "tensor model.layers.1.attention.q_proj.weight is missing"),
+        ({"layer_types": ["full_attention"] * 4}, "layer_group_size gives other layers than layer_types"),
+        ({"layer_types": ["attention"] * 4}, 'layer_types must say "linear_attention" or "full_attention" of every layer'),
+        ({"num_nextn_predict_layers": 0}, "tensor model.layers.4.eh_proj.weight is not one that the config asks for"),
+        ({"head_dim": 6, "linear_head_dim": 8}, "head_dim must be equal to linear_head_dim or qk_rope_head_dim"),
+        ({"kda_lower_bound": 5}, "kda_lower_bound must be a number from -1e+06 to -1e-06"),
+        ({"no_kda_lora": False}, "no_kda_lora must be true"),
+        ({"use_kda_lora": True}, "use_kda_lora must be false"),
+        ({"linear_silu": False}, "linear_silu must be true"),
+        ({"use_qk_norm": False}, "use_qk_norm must be true"),
+        ({"group_norm_size": 4}, "group_norm_size must be equal to 1"),
+        ({"num_kv_heads_for_linear_attn": 1}, "num_kv_heads_for_linear_attn must be 0 or equal to num_attention_heads"),
+        ({"linear_conv_kernel_dim": 3}, "linear_conv_kernel_dim differs from short_conv_kernel_size"),
+        ({"num_expert_group": 2}, "num_expert_group differs from n_group"),
+        ({"n_group": 4}, "n_group must divide num_experts into groups of 2 and more"),
+        ({"gated_attention_proj_granularity_type": "element_wise"}, 'gated_attention_proj_granularity_type must be "head_wise"'),
+        ({"use_mla_nope": True}, "use_mla_nope must be false"),
+        ({"rope_interleave": False}, "rope_interleave must be true"),
+        ({"rotary_dim": 8}, "rotary_dim must be equal to qk_rope_head_dim"),
+        ({"qk_head_dim": 11}, "qk_head_dim must be equal to qk_nope_head_dim + qk_rope_head_dim"),
+        ({"qk_rope_head_dim": 3, "qk_head_dim": 9, "rotary_dim": 3}, "qk_rope_head_dim must be even"),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "rope_scaling must be null"),
+        ({"rope_parameters": {"rope_theta": 10000, "rope_type": "default"}}, "rope_parameters.rope_theta differs from rope_theta"),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0}}, 'rope_parameters.rope_type must be "default"'),
+        ({"expert_swiglu_limit_list": [0, 0, 4, 4]}, "expert_swiglu_limit_list must be null, or 0 for every layer"),
+        ({"share_expert_swiglu_limit_list": 5}, "share_expert_swiglu_limit_list must be null, or 0 for every layer"),
+        ({"moe_shared_expert_intermediate_size": 20}, "moe_shared_expert_intermediate_size must be equal to moe_intermediate_size"),
+        ({"moe_router_enable_expert_bias": False}, "moe_router_enable_expert_bias must be true"),
+        ({"score_function": "softmax"}, 'score_function must be "sigmoid"'),
+        ({"topk_method": "greedy"}, 'topk_method must be "noaux_tc"'),
+        ({"use_nGPT": True}, "use_nGPT must be false"),
+        ({"pregate_enabled": True}, "pregate_enabled is not a known key"),
+    ],
+    "ling_saved": [
+        ({"norm_topk_prob": True}, "moe_renormalize differs from norm_topk_prob"),
+        ({"q_lora_rank": 7}, "attention.q_b_proj.weight is missing"),
+        ({"linear_num_heads": 2}, "attention.q_proj.weight has shape [15, 16], the config asks for [10, 16]"),
     ],
     "mamba2_fla": [
         ({"D_has_hdim": True}, "D_has_hdim must be false"),

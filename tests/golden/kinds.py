@@ -99,7 +99,8 @@ def delta(w, c, memory, x):
         alpha = numpy.exp(-numpy.exp(w["A_log"]) * softplus(w["a_proj.weight"] @ x + w["dt_bias"]))[:, None]
     if kda:
         f = (w["f_proj.1.weight"] @ (w["f_proj.0.weight"] @ x) + w["dt_bias"]).reshape(heads, -1)
-        alpha = numpy.exp(-numpy.exp(w["A_log"])[:, None] * softplus(f))
+        rate = numpy.exp(w["A_log"])[:, None]
+        alpha = numpy.exp(-c["bound"] * sigmoid(rate * f) if c.get("bound") else -rate * softplus(f))
     out = []
     for h in range(heads):
         state = memory.states.get(h, numpy.zeros((k.shape[1], v.shape[1]))) * alpha[h][:, None]

@@ -110,6 +110,26 @@ FAMILIES = {
         "moe_renormalize": [True, False], "routed_scaling_factor": [0.3, 1.0, 5.0], "moe_intermediate_size": [1, 32, 33],
         "num_shared_experts": [1, 3], "rms_norm_eps": [1e-6, 1e-3], "intermediate_size": [8, 40], "hidden_size": [8, 24],
         "mla_use_nope": [False], "hidden_act": ["silu", "gelu"]}),
+    # With an eps of 1e-6 transformers itself is 1e-4 off the equations now and then.
+    "ling": (folders.LING | {"rms_norm_eps": 1e-4}, folders.ling_tensors, hybrids.ling, {
+        "num_hidden_layers,layer_group_size": [(6, 3), (3, 1), (4, 4), (5, 2)], "layer_group_size,layer_types": [
+            (3, ["linear_attention", "linear_attention", "full_attention", "full_attention"]), (2, ["linear_attention"] * 4)],
+        "first_k_dense_replace": [0, 2, 9], "mlp_layer_types": [["sparse", "dense", "sparse", "dense"], ["dense"] * 4],
+        "q_lora_rank": [None, 1, 16], "kv_lora_rank": [1, 32], "qk_nope_head_dim,qk_head_dim": [(1, 5), (16, 20)],
+        "qk_rope_head_dim,rotary_dim,qk_head_dim": [(2, 2, 8), (16, 16, 22), (3, 3, 9)], "v_head_dim": [1, 8],
+        "num_attention_heads,num_key_value_heads": [(1, 1), (6, 6), (4, 2)], "head_dim": [4, 10, 33],
+        "kda_lower_bound": [-0.1, -1.0, -50.0], "kda_safe_gate": [False], "short_conv_kernel_size": [2, 3, 9],
+        "rope_theta": [10000, 300.0, 10000000], "num_experts,num_experts_per_tok,n_group,topk_group": [
+            (6, 1, 1, 1), (6, 6, 1, 1), (12, 3, 4, 2), (40, 4, 2, 1), (6, 5, 3, 2)],
+        "norm_topk_prob": [False], "routed_scaling_factor": [0.3, 5.0], "num_shared_experts": [3],
+        "moe_intermediate_size,moe_shared_expert_intermediate_size": [(1, 1), (33, 33), (10, 20)],
+        "expert_swiglu_limit_list": [[0, 0, 0, 0], [0, 0, 4, 4]], "rms_norm_eps": [1e-6, 1e-3], "hidden_size": [8, 24],
+        "num_nextn_predict_layers": [0, 2]}),
+    "ling_saved": (folders.LING_SAVED, folders.ling_tensors, hybrids.ling, {
+        "linear_num_heads": [1, 4], "linear_head_dim": [6, 16], "qk_rope_head_dim,qk_head_dim,head_dim": [(2, 7, 2), (16, 21, 16)],
+        "num_attention_heads,num_key_value_heads": [(1, 1), (4, 4)], "num_experts,num_experts_per_token,num_expert_group,topk_group": [
+            (12, 3, 4, 2), (6, 5, 3, 2)], "moe_renormalize": [True], "q_lora_rank": [6], "v_head_dim": [1, 9],
+        "short_conv_kernel_size,linear_conv_kernel_dim": [(2, 2), (4, 4)]}),
     "jamba": (folders.JAMBA, folders.jamba_tensors, hybrids.jamba, {
         key: values for key, values in RMS.items() if key != "attention_bias"} | {
             "attn_layer_period,attn_layer_offset": [(3, 0), (8, 4), (1, 0), (2, 2)], "mamba_d_state": [4, 16], "mamba_d_conv": [2, 3, 9],

@@ -1,5 +1,9 @@
 """Fixtures: a server shared by the tests that leave no trace, and a factory for all others."""
 
+import contextlib
+import importlib
+from pathlib import Path
+
 import pytest
 
 import image_model
@@ -14,6 +18,21 @@ def pytest_sessionstart(session):
     for path in (LINNET, MODEL_DIR / "config.json"):
         if not path.exists():
             pytest.exit(f"{path} is missing: build first, or set LINNET and LINNET_MODEL_DIR", 2)
+
+
+def pytest_collection(session):
+    """Each worker collects every file, and pytest compiles the assertions of a file where no earlier run has left the result. So
+    each worker begins at another file, and finds the rest compiled. What is wrong with a file shows when it is collected."""
+    of = getattr(session.config, "workerinput", None)
+    if of is None:
+        return
+    given = [Path(arg.partition("::")[0]) for arg in session.config.args]
+    files = sorted({file.stem for path in given for file in (path.glob("test_*.py") if path.is_dir() else [path])
+                    if file.resolve().parent == Path(__file__).parent})
+    first = len(files) * int(of["workerid"].removeprefix("gw")) // of["workercount"]
+    for name in files[first:] + files[:first]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(name)
 
 
 @pytest.fixture(scope="session")

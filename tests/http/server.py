@@ -61,12 +61,13 @@ def run_on_terminal(name, *args):
 
 
 def wait_until(condition, timeout, what, state=lambda: ""):
-    """Polls until condition() is true; returns the seconds it took. A failure shows state()."""
+    """Polls until condition() is true; returns the seconds it took. A failure shows state(). The longer it waits, the less often it
+    looks: most looks are a request to a server that works."""
     start = time.monotonic()
     while not condition():
         waited = time.monotonic() - start
         assert waited < timeout, f"{what}: not within {timeout} s{state()}"
-        time.sleep(0.005)  # check-tests: between two looks
+        time.sleep(min(0.005 + waited / 20, 0.05))  # check-tests: between two looks
     return time.monotonic() - start
 
 

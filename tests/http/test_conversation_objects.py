@@ -10,6 +10,7 @@ import image_model
 import text_model
 from client import call, complete_ok
 from cluster import Redis
+from lazy import lazily
 from server import Server, run, wait_until
 from settings import MODEL
 from states import without_sqlite
@@ -19,7 +20,7 @@ from test_keys import bearer
 
 pytestmark = [pytest.mark.quick, pytest.mark.asan]
 
-openai = pytest.importorskip("openai", reason="the openai package is not installed")
+openai = lazily("openai")
 
 UNKNOWN = f"conv_{0:032x}"
 

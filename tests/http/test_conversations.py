@@ -9,6 +9,7 @@ import image_model
 import text_model
 from client import call, complete_ok
 from cluster import Redis
+from lazy import lazily
 from server import Server, wait_until
 from settings import MODEL
 from states import without_sqlite
@@ -17,7 +18,7 @@ from test_keys import bearer
 
 pytestmark = [pytest.mark.quick, pytest.mark.asan]
 
-openai = pytest.importorskip("openai", reason="the openai package is not installed")
+openai = lazily("openai")
 
 SEED, LENGTH = {"seed": 3}, 12
 SOFTMAX = {"kind": "softmax"}

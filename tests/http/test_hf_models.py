@@ -45,6 +45,7 @@ KINDS = {
     "granite_experts": (folders.GRANITE_EXPERTS, folders.granite_tensors),
     "nemotron": (folders.NEMOTRON, folders.nemotron_tensors),
     "kimi": (folders.KIMI, folders.kimi_tensors),
+    "ling": (folders.LING, folders.ling_tensors),
     "falcon_h1": (folders.FALCON_H1, folders.falcon_h1_tensors),
     "lfm3": (folders.LFM3, folders.lfm3_tensors),
     "olmo_hybrid": (folders.OLMO_HYBRID, folders.olmo_hybrid_tensors),
@@ -121,6 +122,8 @@ def softmax_layers(config):
         return range(config["attn_layer_offset"], config["num_hidden_layers"], config["attn_layer_period"])
     if config["model_type"] == "kimi_linear":
         return [layer for layer, (full, _) in enumerate(folders.kimi_layers(config)) if full]
+    if config["model_type"] == "bailing_hybrid":
+        return [layer for layer, (full, _) in enumerate(folders.ling_layers(config)) if full]
     listed = (config.get("attn") or {}).get("layers", [])
     return listed + [layer for layer, kind in enumerate(types) if kind.endswith("attention") and kind[0] != "l"]
 
@@ -193,6 +196,7 @@ BOUNDS = {
     "granite_experts": ((0.1, 0.02), (0.4, 0.04)),
     "nemotron": ((0.05, 0.01), (0.2, 0.05)),
     "kimi": ((0.5, 0.03), (1.0, 0.2)),
+    "ling": ((0.4, 0.03), (1.7, 0.2)),
     "falcon_h1": ((0.008, 0.003), (0.03, 0.008)),
     "lfm3": ((0.08, 0.02), (0.2, 0.04)),
     "olmo_hybrid": ((0.3, 0.03), (0.6, 0.1)),

@@ -3,12 +3,14 @@
 import contextlib
 import signal
 
-import openai
 import pytest
 
 import client
 import holding
+from lazy import lazily
 from server import Server, run, wait_until
+
+openai = lazily("openai")
 
 pytestmark = [pytest.mark.quick, pytest.mark.asan]
 

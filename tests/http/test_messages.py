@@ -7,13 +7,14 @@ import pytest
 
 import tools as families
 from client import call
+from lazy import lazily
 from server import Server
 from settings import MODEL
 from test_chat_tools import TALK, write_talk
 from test_tools import SCHEMAS, TOOLS, mark_bias
 from test_warnings import params
 
-jsonschema = pytest.importorskip("jsonschema", reason="the jsonschema package is not installed")
+jsonschema = lazily("jsonschema")
 
 pytestmark = [pytest.mark.quick, pytest.mark.asan]
 

@@ -4,9 +4,10 @@ import io
 
 import pytest
 
+from lazy import lazily
 from sounds import MODEL, babble, transcribe_ok, wav
 
-openai = pytest.importorskip("openai", reason="the openai package is not installed")
+openai = lazily("openai")
 
 SAID = wav(babble(2))
 

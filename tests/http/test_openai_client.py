@@ -7,10 +7,11 @@ import pytest
 
 import holding
 from couplet_rules import broken_rules
+from lazy import lazily
 from server import Server, wait_until
 from settings import MODEL, MODEL_DIR
 
-openai = pytest.importorskip("openai", reason="the openai package is not installed")
+openai = lazily("openai")
 
 VOCAB = (MODEL_DIR / "vocab.txt").read_text(encoding="utf-8").split("\n")
 UPPER = "山远云低，归舟一叶"

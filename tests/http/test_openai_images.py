@@ -8,8 +8,9 @@ import pytest
 import images
 import png
 from images import HEIGHT, PIXELS, SMALL, WIDTH, a_picture
+from lazy import lazily
 
-openai = pytest.importorskip("openai", reason="the openai package is not installed")
+openai = lazily("openai")
 
 TOP = a_picture(WIDTH, 5)
 

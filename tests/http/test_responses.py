@@ -6,13 +6,14 @@ import pytest
 import poem_model
 import text_model
 from client import call, complete_ok
+from lazy import lazily
 from server import Server
 from settings import MODEL
 from test_chat_templates import with_template
 
 pytestmark = [pytest.mark.quick, pytest.mark.asan]
 
-openai = pytest.importorskip("openai", reason="the openai package is not installed")
+openai = lazily("openai")
 
 UPPER = "山远云低，归舟一叶"
 SEED = {"seed": 3}

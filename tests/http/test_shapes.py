@@ -12,10 +12,11 @@ import pytest
 import shapes
 import text_model
 from client import call, complete, join_stream, stream_ok
+from lazy import lazily
 from server import Server
 from test_states import blob_of
 
-jsonschema = pytest.importorskip("jsonschema", reason="the jsonschema package is not installed")
+jsonschema, openai, pydantic = map(lazily, ("jsonschema", "openai", "pydantic"))
 pytestmark = pytest.mark.quick
 
 MODELS = ("bytes", "words")
@@ -311,24 +312,19 @@ def test_min_tokens_do_not_keep_an_answer_from_its_only_end(port):
 
 # --- the client
 
-openai = pytest.importorskip("openai", reason="the openai package is not installed")
-pydantic = pytest.importorskip("pydantic", reason="the pydantic package is not installed")
-
-
-class Step(pydantic.BaseModel):
-    explanation: str = pydantic.Field(max_length=20)
-    output: int
-
-
-class Reasoning(pydantic.BaseModel):
-    steps: list[Step] = pydantic.Field(max_length=3)
-    final_answer: str | None
-    kind: "str" = pydantic.Field(pattern="^(sum|product)$")
-    share: float = pydantic.Field(gt=0.5, le=0.99)
-    dozens: int = pydantic.Field(ge=0, le=144, multiple_of=12)
-
 
 def test_structured_outputs_of_the_client(port):
+    class Step(pydantic.BaseModel):
+        explanation: str = pydantic.Field(max_length=20)
+        output: int
+
+    class Reasoning(pydantic.BaseModel):
+        steps: list[Step] = pydantic.Field(max_length=3)
+        final_answer: str | None
+        kind: "str" = pydantic.Field(pattern="^(sum|product)$")
+        share: float = pydantic.Field(gt=0.5, le=0.99)
+        dozens: int = pydantic.Field(ge=0, le=144, multiple_of=12)
+
     with openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0) as api:
         asked = [{"role": "user", "content": "Solve it: "}]
         answer = api.chat.completions.parse(model="chats", messages=asked, response_format=Reasoning, max_tokens=4000, seed=1)

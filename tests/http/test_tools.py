@@ -3,16 +3,15 @@
 import json
 from typing import Literal
 
-import openai
-import pydantic
 import pytest
 
 import tools as families
 from client import call, complete_ok, parse_events
+from lazy import lazily
 from server import Server
 from test_states import blob_of
 
-jsonschema = pytest.importorskip("jsonschema", reason="the jsonschema package is not installed")
+jsonschema, openai, pydantic = map(lazily, ("jsonschema", "openai", "pydantic"))
 
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
 WEATHER = {"type": "object", "properties": {
@@ -423,17 +422,16 @@ def test_other_tools_of_responses_are_refused(port):
 
 # --- the client's helpers
 
-class GetWeather(pydantic.BaseModel):
-    """The weather of a city."""
-
-    city: str = pydantic.Field(max_length=12)
-    unit: Literal["celsius", "fahrenheit"] | None
-    days: int = pydantic.Field(ge=1, le=9)
-
-
 @pytest.mark.parametrize("model", FAMILIES)
 def test_the_client_parses_calls_of_pydantic_models(server, model):
     """As the examples of the package do it: whole, as a stream, and on responses."""
+    class GetWeather(pydantic.BaseModel):
+        """The weather of a city."""
+
+        city: str = pydantic.Field(max_length=12)
+        unit: Literal["celsius", "fahrenheit"] | None
+        days: int = pydantic.Field(ge=1, le=9)
+
     with openai.OpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key="none", max_retries=0) as api:
         asked = {"model": model, "messages": HELLO, "tools": [openai.pydantic_function_tool(GetWeather)], "tool_choice": "required", "max_tokens": 2000,
                  "temperature": 1, "seed": 5}

@@ -20,6 +20,13 @@ VERSION = re.search(r'LX_VERSION "([0-9.]+)"', (ROOT / "common/version.h").read_
 PROMPT = "海上明月"
 
 
+def pip(place, *command, timeout=120):
+    """This interpreter's pip, for that environment."""
+    python = place / "venv/bin/python"
+    return subprocess.run([sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check", *command], cwd=place,
+                          capture_output=True, text=True, timeout=timeout)
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A virtual environment with the package only, made of a copy, because a build leaves files in its source."""
@@ -28,9 +35,8 @@ def place(tmp_path_factory):
     for name in PARTS:
         source, to = ROOT / "weights" / name, place / "weights" / name
         shutil.copy(source, to) if source.is_file() else shutil.copytree(source, to, ignore=shutil.ignore_patterns("__pycache__"))
-    venv.create(place / "venv", with_pip=True)
-    done = subprocess.run([place / "venv/bin/pip", "install", "-q", "--disable-pip-version-check", "--no-deps", place / "weights"],
-                          capture_output=True, text=True, timeout=600)
+    venv.create(place / "venv")
+    done = pip(place, "install", "-q", "--no-deps", place / "weights", timeout=600)
     if "requirement setuptools" in done.stderr:
         pytest.skip("pip found no setuptools to build with: no package index is reached")
     assert done.returncode == 0, done.stderr
@@ -72,7 +78,7 @@ def speaker(package, server):
 
 
 def test_the_version_is_the_programs(place):
-    said = run(place, "pip", "show", "linnet-weights").stdout
+    said = pip(place, "show", "linnet-weights").stdout
     assert f"Version: {VERSION}\n" in said
 
 

@@ -16,6 +16,8 @@ NO_HAN = [r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]", r"\p{Ll}\p{Lm}\p{Lo}\p{M
 KIMI = (rf"[\p{{Han}}]+|[^\r\n\p{{L}}\p{{N}}]?[{NO_HAN[0]}]*[{NO_HAN[1]}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
         rf"[^\r\n\p{{L}}\p{{N}}]?[{NO_HAN[0]}]+[{NO_HAN[1]}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
         r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+LING = QWEN2.replace("]?", "]?+", 1).replace(r"[^\s\p{L}\p{N}]+", r"[^\s\p{L}\p{N}]++").replace(r"[\r\n]+", r"[\r\n]").replace(
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)", "'(?i:[sdmt]|ll|ve|re)")
 ALPHABETS = ["abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJ", "абвгдежзи", "αβγδεζ", "春風花月山水人天地一", "のはをがたで", "אבגד",
              "àéîõüçñ", "กขคงจ", "हिन्दी", "0123456789", "٠١٢٣٤", "😀🎉👩‍👩‍👧", "é̂ ä̧"]
 BETWEEN = [" ", " ", " ", " ", "  ", "   ", "\n", "\n\n", "\r\n", " \n ", "\t", ", ", ". ", "!", "?! ", " (", ") ", "'s ", "'LL ",
@@ -243,6 +245,7 @@ MAKERS = {
     "llama3": lambda: byte_level(LLAMA3, ignore_merges=True, template=True),
     "qwen2": lambda: byte_level(QWEN2, normalizer=normalizers.NFC()),
     "kimi": lambda: byte_level(KIMI),
+    "ling": lambda: byte_level(LING, normalizer=normalizers.NFC()),
     "falcon": lambda: byte_level(before=[pre_tokenizers.Punctuation("contiguous")], after=AFTER),
     "falcon-whole": lambda: byte_level(LLAMA3, prefix=True, ignore_merges=True, after=[
         pre_tokenizers.Punctuation("isolated"), pre_tokenizers.WhitespaceSplit()]),

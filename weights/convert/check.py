@@ -179,7 +179,7 @@ def float64_logits(args, ids):
                 "hgrn2": kinds.fla_model(kinds.hgrn2), "rwkv6": kinds.rwkv6, "rwkv7": kinds.rwkv7, "mamba": kinds.mamba1,
                 "falcon_mamba": kinds.mamba1, "mamba2": kinds.mamba2, "jamba": hybrids.jamba,
                 "qwen3_5_text": kinds.qwen, "qwen3_5": kinds.qwen, "lfm2": hybrids.lfm2, "granitemoehybrid": hybrids.granite,
-                "falcon_h1": hybrids.falcon_h1, "kimi_linear": hybrids.kimi, "olmo_hybrid": hybrids.olmo_hybrid,
+                "falcon_h1": hybrids.falcon_h1, "kimi_linear": hybrids.kimi, "bailing_hybrid": hybrids.ling, "olmo_hybrid": hybrids.olmo_hybrid,
                 "lfm3": hybrids.lfm3}
     config = read_config(args.folder)
     if config.get("model_type") not in readings:

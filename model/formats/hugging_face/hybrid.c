@@ -75,8 +75,10 @@ lx_mixer_config lx_hf_read_experts(lx_hf_reader *r, const lx_config *c, const lx
 static void read_groups(lx_hf_reader *r, lx_mixer_config *m, const lx_hf_router *usual)
 {
     char what[128];
-    int32_t n = lx_hf_int(r, usual->groups, 1, LX_MOST_EXPERTS, 1);
-    int32_t active = lx_hf_int(r, "topk_group", 1, n, 1);
+    int32_t n =
+        lx_hf_int(r, usual->groups, 1, LX_MOST_EXPERTS, usual->n_groups > 0 ? usual->n_groups : 1);
+    int32_t active =
+        lx_hf_int(r, "topk_group", 1, n, usual->active_groups > 0 ? usual->active_groups : 1);
     if (n == 1) /* then the best group is all */
         return;
     lx_mixer_value(m, "groups")->i = n;

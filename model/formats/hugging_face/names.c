@@ -93,8 +93,20 @@ const char *lx_hf_stored_head(const lx_config *c)
     return c->names != NULL && c->names->head == NULL ? "lm_head.weight" : NULL;
 }
 
+/* Whether a tensor belongs to a layer after the last one. */
+static bool is_of_further_layer(const lx_config *c, const char *theirs)
+{
+    size_t n = strlen(c->names->layers);
+    if (strncmp(theirs, c->names->layers, n) != 0)
+        return false;
+    long layer = strtol(theirs + n, NULL, 10);
+    return layer >= c->n_layers && layer - c->n_layers < c->n_further_layers;
+}
+
 bool lx_hf_is_unused(const lx_config *c, const char *theirs)
 {
+    if (c->names != NULL && is_of_further_layer(c, theirs))
+        return true;
     const char *const *begin = c->names != NULL ? c->names->unused : NULL;
     while (begin != NULL && *begin != NULL && strncmp(theirs, *begin, strlen(*begin)) != 0)
         begin++;

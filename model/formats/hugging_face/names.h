@@ -27,6 +27,9 @@ struct lx_tensor_names {
         const lx_tensor_name *names;
     } tables[LX_LAYER_TABLES];
     const char *const *unused; /* beginnings of names that text does not need; or NULL */
+    /* Names that a library gives when it saves the folder again: all tensors have these, or all
+       have the names above. NULL: none. */
+    const struct lx_tensor_names *other;
 };
 
 /* The folder's name of the tensor `own`, which is `own` itself where no table has it. */

@@ -141,8 +141,11 @@ static lx_mixer_config read_experts(lx_hf_reader *r, const lx_config *c)
 {
     static const lx_hf_experts usual = {
         "n_routed_experts", "moe_intermediate_size", 8, 2, 7688, NULL};
-    static const lx_hf_router router = {"n_routed_experts", "num_experts_per_tok", "norm_topk_prob",
-                                        "n_group", 1};
+    static const lx_hf_router router = {.count_key = "n_routed_experts",
+                                        .active_key = "num_experts_per_tok",
+                                        .normalise = "norm_topk_prob",
+                                        .groups = "n_group",
+                                        .scale = 1};
     lx_mixer_config m = lx_hf_read_experts(r, c, &usual);
     lx_mixer_set_word(&m, "form", "relu2");
     lx_hf_read_router(r, &m, &router);

@@ -109,6 +109,21 @@ void lx_hf_only_number(lx_hf_reader *r, const char *key, double value, const cha
     lx_hf_wrong(r, key, what);
 }
 
+const char *lx_hf_either(lx_hf_reader *r, const char *key, const char *other)
+{
+    const json_t *value = look(r, key), *second = look(r, other);
+    char what[64];
+    if (value == NULL && second != NULL) {
+        take(r, key);
+        return other;
+    }
+    (void)snprintf(what, sizeof what, "differs from %s", key);
+    if (second != NULL && !json_equal(value, second))
+        lx_hf_wrong(r, other, what);
+    take(r, other);
+    return key;
+}
+
 void lx_hf_only_null(lx_hf_reader *r, const char *key)
 {
     if (look(r, key) != NULL)

@@ -48,6 +48,8 @@ void lx_hf_only_null(lx_hf_reader *r, const char *key);
 void lx_hf_only_number(lx_hf_reader *r, const char *key, double value, const char *other);
 /* A range [0, Infinity] of time steps. */
 void lx_hf_only_unbounded(lx_hf_reader *r, const char *key);
+/* The one of two names of a key that the file has; two values must be equal. */
+const char *lx_hf_either(lx_hf_reader *r, const char *key, const char *other);
 /* Keys that cannot change a result, with a space between each two. */
 void lx_hf_ignore(lx_hf_reader *r, const char *keys);
 /* Keys that any config may have. */
@@ -80,7 +82,8 @@ void lx_hf_conv(lx_hf_reader *r, lx_mixer_config *m, bool fallback);
 void lx_hf_read_base(lx_hf_reader *r, lx_mixer_config *m, const char *key, double fallback);
 /* The rotation of grouped_query in hybrids of transformers: keys of the object rope_parameters, in
    older files keys of the root. base and share are the defaults of rope_theta and of
-   partial_rotary_factor. With a share of 1 all columns of a head must turn. */
+   partial_rotary_factor. With a share of 1 all columns of a head must turn. With 0 the key says
+   nothing, since the mixer itself has the number of columns. */
 void lx_hf_read_rotation(lx_hf_reader *r, lx_mixer_config *m, double base, double share);
 /* Keys around the layers of hybrids of transformers, with the numbers of a file that does not say
    them. RMSNorm stands before every branch, and gated_mlp after every mixer. */
@@ -113,8 +116,20 @@ typedef struct lx_hf_router {
     const char *count_key, *active_key; /* of the experts, as in lx_hf_experts */
     const char *normalise, *groups;
     double scale;
+    int32_t n_groups, active_groups; /* 0: 1 */
 } lx_hf_router;
 void lx_hf_read_router(lx_hf_reader *r, lx_mixer_config *m, const lx_hf_router *usual);
+/* Kimi-Linear and its relatives, latent.c. mla: the sizes of heads and latents, whose norms have an
+   eps of their own. */
+lx_mixer_config lx_hf_read_mla(lx_hf_reader *r, const lx_config *c);
+/* kda of heads of `size` columns, without biases; rank 0: no pairs. */
+lx_mixer_config lx_hf_unbiased_kda(lx_hf_reader *r, const lx_config *c, int32_t heads, int32_t size,
+                                   int32_t taps, int32_t rank);
+/* The experts' net for all tokens: num_shared_experts times as wide as an expert. */
+void lx_hf_read_shared_net(lx_hf_reader *r, lx_mixer_config *experts);
+/* Places the experts as mlp_layer_types says, or after the first first_k_dense_replace layers. */
+void lx_hf_place_experts(lx_hf_reader *r, lx_config *c, const lx_mixer_config *experts,
+                         int32_t usual_first);
 /* gated_deltanet of hybrids of transformers: the keys that begin with linear_. size: of heads where
    the file does not say it; 0: 3/4 of d_model together for keys, twice as much for values. */
 lx_mixer_config lx_hf_read_delta(lx_hf_reader *r, const lx_config *c, int32_t key_heads,

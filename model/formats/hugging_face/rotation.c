@@ -46,6 +46,11 @@ static void read_both_bases(lx_hf_reader *r, lx_hf_reader *inner, lx_mixer_confi
    may name it. */
 static void read_share(lx_hf_reader *r, lx_hf_reader *inner, lx_mixer_config *m, double share)
 {
+    if (share == 0) {
+        lx_hf_ignore(r, "partial_rotary_factor");
+        lx_hf_ignore(inner, "partial_rotary_factor");
+        return;
+    }
     double outer =
         inner->root != r->root ? lx_hf_number(r, "partial_rotary_factor", 1e-3, 1, 0) : 0;
     inner->st = r->st;

@@ -120,18 +120,20 @@ static void a_poisoned_slot_is_a_fresh_one(subject *s, const results want)
     expect_rows(s, got, want, 0, ROWS, "a poisoned slot");
 }
 
+/* The oracle, which takes a row as any other, and a sanitizer, which is slow, have three places. */
 static void copies_go_on_alike(subject *s, const results want)
 {
-#ifdef LX_SANITIZE_ADDRESS
-    static const int32_t places[] = {1, 64, 100};
-#else
-    static const int32_t places[] = {1, 15, 16, 63, 64, 65, 100, 128};
-#endif
+    static const int32_t places[] = {1, 64, 100, 15, 16, 63, 65, 128};
+    size_t n_places = sizeof places / sizeof *places;
     static results got;
     lx_error err = {0};
     float *saved = malloc((size_t)lx_model_state_floats(s->model, ROWS) * sizeof *saved);
     assert_non_null(saved);
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+#ifndef LX_SANITIZE_ADDRESS
+    if (strcmp(s->be->ops->name, "reference") == 0)
+#endif
+        n_places = 3;
+    for (size_t i = 0; i < n_places; i++) {
         int32_t at = places[i];
         run_whole(s, 0, s->ids[0], at, got);
         must_succeed(lx_transformer_state_copy(s->t, s->states, 1, 0, at, &err), &err);
@@ -207,7 +209,8 @@ static void must_open(subject *s, const char *kind, const json_t *c, int32_t n_l
         fail_msg("%s is not on %s", kind, where->name);
 }
 
-/* On every `each`-th back end. */
+/* On every `each`-th back end; the first is only what the others are compared with where `each`
+ * leaves some out. */
 static void check_laws(const char *kind, const json_t *c, int each)
 {
     static results oracle, want;
@@ -222,6 +225,10 @@ static void check_laws(const char *kind, const json_t *c, int each)
         if (backend == 0)
             memcpy(oracle, want, sizeof want);
         near(&s, want, oracle);
+        if (each > 1 && backend == 0) {
+            close_subject(&s);
+            continue;
+        }
         steps_give_the_same(&s, want);
         pieces_among_others_give_the_same(&s, want);
         a_poisoned_slot_is_a_fresh_one(&s, want);
@@ -305,8 +312,8 @@ static void check_lacked(const char *kind, const json_t *c)
         fail_msg("%s has %s, which its file denies", asked[1].name, kind);
 }
 
-/* The branches wired in the other ways, which no back end sees: on the first back end and the
-   last. */
+/* The branches wired in the other ways, which no back end sees: on the last back end, next to the
+   first. */
 static void check_wirings(const char *kind, const json_t *c)
 {
     static const char *const wirings[] = {"post", "reversible"};
