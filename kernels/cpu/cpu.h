@@ -109,6 +109,9 @@ typedef struct lx_cpu_kind {
        is alone does all. NULL: never. */
     bool (*has_first)(const lx_cpu *c, const void *args);
     void (*run_first)(const lx_cpu *c, const void *args);
+    /* `run` computes a row from the same row of its inputs, so a part's rows may begin and end
+       within a sequence. */
+    bool is_by_rows;
     /* In place of `run`, for an operation that carries a state through a sequence's tokens: the
        number of units (heads, some columns) of a sequence, and the work of one unit. */
     int64_t (*units)(const void *args);
@@ -146,6 +149,7 @@ typedef struct lx_cpu_op {
 typedef enum lx_cpu_cut {
     LX_CPU_BY_SEQUENCES, /* groups[i], through all operations */
     LX_CPU_BY_SHARES,    /* share i of the one operation; a piece that is alone takes several */
+    LX_CPU_BY_ROWS,      /* some token rows, through all operations */
     LX_CPU_FIRST,        /* the one piece does the operation's run_first */
     LX_CPU_BY_HEADS      /* some heads: the columns that they read, then the heads themselves */
 } lx_cpu_cut;
@@ -176,7 +180,8 @@ typedef struct lx_cpu_claims {
 /* Every thread may read all weights from memory when it has so many rows: their products take
    longer. */
 #define LX_CPU_LEAST_FAR_ROWS 16
-#define LX_CPU_OWN_ROWS 4 /* most rows that every piece may compute for itself */
+#define LX_CPU_SHARED_ROWS 12 /* per thread: at least so many are shared, not columns */
+#define LX_CPU_OWN_ROWS 4     /* most rows that every piece may compute for itself */
 
 struct lx_cpu {
     lx_host_backend host;
@@ -216,6 +221,12 @@ struct lx_cpu {
 LX_DECLARE(lx_cpu, begin)
 LX_DECLARE(lx_cpu, end)
 void lx_cpu_record(lx_cpu *c, const lx_cpu_kind *kind, const void *args);
+
+/* So many rows that threads have rows of their own. */
+static inline bool lx_cpu_shares_rows(const lx_cpu *c, int32_t rows)
+{
+    return rows >= (c->is_far ? LX_CPU_LEAST_FAR_ROWS : LX_CPU_SHARED_ROWS) * c->n_threads;
+}
 
 /* Cuts the recorded step into phases and pieces (plan.c). */
 void lx_cpu_plan(lx_cpu *c);

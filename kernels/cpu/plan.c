@@ -8,6 +8,10 @@
  * rows, every operation is a phase whose pieces are shares of its columns, heads or rows. Where the
  * weights come from memory, that takes more time than the products of LX_CPU_LEAST_FAR_ROWS rows.
  *
+ * Of those operations, neighbours that compute each row by itself make one phase when there are
+ * many rows. Its pieces are strips of rows, whose activations stay in the second cache from one
+ * operation to the next. Threads meet only where a state or a convolution goes along the rows.
+ *
  * A phase costs a third of a microsecond and more, as much as a row's norm. So with few rows there
  * are two fusions, which operations offer (lx_cpu_kind). A piece that makes columns (of a product)
  * computes their input rows (of a norm) for itself. A piece that computes heads makes the columns
@@ -18,6 +22,7 @@
 #define LEAST_ROWS 2          /* per thread, to deal out sequences */
 #define FAR_BYTES (32u << 20) /* of weights: the third cache where it was measured */
 #define PIECE_ROWS 64         /* per group, roughly: its activations stay in the caches */
+#define STRIP_ROWS 128        /* of a prompt, roughly; each strip reads all weights */
 
 /* The first output row that is not before token row `row`. */
 static int32_t first_output(const lx_batch *b, int32_t row)
@@ -33,9 +38,9 @@ static int32_t first_output(const lx_batch *b, int32_t row)
     return low;
 }
 
-static lx_cpu_part part_of(const lx_batch *b, int32_t seq0, int32_t seq1)
+static lx_cpu_part rows_of(const lx_batch *b, int32_t seq0, int32_t seq1, int32_t row0,
+                           int32_t row1)
 {
-    int32_t row0 = b->seq_start[seq0], row1 = b->seq_start[seq1];
     return (lx_cpu_part){
         .seq0 = seq0,
         .seq1 = seq1,
@@ -49,6 +54,11 @@ static lx_cpu_part part_of(const lx_batch *b, int32_t seq0, int32_t seq1)
 }
 
 /* --- sequences --- */
+
+static lx_cpu_part part_of(const lx_batch *b, int32_t seq0, int32_t seq1)
+{
+    return rows_of(b, seq0, seq1, b->seq_start[seq0], b->seq_start[seq1]);
+}
 
 /* Deals the sequences out into n groups, in order; returns the rows of the largest. */
 static int32_t deal(lx_cpu *c, int32_t n)
@@ -201,13 +211,34 @@ static bool has_first(const lx_cpu *c, const lx_cpu_phase *p)
            op->kind->has_first != NULL && op->kind->has_first(c, &op->args);
 }
 
+/* Operation i computes its rows by themselves, and has many. */
+static bool is_by_rows(const lx_cpu *c, int32_t i)
+{
+    const lx_cpu_op *op = &c->ops[i];
+    const lx_use *out = lx_uses_find(&op->uses, LX_USE_OUT);
+    return c->n_threads > 1 && op->kind->is_by_rows && out != NULL && !is_by_heads(c, i) &&
+           lx_cpu_shares_rows(c, lx_batch_rows(c->batch, out->rows));
+}
+
+/* The operations from i on that such pieces can carry out. */
+static lx_cpu_phase phase_of_rows(const lx_cpu *c, int32_t i)
+{
+    int32_t n = c->n_threads, rounds = (c->batch->n_tokens + n * STRIP_ROWS / 2) / (n * STRIP_ROWS);
+    lx_cpu_phase p = {
+        .n_pieces = n * (rounds > 0 ? rounds : 1), .op0 = i, .op1 = i + 1, .cut = LX_CPU_BY_ROWS};
+    while (p.op1 < c->n_ops && is_by_rows(c, p.op1) && !c->ops[p.op1].fence)
+        p.op1++;
+    return p;
+}
+
 /* Neighbouring operations of one piece make one phase. */
 static void plan_by_shares(lx_cpu *c)
 {
     lx_cpu_phase *p = NULL;
     for (int32_t i = 0; i < c->n_ops; i = p->op1) {
         bool alone = p != NULL && p->n_pieces == 1; /* a phase costs nothing there */
-        lx_cpu_phase next = shared_phase(c, i, !alone && is_own_rows(c, i));
+        lx_cpu_phase next = is_by_rows(c, i) ? phase_of_rows(c, i)
+                                             : shared_phase(c, i, !alone && is_own_rows(c, i));
         if (alone && next.n_pieces == 1) {
             p->op1 = next.op1;
         } else {
@@ -236,5 +267,9 @@ lx_cpu_part lx_cpu_piece(const lx_cpu *c, const lx_cpu_phase *phase, int32_t pie
     if (phase->cut == LX_CPU_BY_SEQUENCES)
         return c->groups[piece];
     const lx_batch *b = c->batch;
-    return (lx_cpu_part){0, b->n_seqs, 0, b->n_tokens, 0, b->n_outputs, piece, phase->n_pieces};
+    lx_cpu_part part = {0, b->n_seqs, 0, b->n_tokens, 0, b->n_outputs, piece, phase->n_pieces};
+    if (phase->cut != LX_CPU_BY_ROWS)
+        return part;
+    lx_cpu_range rows = lx_cpu_shared_rows(&part, LX_ROWS_TOKENS);
+    return rows_of(b, 0, b->n_seqs, (int32_t)rows.from, (int32_t)rows.to);
 }

@@ -1,6 +1,7 @@
 /*
  * Steps of different sizes: memory that a step leaves alone when a larger one ran before it, and
- * its results when a larger step starts before they are fetched.
+ * its results when a larger step starts before they are fetched. And rows that steps cut in
+ * different ways.
  */
 #include <string.h>
 
@@ -170,9 +171,92 @@ static bool results_outlast_a_larger_step(device *dut, device *oracle)
     return true;
 }
 
+/* --- rows of a prompt and of streams --- */
+
+enum { WIDTH = 70, LONG = 301, OPERATIONS = 5 };
+
+typedef struct chain {
+    lx_array *x, *y, *z; /* [LONG, WIDTH] */
+    lx_array *gamma, *beta;
+    lx_matrix *first, *second;
+} chain;
+
+static chain make_chain(device *d, const float *x, const float *parameters, float *w)
+{
+    lx_host_tensor t = tensor_of(w, WIDTH, WIDTH, LX_F32);
+    return (chain){.x = dev_array(d, x, LONG * WIDTH),
+                   .y = dev_array(d, NULL, LONG * WIDTH),
+                   .z = dev_array(d, NULL, LONG * WIDTH),
+                   .gamma = dev_array(d, parameters, WIDTH),
+                   .beta = dev_array(d, parameters + WIDTH, WIDTH),
+                   .first = dev_matrix(d, &t, NULL),
+                   .second = dev_matrix(d, &t, parameters)};
+}
+
+static void queue_norm(device *d, const chain *c)
+{
+    d->k->norm(d->be, &(lx_norm_args){.y = c->y,
+                                      .x = c->x,
+                                      .gamma = c->gamma,
+                                      .beta = c->beta,
+                                      .d = WIDTH,
+                                      .eps = 1e-5f,
+                                      .rows = LX_ROWS_TOKENS});
+}
+
+/* A layer that has no state. Each operation reads what those before it write. */
+static bool run_chain(device *d, const chain *c, const lx_batch *batch)
+{
+    const lx_linear_args products[] = {
+        {.y = c->z, .x = c->y, .w = c->first, .rows = LX_ROWS_TOKENS},
+        {.y = c->x, .x = c->z, .w = c->second, .residual = c->x, .rows = LX_ROWS_TOKENS}};
+    CHECK_OK(d->k->begin(d->be, batch, NULL));
+    for (int32_t i = 0; i < OPERATIONS; i++) {
+        if (i == 0 || i == OPERATIONS - 1)
+            queue_norm(d, c);
+        else if (i == 2)
+            d->k->gate(d->be, &(lx_gate_args){.y = c->z,
+                                              .x = {c->z, WIDTH, 0},
+                                              .z = {c->y, WIDTH, 0},
+                                              .d = WIDTH,
+                                              .f = LX_FN_SILU,
+                                              .weighing = LX_WEIGH_TIMES,
+                                              .rows = LX_ROWS_TOKENS});
+        else
+            d->k->linear(d->be, &products[i / 2]);
+    }
+    return dev_finish(d);
+}
+
+/* Rows of one long sequence, and of as many sequences, are cut into pieces in different ways. */
+static bool rows_of_a_prompt_are_those_of_streams(device *dut, device *oracle)
+{
+    (void)oracle;
+    rng r = {53};
+    float *x = random_floats(&r, LONG * WIDTH, UNIFORM, -1, 1),
+          *w = random_floats(&r, WIDTH * WIDTH, UNIFORM, -1, 1);
+    float *parameters = random_floats(&r, 2 * WIDTH, UNIFORM, -1, 1);
+    float *got = floats(LONG * WIDTH), *want = floats(LONG * WIDTH);
+    static const int32_t lengths[] = {LONG - 11, 3, 8};
+    chain prompt = make_chain(dut, x, parameters, w), streams = make_chain(dut, x, parameters, w);
+    if (!run_chain(dut, &prompt, ragged_batch(3, lengths, NULL)) ||
+        !run_chain(dut, &streams, single_rows(LONG)))
+        return false;
+    lx_array *const pairs[][2] = {
+        {prompt.x, streams.x}, {prompt.y, streams.y}, {prompt.z, streams.z}};
+    for (size_t i = 0; i < COUNT(pairs); i++) {
+        if (!dev_read(dut, pairs[i][0], got, LONG * WIDTH) ||
+            !dev_read(dut, pairs[i][1], want, LONG * WIDTH))
+            return false;
+        CHECK(same_bytes(got, want, LONG * WIDTH), "array %zu differs", i);
+    }
+    return true;
+}
+
 const test step_tests[] = {
     {"rows_to_spare_change_no_sum", rows_to_spare_change_no_sum},
     {"rows_to_spare_keep_no_row", rows_to_spare_keep_no_row},
     {"results_outlast_a_larger_step", results_outlast_a_larger_step},
+    {"rows_of_a_prompt_are_those_of_streams", rows_of_a_prompt_are_those_of_streams},
     {NULL, NULL},
 };

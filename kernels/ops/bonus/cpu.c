@@ -34,4 +34,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)c->batch->n_tokens * a->n_heads * (a->d_key + a->d_value) / 2048;
 }
 
-LX_DEFINE_CPU(bonus, .pieces = pieces, .run = run);
+LX_DEFINE_CPU(bonus, .pieces = pieces, .is_by_rows = true, .run = run);

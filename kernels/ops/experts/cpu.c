@@ -1,6 +1,8 @@
 /*
- * The rows of an expert are collected, so that its weights are read once for all of them, and go
- * through the loop of `linear`. Any number of rows gives a row the same bits there.
+ * The rows of an expert go through the loop of `linear` together, so that its weights are read once
+ * for all of them. Any number of rows gives a row the same bits there. With few rows a piece has
+ * some columns of all rows. With many rows it has all columns of some rows, which it then copies
+ * once, and which it has often written itself.
  */
 #include <string.h>
 
@@ -17,7 +19,7 @@ typedef struct collection {
     lx_matrix w; /* the expert's rows of a->w */
     lx_cpu_range groups;
     int32_t *choices, *ends; /* of all experts, one after another; where each expert's end */
-    float *x, *y, *scratch;  /* room for the rows, and for `linear` */
+    float *y, *scratch;      /* room for the rows' outputs, and for `linear` */
 } collection;
 
 static lx_matrix matrix_of(const lx_experts_args *a, int64_t expert)
@@ -64,11 +66,11 @@ static void put(const collection *to, int64_t choice, const float *y)
 /* At most COLLECTED choices of the expert. */
 static void multiply(const collection *of, const int32_t *choices, int64_t n)
 {
-    int64_t cols = of->a->w->shape.cols;
+    const float *rows[COLLECTED];
     for (int64_t i = 0; i < n; i++)
-        memcpy(of->x + i * cols, input_of(of->a, choices[i]), (size_t)cols * sizeof *of->x);
+        rows[i] = input_of(of->a, choices[i]);
     of->c->isa->linear(&(lx_cpu_linear){.w = &of->w,
-                                        .x = of->x,
+                                        .rows = rows,
                                         .y = of->y,
                                         .stride = of->w.shape.rows,
                                         .activation = LX_ACT_NONE,
@@ -129,23 +131,34 @@ static void run_expert(collection *of, int64_t expert)
     int32_t from = expert > 0 ? of->ends[expert - 1] : 0, to = of->ends[expert];
     if (from < to)
         of->w = matrix_of(of->a, expert);
-    for (int32_t i = from; i < to; i += COLLECTED)
-        multiply(of, of->choices + i, to - i < COLLECTED ? to - i : COLLECTED);
+    int64_t rows = to - from, n = (rows + COLLECTED - 1) / COLLECTED;
+    for (int64_t i = 0; i < n; i++) /* of about equal numbers of rows */
+        multiply(of, of->choices + from + rows * i / n, rows * (i + 1) / n - rows * i / n);
+}
+
+/* An expert has so many rows per thread that every thread may read its weights. */
+static bool shares_rows(const lx_cpu *c, const lx_experts_args *a)
+{
+    return (int64_t)c->batch->n_tokens * a->n_active >=
+           (int64_t)LX_CPU_LEAST_FAR_ROWS * c->n_threads * a->n_experts;
 }
 
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
 {
     const lx_experts_args *a = args;
     lx_cpu_range rows = lx_cpu_rows(part, LX_ROWS_TOKENS);
-    lx_cpu_range groups = lx_cpu_share(0, lx_expert_rows(a->n) / LX_CPU_GROUP, part);
+    lx_cpu_range groups = {0, lx_expert_rows(a->n) / LX_CPU_GROUP};
+    if (shares_rows(c, a))
+        rows = lx_cpu_shared_rows(part, LX_ROWS_TOKENS);
+    else
+        groups = lx_cpu_share(0, groups.to, part);
     if (rows.from == rows.to || groups.from == groups.to)
         return;
     collection of = {.c = c,
                      .a = a,
                      .groups = groups,
-                     .x = scratch + lx_cpu_linear_scratch(a->w),
+                     .y = scratch + lx_cpu_linear_scratch(a->w),
                      .scratch = scratch};
-    of.y = of.x + COLLECTED * a->w->shape.cols;
     of.ends = (int32_t *)(void *)(of.y + COLLECTED * lx_expert_rows(a->n));
     of.choices = of.ends + a->n_experts;
     sort_choices(&of, rows);
@@ -158,8 +171,8 @@ static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, floa
 static int64_t scratch(const void *args)
 {
     const lx_experts_args *a = args;
-    return lx_cpu_linear_scratch(a->w) + COLLECTED * (a->w->shape.cols + lx_expert_rows(a->n)) +
-           a->n_experts + a->choice->n / 2;
+    return lx_cpu_linear_scratch(a->w) + COLLECTED * lx_expert_rows(a->n) + a->n_experts +
+           a->choice->n / 2;
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)
@@ -167,7 +180,7 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     const lx_experts_args *a = args;
     int64_t groups = lx_expert_rows(a->n) / LX_CPU_GROUP, rows = c->batch->n_tokens;
     bool few = rows * a->n_active * a->n * a->w->shape.cols < LEAST_PRODUCTS;
-    return few ? 1 : groups;
+    return few ? 1 : shares_rows(c, a) ? c->n_threads : groups;
 }
 
 LX_DEFINE_CPU(experts, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 2, .run = run);

@@ -44,4 +44,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)lx_batch_rows(c->batch, a->rows) * a->d / 1024;
 }
 
-LX_DEFINE_CPU(gate, .pieces = pieces, .run = run);
+LX_DEFINE_CPU(gate, .pieces = pieces, .is_by_rows = true, .run = run);

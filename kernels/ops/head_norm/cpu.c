@@ -50,4 +50,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)lx_batch_rows(c->batch, a->rows) * a->n_heads * a->d / 1024;
 }
 
-LX_DEFINE_CPU(head_norm, .pieces = pieces, .run = run, .run_rows = run_rows);
+LX_DEFINE_CPU(head_norm, .pieces = pieces, .is_by_rows = true, .run = run, .run_rows = run_rows);

@@ -1,7 +1,6 @@
 #include "kernels/cpu/cpu.h"
 
 #define LEAST_PRODUCTS 8192 /* to share them */
-#define LEAST_ROWS 12       /* per thread, to share rows */
 
 static int64_t groups_of(const void *args)
 {
@@ -46,8 +45,7 @@ static void run_groups(const lx_cpu *c, const void *args, const float *x, lx_cpu
    itself written most of its input, and does not fetch it from the cache of another core. */
 static bool shares_rows(const lx_cpu *c, const lx_linear_args *a)
 {
-    int32_t least = c->is_far ? LX_CPU_LEAST_FAR_ROWS : LEAST_ROWS;
-    return lx_batch_rows(c->batch, a->rows) >= least * c->n_threads;
+    return lx_cpu_shares_rows(c, lx_batch_rows(c->batch, a->rows));
 }
 
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
@@ -120,4 +118,4 @@ static size_t bytes_of(const void *args)
 static const lx_cpu_columns columns = {groups_of, run_groups, prefetch, bytes_of};
 
 LX_DEFINE_CPU(linear, .scratch = scratch, .pieces = pieces, .pieces_a_thread = 2, .run = run,
-              .columns = &columns);
+              .is_by_rows = true, .columns = &columns);

@@ -463,7 +463,7 @@ static void run_together(const block *all, int rows, int64_t stride)
 /* Rows row .. row + rows - 1, at most LX_CPU_BLOCK_ROWS. They are packed once for all groups. */
 static void run_rows(const lx_cpu_linear *job, int64_t row, int rows)
 {
-    block b = {.job = job, .x = job->x + row * job->w->shape.cols, .row = row};
+    block b = {.job = job, .x = lx_cpu_linear_row(job, row), .row = row};
     int64_t stride = LX_CPU_CHUNK;
 #ifdef V16_TILES
     if (lx_cpu_in_blocks(job->w) && rows >= TILE_LEAST_ROWS) {

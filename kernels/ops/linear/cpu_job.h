@@ -69,13 +69,19 @@ struct lx_matrix {
 typedef struct lx_cpu_linear {
     const lx_matrix *w;
     const float *x;
-    const float *residual; /* NULL for none */
+    const float *const *rows; /* where the inputs of rows 0, 1, ... lie; NULL: side by side at x */
+    const float *residual;    /* NULL for none */
     float *y;
     int64_t stride; /* from a row of y, and of the residual, to the next */
     lx_activation activation;
     int64_t row0, row1, group0, group1;
     float *scratch; /* lx_cpu_linear_scratch(w) floats of this thread */
 } lx_cpu_linear;
+
+static inline const float *lx_cpu_linear_row(const lx_cpu_linear *job, int64_t row)
+{
+    return job->rows != NULL ? job->rows[row] : job->x + row * job->w->shape.cols;
+}
 
 #define LX_CPU_CHUNK 256    /* inputs of a row that lie together in the packed rows */
 #define LX_CPU_CHUNK_PAD 16 /* keeps the rows of a chunk out of one another's cache sets */

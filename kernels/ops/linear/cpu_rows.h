@@ -28,7 +28,7 @@ static inline void pack_rows(const lx_cpu_linear *job, int64_t row, int rows)
     for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
         int64_t n = chunk_inputs(cols, k);
         for (int r = 0; r < rows; r++, to += BODY_ROW_STRIDE)
-            memcpy(to, job->x + (row + r) * cols + k, (size_t)n * sizeof *to);
+            memcpy(to, lx_cpu_linear_row(job, row + r) + k, (size_t)n * sizeof *to);
     }
 }
 
@@ -55,7 +55,7 @@ static inline void pack_pairs(const lx_cpu_linear *job, int64_t row, int rows)
     for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
         int64_t n = chunk_inputs(cols, k);
         for (int r = 0; r < rows; r++, to += BODY_PAIR_STRIDE) {
-            const float *from = job->x + (row + r) * cols + k;
+            const float *from = lx_cpu_linear_row(job, row + r) + k;
             for (int64_t i = 0; i < n; i += 32)
                 v16_store_pairs(to + i / 2, from + i, n - i < 32 ? (int)(n - i) : 32);
         }
@@ -102,7 +102,8 @@ static inline void pack_bytes(const lx_cpu_linear *job, int64_t row, int rows)
     for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
         int64_t n = chunk_inputs(cols, k);
         for (int r = 0; r < rows; r++, to += BODY_BYTES_STRIDE) {
-            float scale = quantise((uint8_t *)to, job->x + (row + r) * cols + k, n, BODY_BYTE_ZERO);
+            float scale =
+                quantise((uint8_t *)to, lx_cpu_linear_row(job, row + r) + k, n, BODY_BYTE_ZERO);
             memcpy(to + LX_CPU_CHUNK / 4, &scale, sizeof scale);
         }
     }
@@ -209,6 +210,6 @@ static inline void pack_blocks(const lx_cpu_linear *job, int64_t row, int rows, 
     int64_t cols = job->w->shape.cols;
     for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
         for (int r = 0; r < rows; r++, to += BODY_BYTES_STRIDE)
-            pack_chunk(to, job->x + (row + r) * cols + k, chunk_inputs(cols, k), zero);
+            pack_chunk(to, lx_cpu_linear_row(job, row + r) + k, chunk_inputs(cols, k), zero);
     }
 }

@@ -20,4 +20,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return lx_batch_rows(c->batch, ((const lx_norm_args *)args)->rows) / 4;
 }
 
-LX_DEFINE_CPU(norm, .pieces = pieces, .run = run, .run_rows = run_rows);
+LX_DEFINE_CPU(norm, .pieces = pieces, .is_by_rows = true, .run = run, .run_rows = run_rows);

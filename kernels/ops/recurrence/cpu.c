@@ -2,6 +2,13 @@
 
 #include "kernels/cpu/cpu.h"
 
+/*
+ * Rows of a wide state lie so far apart that they compete for a few sets of the first-level cache.
+ * With many tokens some columns are copied side by side, so many that they stay in that cache.
+ */
+#define CLOSE_COLUMNS 32
+#define LEAST_TOKENS 8 /* to copy them */
+
 typedef struct place {
     int32_t seq;
     int64_t head, column;
@@ -41,6 +48,31 @@ static lx_cpu_inputs decays(const lx_recurrence_args *a, int64_t row, int64_t he
     return inputs(&a->w, row, head);
 }
 
+static void copy_columns(float *to, int64_t to_stride, const float *from, int64_t from_stride,
+                         int64_t rows, int64_t columns)
+{
+    for (int64_t d = 0; d < rows; d++)
+        memcpy(to + d * to_stride, from + d * from_stride, (size_t)columns * sizeof *to);
+}
+
+/* The job's columns, in order, in `close` [d_key, CLOSE_COLUMNS]. */
+static void run_close(const lx_cpu *c, const lx_cpu_recurrence *job, float *close)
+{
+    for (int32_t m = 0; m < job->columns; m += CLOSE_COLUMNS) {
+        lx_cpu_recurrence part = *job;
+        float *s = job->s + m;
+        part.columns = job->columns - m < CLOSE_COLUMNS ? job->columns - m : CLOSE_COLUMNS;
+        part.v.at += m;
+        part.y += m;
+        part.s = close;
+        part.d_value = CLOSE_COLUMNS;
+        part.next = NULL;
+        copy_columns(close, CLOSE_COLUMNS, s, job->d_value, job->d_key, part.columns);
+        c->isa->recurrence(&part);
+        copy_columns(s, job->d_value, close, CLOSE_COLUMNS, job->d_key, part.columns);
+    }
+}
+
 /* Rows row .. row + n_tokens - 1, whose state is s. */
 static void run_rows(const lx_cpu *c, const lx_recurrence_args *a, place p, int64_t row,
                      int64_t n_tokens, float *s, const float *next, float *scratch)
@@ -72,7 +104,10 @@ static void run_rows(const lx_cpu *c, const lx_recurrence_args *a, place p, int6
         .scratch = scratch,
     };
     job.v.at += p.column;
-    c->isa->recurrence(&job);
+    if (n_tokens >= LEAST_TOKENS && a->d_value > LX_CPU_COLUMNS)
+        run_close(c, &job, scratch + lx_cpu_recurrence_products(a->d_key));
+    else
+        c->isa->recurrence(&job);
 }
 
 /* The state of these columns in the sequence's branch, copied from its slot. */
@@ -110,7 +145,8 @@ static int64_t units(const void *args)
 
 static int64_t scratch(const void *args)
 {
-    return ((const lx_recurrence_args *)args)->d_key + 15;
+    int64_t d_key = ((const lx_recurrence_args *)args)->d_key;
+    return lx_cpu_recurrence_products(d_key) + d_key * CLOSE_COLUMNS;
 }
 
 static int64_t pieces(const lx_cpu *c, const void *args)

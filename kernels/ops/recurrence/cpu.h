@@ -46,26 +46,35 @@ V16_FN void recur_dot(const lx_cpu_recurrence *r, const float *x, int32_t m, int
     }
 }
 
+/* What the state is multiplied by before token t corrects it, [d_key]. */
+V16_FN const float *recur_left(const lx_cpu_recurrence *r, int64_t t, lx_decay decay,
+                               lx_correction correction)
+{
+    const float *k = r->k.at + t * r->k.stride;
+    if (correction == LX_CORRECT_PAIR)
+        return r->a.at + t * r->a.stride;
+    return decay == LX_DECAY_CHANNEL ? recur_products(r, r->w.at + t * r->w.stride, k) : k;
+}
+
 /*
  * One token of columns m .. of the head: `vectors` times sixteen, or with n < 16 the last n. The
- * equation is in op.h. With one decay per head, R^T k is w (S^T k).
+ * equation is in op.h. With one decay per head, R^T k is w (S^T k). With a correction p has the
+ * products of recur_left. If tokens follow, the next one's are made of the rows that are written,
+ * in the same order, so that a state is passed once per token.
  */
 V16_FN void recur_token(const lx_cpu_recurrence *r, int64_t t, int32_t m, int vectors, int n,
-                        lx_decay decay, lx_correction correction, lx_read read)
+                        lx_decay decay, lx_correction correction, lx_read read, v16 *p,
+                        const bool follow)
 {
     const float *q = r->q.at + t * r->q.stride, *k = r->k.at + t * r->k.stride;
     const float *w = decay != LX_DECAY_NONE ? r->w.at + t * r->w.stride : NULL;
     const float *b = correction == LX_CORRECT_PAIR ? r->b.at + t * r->b.stride : NULL;
-    const float *mixed = NULL;
+    const float *mixed = NULL, *left = follow ? recur_left(r, t + 1, decay, correction) : NULL;
     v16 zero = v16_set1(0.0f), w_head = v16_set1(decay == LX_DECAY_HEAD ? w[0] : 1.0f);
     v16 beta = v16_set1(r->beta.at != NULL ? r->beta.at[t * r->beta.stride] : 1.0f);
-    v16 v[4], p[4], u[4], y[4];
+    v16 v[4], u[4], y[4], then[4];
     if (read == LX_READ_BEFORE && r->bonus != NULL)
         mixed = recur_products(r, r->bonus, k);
-    if (correction == LX_CORRECT_PAIR)
-        recur_dot(r, r->a.at + t * r->a.stride, m, vectors, n, p);
-    else if (correction == LX_CORRECT_DELTA)
-        recur_dot(r, decay == LX_DECAY_CHANNEL ? recur_products(r, w, k) : k, m, vectors, n, p);
     V16_UNROLL
     for (int i = 0; i < vectors; i++) {
         v[i] = body_load(r->v.at + t * r->v.stride + m + 16 * i, n);
@@ -74,6 +83,7 @@ V16_FN void recur_token(const lx_cpu_recurrence *r, int64_t t, int32_t m, int ve
             u[i] = v16_fma(v16_sub(zero, w_head), p[i], v[i]);
         u[i] = v16_mul(beta, u[i]);
         y[i] = zero;
+        then[i] = zero;
     }
     float *s = r->s + m;
     for (int32_t d = 0; d < r->d_key; d++, s += r->d_value) {
@@ -81,7 +91,7 @@ V16_FN void recur_token(const lx_cpu_recurrence *r, int64_t t, int32_t m, int ve
         v16 factor = decay == LX_DECAY_CHANNEL ? v16_set1(w[d]) : w_head;
         if (correction == LX_CORRECT_NONE)
             recur_ask(r, d, m, 0, 1, vectors);
-        else
+        else if (!follow)
             recur_ask(r, d, m, 1, 2, vectors);
         V16_UNROLL
         for (int i = 0; i < vectors; i++) {
@@ -95,6 +105,8 @@ V16_FN void recur_token(const lx_cpu_recurrence *r, int64_t t, int32_t m, int ve
             x = v16_fma(key, u[i], x);
             if (read == LX_READ_AFTER)
                 y[i] = v16_fma(query, x, y[i]);
+            if (follow)
+                then[i] = v16_fma(v16_set1(left[d]), x, then[i]);
             body_store(s + 16 * i, x, n);
         }
     }
@@ -102,7 +114,22 @@ V16_FN void recur_token(const lx_cpu_recurrence *r, int64_t t, int32_t m, int ve
     for (int i = 0; i < vectors; i++) {
         y[i] = v16_fma(v16_set1(r->skip), v[i], v16_mul(v16_set1(r->scale), y[i]));
         body_store(r->y + t * r->y_stride + m + 16 * i, y[i], n);
+        if (follow)
+            p[i] = then[i];
     }
+}
+
+V16_FN void recur_tokens(const lx_cpu_recurrence *r, int32_t m, int vectors, int n, lx_decay decay,
+                         lx_correction correction, lx_read read)
+{
+    const bool corrects = correction != LX_CORRECT_NONE;
+    v16 p[4];
+    if (corrects)
+        recur_dot(r, recur_left(r, 0, decay, correction), m, vectors, n, p);
+    for (int64_t t = 0; t < r->n_tokens - corrects; t++)
+        recur_token(r, t, m, vectors, n, decay, correction, read, p, corrects);
+    if (corrects)
+        recur_token(r, r->n_tokens - 1, m, vectors, n, decay, correction, read, p, false);
 }
 
 /* All tokens over some columns before the next columns, so that these stay in the cache. */
@@ -110,9 +137,7 @@ V16_FN void recur_columns(const lx_cpu_recurrence *r, lx_decay decay, lx_correct
                           lx_read read)
 {
     int32_t m = 0;
-#define RECUR_TOKENS(VECTORS, N)                                                                   \
-    for (int64_t t = 0; t < r->n_tokens; t++)                                                      \
-        recur_token(r, t, m, VECTORS, N, decay, correction, read);
+#define RECUR_TOKENS(VECTORS, N) recur_tokens(r, m, VECTORS, N, decay, correction, read);
 #if BODY_MAX_SUMS >= 8 /* enough registers; more columns per row are faster */
     for (; m + 64 <= r->columns; m += 64)
         RECUR_TOKENS(4, 16)
@@ -146,5 +171,6 @@ static void recurrence(const lx_cpu_recurrence *r)
     static void (*const all[LX_DECAY_CHANNEL + 1][LX_CORRECT_PAIR + 1][LX_READ_BEFORE + 1])(
         const lx_cpu_recurrence *) = {RECUR_ALL(RECUR_ENTRY)};
 #undef RECUR_ENTRY
-    all[r->decay][r->correction][r->read](r);
+    if (r->n_tokens > 0)
+        all[r->decay][r->correction][r->read](r);
 }

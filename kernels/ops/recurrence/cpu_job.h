@@ -10,7 +10,13 @@ typedef struct lx_cpu_recurrence {
     lx_correction correction;
     lx_read read;
     float scale, skip;
-    float *scratch; /* d_key + 15 floats of this thread */
+    float *scratch; /* lx_cpu_recurrence_products(d_key) floats of this thread */
 } lx_cpu_recurrence;
+
+/* In whole lines of the cache. */
+static inline int64_t lx_cpu_recurrence_products(int64_t d_key)
+{
+    return (d_key + 15) / 16 * 16;
+}
 
 typedef void lx_cpu_recurrence_loop(const lx_cpu_recurrence *job);

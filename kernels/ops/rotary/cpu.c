@@ -37,4 +37,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)c->batch->n_tokens * (a->n_heads + 1) * a->d / 2048;
 }
 
-LX_DEFINE_CPU(rotary, .scratch = scratch, .pieces = pieces, .run = run);
+LX_DEFINE_CPU(rotary, .scratch = scratch, .pieces = pieces, .is_by_rows = true, .run = run);

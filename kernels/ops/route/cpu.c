@@ -34,4 +34,4 @@ static int64_t pieces(const lx_cpu *c, const void *args)
     return (int64_t)c->batch->n_tokens * a->n_active * a->n_experts / 512;
 }
 
-LX_DEFINE_CPU(route, .scratch = scratch, .pieces = pieces, .run = run);
+LX_DEFINE_CPU(route, .scratch = scratch, .pieces = pieces, .is_by_rows = true, .run = run);
