@@ -53,14 +53,14 @@ RUN [ "${TARGETARCH:-$(dpkg --print-architecture)}" = "$(dpkg --print-architectu
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends g++ python3-pip \
     && rm -rf /var/lib/apt/lists/* \
     && python3 -m pip install -q --no-cache-dir --no-deps --target /opt/wheels ${CUDA_BUILD_PACKAGES} \
-    && mv /opt/wheels/nvidia/cu13 /opt/cuda && rm -r /opt/wheels
+    && mv /opt/wheels/nvidia/cu13 /opt/cuda && rm -r /opt/wheels && ln -s lib /opt/cuda/lib64 \
+    && cd /opt/cuda/lib && for f in *.so.*; do ln -sf "$f" "${f%%.so.*}.so"; done
 
 FROM cuda-tools AS cuda-build
 ARG CUDA_LIBRARIES
 ARG CUDA_ARCHITECTURES
 COPY . /source
 WORKDIR /source
-RUN ln -s lib /opt/cuda/lib64; cd /opt/cuda/lib && for f in *.so.*; do ln -sf "$f" "${f%%.so.*}.so"; done
 RUN cmake -B build -DCMAKE_BUILD_TYPE=Release -DLINNET_TESTS=OFF -DLINNET_CUDA=ON -DCMAKE_INSTALL_LIBDIR=lib \
         -DCUDAToolkit_ROOT=/opt/cuda "-DLINNET_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES}" \
     && cmake --build build --parallel "$(nproc)" --target kernels_cuda \

@@ -715,12 +715,11 @@ const char *lx_completion_finish_reason(const lx_completion *c, int32_t i, const
     return is_whole(w, a) ? "stop" : "length";
 }
 
-lx_json_usage lx_completion_usage(const lx_completion *c)
+static lx_json_usage usage_of_prompts(const lx_completion *c)
 {
     lx_json_usage usage = {0};
     for (int32_t i = 0; i < c->n_prompts; i++) {
         usage.prompt_tokens += lx_work_prompt_rows(&c->works[i]);
-        usage.completion_tokens += lx_work_tokens(&c->works[i]);
         int32_t cached = lx_job_cached_rows(c->works[i].job);
         int32_t kept = lx_job_kept_rows(c->works[i].job);
         usage.cached_tokens += c->works[i].params->start.rows + cached;
@@ -729,15 +728,24 @@ lx_json_usage lx_completion_usage(const lx_completion *c)
     return usage;
 }
 
-lx_json_usage lx_completion_usage_so_far(const lx_completion *c)
+lx_json_usage lx_completion_usage(const lx_completion *c)
 {
-    lx_json_usage usage = lx_completion_usage(c);
-    usage.completion_tokens = 0;
-    for (int32_t i = 0; i < c->n_prompts * c->n; i++) {
-        const lx_answer *a = &c->choices[i].answer;
-        int32_t kept = a->n_tokens - a->taken;
-        usage.completion_tokens += a->n_read > kept ? a->n_read - kept : 0;
-    }
+    lx_json_usage usage = usage_of_prompts(c);
+    for (int32_t i = 0; i < c->n_prompts; i++)
+        usage.completion_tokens += lx_work_tokens(&c->works[i]);
+    return usage;
+}
+
+lx_json_usage lx_completion_usage_so_far(lx_completion *c, int32_t index)
+{
+    lx_choice *choice = &c->choices[index];
+    const lx_answer *a = &choice->answer;
+    int32_t kept = a->n_tokens - a->taken;
+    int32_t told = a->n_read > kept ? a->n_read - kept : 0;
+    c->n_told += told - choice->n_told;
+    choice->n_told = told;
+    lx_json_usage usage = usage_of_prompts(c);
+    usage.completion_tokens = c->n_told;
     return usage;
 }
 

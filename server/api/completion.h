@@ -14,6 +14,7 @@ typedef struct lx_choice {
     lx_answer answer;
     lx_thinking thinking;
     bool begun, ended; /* of a stream: its first event, its last one is written */
+    int32_t n_told;    /* its tokens that lx_completion_usage_so_far has counted */
 } lx_choice;
 
 typedef struct lx_completion {
@@ -30,6 +31,7 @@ typedef struct lx_completion {
     bool warned;         /* in a stream: the notes are in its first event */
     size_t max_text;     /* a whole answer has at most */
     int32_t n_ended;     /* of a stream: so many choices from the first on have ended */
+    int64_t n_told;      /* sum of the choices' n_told */
     lx_work *works;      /* [n_prompts] */
     lx_choice choices[]; /* [n_prompts, n] */
 } lx_completion;
@@ -67,8 +69,9 @@ lx_status lx_completion_read_all(lx_completion *c, int32_t i, lx_error *err) LX_
    when its rest is to be asked of another server. */
 const char *lx_completion_finish_reason(const lx_completion *c, int32_t i, const lx_answer *a);
 lx_json_usage lx_completion_usage(const lx_completion *c);
-/* As above, for the text that a stream has sent so far. */
-lx_json_usage lx_completion_usage_so_far(const lx_completion *c);
+/* As above, for the text that a stream has sent so far, with the event that is written now, of the
+   choice at index. Each event must ask: only this choice is counted, as a request may have thousands. */
+lx_json_usage lx_completion_usage_so_far(lx_completion *c, int32_t index);
 /* JSON of the states that were kept, NULL when none was asked for; in *text, which is initialised
    by the call and freed by the caller. */
 const char *lx_completion_states(const lx_completion *c, lx_buffer *text);

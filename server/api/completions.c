@@ -126,7 +126,7 @@ static void write_chunk(lx_completion *c, const lx_json_choice *choice, lx_buffe
     lx_json_usage usage;
     chunk.null_usage = c->include_usage;
     if (c->usage_always) { /* it counts the tokens of all choices */
-        usage = lx_completion_usage_so_far(c);
+        usage = lx_completion_usage_so_far(c, choice->index);
         chunk.usage = &usage;
     }
     chunk.chunk = true;

@@ -163,7 +163,7 @@ static void finish_whole(void *context, lx_response *rs)
 
 static void write_start(messaging *m, lx_buffer *out)
 {
-    lx_json_usage usage = lx_completion_usage_so_far(m->c);
+    lx_json_usage usage = lx_completion_usage_so_far(m->c, 0);
     lx_sse_begin_named(out, "message_start");
     lx_json_put(out, "{'type':'message_start','message':");
     write_head(m, out);

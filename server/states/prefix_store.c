@@ -45,7 +45,7 @@ typedef struct prefix_store {
     lx_prefix_place base;
     lx_state_store *store; /* NULL: the file cannot be used */
     pthread_mutex_t mutex; /* of the index */
-    entry *index;          /* [MOST_STATES], sorted by rows */
+    entry *index;          /* [MOST_STATES], sorted by rows, then by hash */
     int32_t n;
     atomic_bool damaged; /* the log has it */
 } prefix_store;
@@ -127,13 +127,22 @@ static bool read_id(const char *id, entry *e)
 
 /* --- the index, under the mutex --- */
 
-/* Where entries of at least so many rows begin. */
-static int32_t place_of(const prefix_store *s, int32_t rows)
+/* The order of the index: by rows, then by hash. */
+static int compare_entries(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    if (x->rows != y->rows)
+        return x->rows < y->rows ? -1 : 1;
+    return (x->hash > y->hash) - (x->hash < y->hash);
+}
+
+/* Where the entry is, or would be. */
+static int32_t place_of(const prefix_store *s, entry e)
 {
     int32_t low = 0, high = s->n;
     while (low < high) {
         int32_t middle = (low + high) / 2;
-        if (s->index[middle].rows < rows)
+        if (compare_entries(&s->index[middle], &e) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -144,11 +153,8 @@ static int32_t place_of(const prefix_store *s, int32_t rows)
 /* -1: it is not there. */
 static int32_t index_of(const prefix_store *s, entry e)
 {
-    for (int32_t i = place_of(s, e.rows); i < s->n && s->index[i].rows == e.rows; i++) {
-        if (s->index[i].hash == e.hash)
-            return i;
-    }
-    return -1;
+    int32_t at = place_of(s, e);
+    return at < s->n && compare_entries(&s->index[at], &e) == 0 ? at : -1;
 }
 
 static void remove_at(prefix_store *s, int32_t at)
@@ -167,7 +173,7 @@ static void add_entry(prefix_store *s, entry e)
     }
     if (s->n == MOST_STATES)
         remove_at(s, 0);
-    int32_t at = place_of(s, e.rows);
+    int32_t at = place_of(s, e);
     memmove(s->index + at + 1, s->index + at, (size_t)(s->n - at) * sizeof *s->index);
     s->index[at] = e;
     s->n++;
@@ -401,6 +407,7 @@ static bool works(lx_prefix_place *p)
 
 /* --- opening --- */
 
+/* Appends an owner's entries to the index. Their hashes differ from those of other owners. */
 static lx_status index_owner(prefix_store *s, lx_state_file *f, const char *owner, lx_error *err)
 {
     char after[LX_STATE_ID_MAX + 1] = "";
@@ -410,8 +417,8 @@ static lx_status index_owner(prefix_store *s, lx_state_file *f, const char *owne
         st = lx_state_file_list(f, owner, after, LIST_PAGE, &page, &n, err);
         for (size_t i = 0; st == LX_OK && i < n; i++) {
             entry e;
-            if (read_id(page[i].id, &e))
-                add_entry(s, e);
+            if (read_id(page[i].id, &e) && s->n < MOST_STATES)
+                s->index[s->n++] = e;
             memcpy(after, page[i].id, sizeof after);
         }
         free(page);
@@ -440,6 +447,7 @@ static lx_status index_file(prefix_store *s, const char *path, lx_error *err)
         *err = end;
     }
     lx_state_file_close(f);
+    qsort(s->index, (size_t)s->n, sizeof *s->index, compare_entries);
     return st;
 }
 

@@ -417,6 +417,10 @@ def test_usage_comes_with_every_event(port):
     events = list(stream_ok(port, **fields, stream_options={"include_usage": True, "continuous_usage_stats": True}))
     totals = [e["usage"]["completion_tokens"] for e in events]
     assert totals == sorted(totals) and totals[0] >= 1 and totals[-1] == 10
+    told = 0
+    for event in stream_ok(port, **fields, return_token_ids=True, stream_options={"include_usage": True, "continuous_usage_stats": True}):
+        told += sum(len(choice["token_ids"]) for choice in event["choices"])
+        assert event["usage"]["completion_tokens"] == told
     assert all(e["usage"]["prompt_tokens"] == events[-1]["usage"]["prompt_tokens"] for e in events)
     only_last = list(stream_ok(port, **fields, stream_options={"include_usage": True}))
     assert [e["usage"] is None for e in only_last] == [True] * (len(only_last) - 1) + [False]

@@ -282,6 +282,31 @@ static void a_lost_base_costs_time_only(void **unused)
     lx_prefix_store_close(p);
 }
 
+static void equal_lengths_are_told_apart(void **unused)
+{
+    enum { TEXTS = 100 };
+    (void)unused;
+    (void)unlink(path);
+    char makers[TEXTS][8];
+    lx_prefix_place *p = open_place();
+    for (int i = 0; i < TEXTS; i++) {
+        (void)snprintf(makers[i], sizeof makers[i], "%d", i);
+        const lx_prefix_name name = name_of(NULL, makers[i], N - i % 2);
+        assert_int_equal(written(p, &name, 1), 1);
+    }
+    for (int again = 0; again < 2; again++) {
+        for (int i = 0; i < TEXTS; i++) {
+            const lx_prefix_name name = name_of(NULL, makers[i], N);
+            assert_int_equal(p->find(p, &name), N - i % 2);
+        }
+        const lx_prefix_name none = name_of(NULL, "none", N);
+        assert_int_equal(p->find(p, &none), 0);
+        lx_prefix_store_close(p);
+        p = open_place();
+    }
+    lx_prefix_store_close(p);
+}
+
 static void a_file_that_is_none_is_left_alone(void **unused)
 {
     (void)unused;
@@ -311,6 +336,7 @@ int main(void)
         cmocka_unit_test(states_that_grow_share_their_pages),
         cmocka_unit_test(the_limit_keeps_the_chain_in_use),
         cmocka_unit_test(a_lost_base_costs_time_only),
+        cmocka_unit_test(equal_lengths_are_told_apart),
         cmocka_unit_test(a_file_that_is_none_is_left_alone),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
