@@ -82,7 +82,7 @@ if [ -n "$all" ]; then
     done
 fi
 for isa in neonbf16 neon neondot; do
-    ok "conformance of $isa" emulated conformance --backend cpu --isa $isa --threads 2
+    ok "conformance of $isa" emulated conformance --backend cpu --isa $isa --threads 3
 done
 ok "2 pictures of neondot in int8 have the bytes of auto on this machine" same_pictures auto neondot int8 weights/mnist
 # In one run, so that they are compared.

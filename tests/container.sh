@@ -270,7 +270,7 @@ stops_after_its_stream() {
     local start whole
     : >"$work/stream"
     "${within[@]}" curl -fsSN "$url/v1/images/generations" -H 'Content-Type: application/json' \
-        -d '{"model": "mnist", "n": 128, "seed": 1, "stream": true, "partial_images": 3}' >"$work/stream" &
+        -d '{"model": "mnist", "n": 48, "seed": 1, "stream": true, "partial_images": 3}' >"$work/stream" &
     loaders=($!)
     wait_for 60 test -s "$work/stream" || return
     start=$SECONDS
@@ -278,8 +278,8 @@ stops_after_its_stream() {
     wait "${loaders[0]}" || return
     loaders=()
     whole=$(grep -c '^data: .*completed' "$work/stream")
-    say "      ended after $((SECONDS - start)) s of $GRACE_S, $whole of 128 pictures whole"
-    [ $((SECONDS - start)) -lt "$GRACE_S" ] && [ "$(state_of "$1")" = "exited 0 false" ] && [ "$whole" -eq 128 ] &&
+    say "      ended after $((SECONDS - start)) s of $GRACE_S, $whole of 48 pictures whole"
+    [ $((SECONDS - start)) -lt "$GRACE_S" ] && [ "$(state_of "$1")" = "exited 0 false" ] && [ "$whole" -eq 48 ] &&
         ok "      it was still at it when it was stopped" drained "$1"
 }
 # By its log, the pictures were done after the signal.

@@ -70,7 +70,8 @@ lx_status lx_completion_read_all(lx_completion *c, int32_t i, lx_error *err) LX_
 const char *lx_completion_finish_reason(const lx_completion *c, int32_t i, const lx_answer *a);
 lx_json_usage lx_completion_usage(const lx_completion *c);
 /* As above, for the text that a stream has sent so far, with the event that is written now, of the
-   choice at index. Each event must ask: only this choice is counted, as a request may have thousands. */
+   choice at index. Each event must ask: only this choice is counted, as a request may have
+   thousands. */
 lx_json_usage lx_completion_usage_so_far(lx_completion *c, int32_t index);
 /* JSON of the states that were kept, NULL when none was asked for; in *text, which is initialised
    by the call and freed by the caller. */

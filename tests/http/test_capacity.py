@@ -74,7 +74,7 @@ def test_or_not():
 
 
 def measure_wait(server):
-    """Seconds until all requests of a queue were answered, at the speed that the server then had, and those that it had foretold."""
+    """Seconds until all requests of a queue were answered, at the speed that the server had before, and the seconds that it foretold."""
     socks = [send(server.port, {"prompt": LONG, "seed": i}, stream=False) for i in range(120)]
 
     def foretell():
@@ -93,7 +93,7 @@ def measure_wait(server):
 
 
 def test_a_queue_takes_as_long_as_foretold():
-    """Within a factor of two in two of three tries. Other work changes the machine's speed, so what is waited for is counted in
+    """Within a factor of two in two of three tries. Other work changes the machine's speed, so the wait is counted in
     steps. The prompts are cached from the second try on, and each request draws a pool of samples, whose scores are jobs that
     come after it."""
     with Server("--slots", "2", "--queue", "1000") as server:
