@@ -74,6 +74,7 @@ same_pictures() { same "$1" "$2" picture.png -m "$4" -n 2 --precision "$3" -o "$
 if [ -n "$all" ]; then
     ok "2 pictures of neon in f32 have the bytes of auto on this machine" same_pictures auto neon f32 weights/mnist
     ok "golden logits of couplets, with plain C" emulated golden weights/couplet tests/golden/couplet cpu
+    ok "conformance of neondot --threads 1" emulated conformance --backend cpu --isa neondot --threads 1
     # Not pictures in bf16, whose products qemu takes minutes for.
     ok "20 couplets of neonbf16 have the bytes of neonbf16plain on this machine" same_couplets neonbf16plain auto auto
     for isa in neon neonbf16; do
@@ -81,8 +82,10 @@ if [ -n "$all" ]; then
         ok "2 pictures of $isa in int8, too" same_pictures auto $isa int8 weights/mnist
     done
 fi
-for isa in neonbf16 neon neondot; do
-    ok "conformance of $isa" emulated conformance --backend cpu --isa $isa --threads 3
+# All operations of neonbf16 and neon. neondot shares all but the products with neon.
+for isa in "neonbf16 --threads 3" "neon --threads 3" "neondot --threads 2"; do
+    # shellcheck disable=SC2086 # one word per argument
+    ok "conformance of $isa" emulated conformance --backend cpu --isa $isa
 done
 ok "2 pictures of neondot in int8 have the bytes of auto on this machine" same_pictures auto neondot int8 weights/mnist
 # In one run, so that they are compared.

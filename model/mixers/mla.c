@@ -6,8 +6,9 @@
  *     q = W_q x, with `q_rank` W_q n(W_q_a x)
  *     c = n(W_c x)     k of head h = (W_k[h] c, W_r x)     v of head h = W_v[h] c
  *     y_i = sum over j <= i of softmax_j(q_i . k_j / sqrt(D)) v_j
- *     A(x) = W_out y                      with gate "head" W_out (y sigmoid(W_g x)), a number a
- * head
+ *     A(x) = W_out y
+ *
+ * With gate "head" A(x) = W_out (y sigmoid(W_g x)), where W_g x has a number per head.
  *
  * n is RMSNorm with gamma, and c has `rank` columns. With a base the last `common` columns of
  * queries and keys turn by their token's position (kernels/ops/rotary/op.h); the pairs that turn

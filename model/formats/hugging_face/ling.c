@@ -119,8 +119,8 @@ static lx_mixer_config read_kda(lx_hf_reader *r, const lx_config *c, const lx_mi
     return m;
 }
 
-/* The last layer of each group has mla. layer_types may say it layer by layer, and must not differ.
- */
+/* The last layer of each group has mla. layer_types may say it for each layer, and must not
+   differ. */
 static void place_layers(lx_hf_reader *r, lx_config *c, const lx_mixer_config *kda,
                          const lx_mixer_config *mla)
 {
