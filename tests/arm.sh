@@ -82,7 +82,7 @@ if [ -n "$all" ]; then
         ok "2 pictures of $isa in int8, too" same_pictures auto $isa int8 weights/mnist
     done
 fi
-# All operations of neonbf16 and neon. neondot shares all but the products with neon.
+# All operations of neon, and of neonbf16 those that round as it does. Of neondot the products; the night has the others.
 for isa in "neonbf16 --threads 3" "neon --threads 3" "neondot --threads 2"; do
     # shellcheck disable=SC2086 # one word per argument
     ok "conformance of $isa" emulated conformance --backend cpu --isa $isa

@@ -90,7 +90,7 @@ static bool has_gate(const lx_mixer_config *c)
     return kind_of(c)->has_pairs || c->params[LX_DELTA_GATE].i == 1;
 }
 
-/* Of the matrices in place of pairs: whether the config has such. */
+/* Whether one matrix stands in place of each pair. */
 static bool has_full_rank(const lx_mixer_config *c)
 {
     return kind_of(c)->has_pairs && c->params[LX_DELTA_GATE].i == 0;
@@ -225,7 +225,7 @@ static void declare_tensors(const lx_mixer_config *c, lx_mixer_parts *p)
     }
 }
 
-/* exp of every number, each as often in a row as there is room. */
+/* exp(A_log) of each head, once for each of its numbers of decay. */
 static void fill_rate(const lx_mixer_config *c, const lx_mixer_parts *p, const lx_mixer_derived *d,
                       const float *from, float *to)
 {

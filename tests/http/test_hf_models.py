@@ -396,6 +396,7 @@ def test_all_that_is_not_supported_is_named(tmp_path):
     path.write_text(json.dumps({"model_type": "gpt2"}))
     said = run("inspect", tmp_path / "model")
     assert said.returncode == 1 and 'gpt2 is not supported; supported types: "rwkv7"' in said.stderr, said.stderr
+    assert said.stderr.endswith("more, which docs/weights-format.md lists\n"), said.stderr
     said = run("inspect", "--kinds")
     assert said.returncode == 0 and "model_type of folders of Hugging Face: rwkv7, " in said.stdout
 

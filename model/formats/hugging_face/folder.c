@@ -121,16 +121,20 @@ static const lx_hf_kind *find_kind(const char *model_type, const char **known)
     return NULL;
 }
 
+/* Names the first types only: with all of them the error would not have room. */
 static void refuse_type(lx_hf_reader *r, const char *model_type)
 {
-    char known[384] = "", quoted[64], what[512];
-    for (int32_t i = 0; lx_hf_model_type(i) != NULL; i++) {
-        size_t n = strlen(known);
-        (void)snprintf(known + n, sizeof known - n, "%s\"%s\"", n > 0 ? ", " : "",
-                       lx_hf_model_type(i));
-    }
-    (void)snprintf(what, sizeof what, "%s is not supported; supported types: %s",
-                   lx_file_quote(model_type, quoted, sizeof quoted), known);
+    enum { NAMED = 3 };
+    char quoted[64], what[240];
+    int32_t n = 0;
+    while (lx_hf_model_type(n) != NULL)
+        n++;
+    (void)snprintf(
+        what, sizeof what,
+        "%s is not supported; supported types: \"%s\", \"%s\", \"%s\" and %d more, which "
+        "docs/weights-format.md lists",
+        lx_file_quote(model_type, quoted, sizeof quoted), lx_hf_model_type(0), lx_hf_model_type(1),
+        lx_hf_model_type(2), n - NAMED);
     lx_hf_wrong(r, "model_type", what);
 }
 
