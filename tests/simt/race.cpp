@@ -56,7 +56,7 @@ uintptr_t last_number;
 page *last_page;
 
 uint64_t lives, life, block_life; /* so far; of the launch, and of the block's shared memory */
-range shared[64], own[4];
+range shared[64], own[5];
 unsigned n_shared, n_own;
 uint32_t block, phase, clocks[MOST_THREADS][WARP]; /* a thread's view of its warp's lanes */
 unsigned me;

@@ -29,12 +29,19 @@
 #define WARP 32u
 #define MOST_COPIES 64u
 
-enum phase { READY, AT_BARRIER, AT_EXCHANGE, ENDED };
+struct copy {
+    void *to;
+    const void *from;
+    unsigned group;
+};
 
-struct fiber {
+/* A block's fibers shall stay in the cache, so copies are elsewhere, and a meeting looks at a half.
+ */
+struct alignas(128) fiber {
     simt_here here;
-    phase state;
-    const char *file; /* of the barrier or exchange it waits at */
+    unsigned char *stack;
+    simt_stack at;                /* where it continues */
+    alignas(64) const char *file; /* of the barrier or exchange it waits at */
     int line;
     bool orders; /* memory, as a shuffle does not */
     uint32_t mask;
@@ -42,20 +49,28 @@ struct fiber {
     uint32_t values[2];
     bool waited; /* for the kernels before */
     unsigned n_copies, n_groups;
-    struct {
-        void *to;
-        const void *from;
-        unsigned group;
-    } copies[MOST_COPIES]; /* that are under way */
-    unsigned char *stack;
-    simt_stack at; /* where it continues */
+};
+
+/* A warp's lanes in sets; those in none wait at a barrier. */
+struct warp {
+    uint32_t ready, at_exchange, ended;
+};
+
+/* A round over a warp, its lanes in the order (k * step + from) mod 32, step odd. */
+struct lanes {
+    unsigned first, at, step;
+    warp *of;
 };
 
 struct machine {
     fiber *fibers;
+    copy (*copies)[MOST_COPIES]; /* of each thread, that are under way */
     unsigned char *stacks;
     unsigned n;
+    warp warps[MOST_THREADS / WARP];
     fiber *running;
+    lanes round;
+    bool began; /* from the scheduler, not from another fiber */
     simt_stack scheduler;
     const void *scheduler_stack; /* for the address sanitizer */
     size_t scheduler_bytes;
@@ -99,36 +114,68 @@ static void arrive([[maybe_unused]] void *kept, [[maybe_unused]] const void **fr
 #endif
 }
 
-static void to_scheduler(fiber *f)
+/* The next of the round that can run; NULL: the round is over, for none becomes ready within it. */
+static inline fiber *next_fiber()
 {
-    void *kept = nullptr;
-    leave(f->state == ENDED ? nullptr : &kept, m.scheduler_stack, m.scheduler_bytes);
-    simt_switch(&f->at, &m.scheduler);
-    arrive(kept, nullptr, nullptr);
+    lanes *r = &m.round;
+    unsigned lane;
+    if (r->of->ready == 0u)
+        return nullptr;
+    do {
+        lane = r->at % WARP;
+        r->at += r->step;
+    } while ((r->of->ready >> lane & 1u) == 0u);
+    return &m.fibers[r->first + lane];
 }
 
-static inline __attribute__((always_inline)) void to_fiber(fiber *f)
+static inline __attribute__((always_inline)) void run_fiber(simt_stack *from, void **kept, fiber *f)
 {
-    void *kept = nullptr;
     m.running = f;
     simt_at = &f->here;
     IF_RACES(race_thread(f->here.thread.x));
-    leave(&kept, f->stack, STACK_BYTES);
-    simt_switch(&m.scheduler, &f->at);
+    leave(kept, f->stack, STACK_BYTES);
+    simt_switch(from, &f->at);
+}
+
+static uint32_t bit_of(const fiber *f)
+{
+    return 1u << f->here.thread.x % WARP;
+}
+
+/* The running fiber is not ready any more, but in `set` or, with NULL, at a barrier. Continues with
+   the next one of the round, without a way over the scheduler, or with that. */
+static inline __attribute__((always_inline)) void leave_fiber(fiber *f, uint32_t *set)
+{
+    void *kept = nullptr, **keep = set == &m.round.of->ended ? nullptr : &kept;
+    m.round.of->ready &= ~bit_of(f);
+    if (set != nullptr)
+        *set |= bit_of(f);
+    if (fiber *next = next_fiber(); next != nullptr) {
+        m.began = false;
+        run_fiber(&f->at, keep, next);
+    } else {
+        leave(keep, m.scheduler_stack, m.scheduler_bytes);
+        simt_switch(&f->at, &m.scheduler);
+    }
     arrive(kept, nullptr, nullptr);
 }
 
 static void body()
 {
     fiber *f = m.running;
-    arrive(nullptr, &m.scheduler_stack, &m.scheduler_bytes);
+    const void *stack = nullptr;
+    size_t n_bytes = 0;
+    arrive(nullptr, &stack, &n_bytes);
+    if (m.began) {
+        m.scheduler_stack = stack;
+        m.scheduler_bytes = n_bytes;
+    }
     m.kernel->run(m.kernel->given);
     if (m.kernel->early && !f->waited)
         broken("it ends without having waited for the kernels before", f);
     if (f->n_copies > 0)
         broken("it ends with copies under way", f);
-    f->state = ENDED;
-    to_scheduler(f);
+    leave_fiber(f, &m.round.of->ended);
     abort(); /* it is not resumed */
 }
 
@@ -186,8 +233,7 @@ void simt_barrier(const char *file, int line)
     simt_meetings++;
     f->file = file;
     f->line = line;
-    f->state = AT_BARRIER;
-    to_scheduler(f);
+    leave_fiber(f, nullptr);
 }
 
 static uint32_t meet(uint32_t mask, uint32_t value, unsigned lane, bool orders, const char *file,
@@ -203,8 +249,7 @@ static uint32_t meet(uint32_t mask, uint32_t value, unsigned lane, bool orders, 
     f->values[turn] = value;
     if ((mask >> own & 1u) == 0u || lane >= WARP || (mask >> lane & 1u) == 0u)
         broken("an exchange with a lane outside its mask", f);
-    f->state = AT_EXCHANGE;
-    to_scheduler(f);
+    leave_fiber(f, &m.round.of->at_exchange);
     return m.fibers[f->here.thread.x - own + lane].values[turn];
 }
 
@@ -226,46 +271,40 @@ static bool at_one_place(const fiber *a, const fiber *b)
 /* --- the scheduler --- */
 
 /* Lets the lanes that f waits for continue, if all of them have arrived. */
-static bool release(fiber *f)
+static bool release(warp *w, fiber *f)
 {
-    unsigned first = f->here.thread.x / WARP * WARP;
-    for (unsigned i = 0; i < WARP; i++) {
-        if ((f->mask >> i & 1u) == 0u)
-            continue;
-        fiber *other = first + i < m.n ? &m.fibers[first + i] : nullptr;
-        if (other == nullptr || other->state == ENDED)
-            broken("an exchange waits for a lane that has left", f);
-        if (other->state != AT_EXCHANGE)
-            return false;
+    fiber *lane = f - f->here.thread.x % WARP;
+    if ((f->mask & w->ended) != 0u)
+        broken("an exchange waits for a lane that has left", f);
+    if ((f->mask & ~w->at_exchange) != 0u)
+        return false;
+    for (uint32_t left = f->mask; left != 0u; left &= left - 1u) {
+        const fiber *other = lane + __builtin_ctz(left);
         if (!at_one_place(other, f) || other->mask != f->mask || other->turn != f->turn)
             broken("lanes meet in different exchanges", f);
     }
-    for (unsigned i = 0; i < WARP; i++) {
-        if ((f->mask >> i & 1u) != 0u)
-            m.fibers[first + i].state = READY;
-    }
+    w->at_exchange &= ~f->mask;
+    w->ready |= f->mask;
     if (f->orders)
-        IF_RACES(race_warp_sync(first, f->mask));
+        IF_RACES(race_warp_sync(lane->here.thread.x, f->mask));
     return true;
 }
 
-/* One round over a warp, its lanes in the order (k * step + from) mod 32, step odd; true while any
-   of its threads moved. */
+/* One round over a warp (see lanes); true while any of its threads moved. */
 static bool run_warp(unsigned first, unsigned from, unsigned step)
 {
-    bool moved = false;
-    unsigned n = WARP;
-    for (unsigned k = 0; k < n; k++) {
-        fiber *f = &m.fibers[first + (k * step + from) % WARP];
-        if (f->state == READY) {
-            to_fiber(f);
-            moved = true;
-        }
+    warp *w = &m.warps[first / WARP];
+    m.round = {first, from, step, w};
+    fiber *f = next_fiber();
+    bool moved = f != nullptr;
+    if (moved) {
+        void *kept = nullptr;
+        m.began = true;
+        run_fiber(&m.scheduler, &kept, f);
+        arrive(kept, nullptr, nullptr);
     }
-    for (unsigned k = 0; k < n; k++) {
-        if (m.fibers[first + k].state == AT_EXCHANGE)
-            moved = release(&m.fibers[first + k]) || moved;
-    }
+    for (uint32_t left = w->at_exchange; left != 0u; left &= (left - 1u) & w->at_exchange)
+        moved = release(w, &m.fibers[first + (unsigned)__builtin_ctz(left)]) || moved;
     return moved;
 }
 
@@ -273,20 +312,22 @@ static bool run_warp(unsigned first, unsigned from, unsigned step)
 static bool pass_barrier()
 {
     unsigned ended = 0;
-    for (unsigned i = 0; i < m.n; i++)
-        ended += m.fibers[i].state == ENDED;
+    for (unsigned i = 0; i < m.n; i += WARP)
+        ended += (unsigned)__builtin_popcount(m.warps[i / WARP].ended);
     if (ended == m.n)
         return false;
     for (unsigned i = 0; i < m.n; i++) {
         fiber *f = &m.fibers[i];
-        if (f->state == AT_EXCHANGE)
+        const warp *w = &m.warps[i / WARP];
+        if ((w->at_exchange & bit_of(f)) != 0u)
             broken("an exchange never ends", f);
-        if (f->state == AT_BARRIER && ended > 0)
+        if ((w->ended & bit_of(f)) == 0u && ended > 0)
             broken("a barrier that some threads never reach", f);
         if (!at_one_place(f, &m.fibers[0]))
             broken("threads wait at different barriers", f);
-        f->state = READY;
     }
+    for (unsigned i = 0; i < m.n; i += WARP)
+        m.warps[i / WARP].ready = ~0u;
     return true;
 }
 
@@ -369,6 +410,7 @@ static bool have_fibers()
     for (unsigned i = 0; i < MOST_THREADS; i++)
         (void)mprotect(m.stacks + i * STACK_BYTES, 4096, PROT_NONE);
     m.fibers = new fiber[MOST_THREADS]();
+    m.copies = new copy[MOST_THREADS][MOST_COPIES]();
     return true;
 }
 
@@ -376,6 +418,7 @@ struct release_memory { /* when the library is unloaded */
     ~release_memory()
     {
         delete[] m.fibers;
+        delete[] m.copies;
         if (m.stacks != nullptr)
             (void)munmap(m.stacks, MOST_THREADS * STACK_BYTES + SHARED_BYTES);
     }
@@ -397,10 +440,11 @@ static void run_one(int64_t b, int64_t blocks, size_t shared, order o)
     m.block++;
     IF_RACES(race_block((uint32_t)b));
     begin_shared(shared);
+    for (unsigned i = 0; i < m.n; i += WARP)
+        m.warps[i / WARP] = {~0u, 0u, 0u};
     for (unsigned i = 0; i < m.n; i++) {
         fiber *f = &m.fibers[i];
         f->here = {{i, 0, 0}, {(unsigned)b, 0, 0}, {m.n, 1, 1}, {(unsigned)blocks, 1, 1}};
-        f->state = READY;
         f->turn = 0;
         f->waited = false;
         f->n_copies = f->n_groups = 0;
@@ -433,6 +477,7 @@ static int run_kernel(int64_t blocks, int64_t threads, size_t shared, const simt
     IF_RACES(race_launch());
     IF_RACES(race_own(m.stacks, MOST_THREADS * STACK_BYTES));
     IF_RACES(race_own(m.fibers, MOST_THREADS * sizeof *m.fibers));
+    IF_RACES(race_own(m.copies, MOST_THREADS * sizeof *m.copies));
     IF_RACES(race_own(&simt_at, sizeof simt_at));
     IF_RACES(race_own(kernel.given, kernel.n_bytes));
     for (int64_t b = 0; b < blocks; b++)
@@ -454,7 +499,7 @@ void simt_begin_copy(void *to, const void *from, const char *file, int line)
     f->line = line;
     if (f->n_copies == MOST_COPIES)
         broken("more copies under way than there is room for", f);
-    f->copies[f->n_copies++] = {to, from, f->n_groups};
+    m.copies[f->here.thread.x][f->n_copies++] = {to, from, f->n_groups};
 }
 
 void simt_end_copies()
@@ -465,13 +510,14 @@ void simt_end_copies()
 bool simt_take_copy(unsigned pending, void **to, const void **from)
 {
     fiber *f = m.running;
-    if (f->n_copies == 0 || f->copies[0].group + pending >= f->n_groups)
+    copy *copies = m.copies[f->here.thread.x];
+    if (f->n_copies == 0 || copies[0].group + pending >= f->n_groups)
         return false;
-    *to = f->copies[0].to;
-    *from = f->copies[0].from;
+    *to = copies[0].to;
+    *from = copies[0].from;
     f->n_copies--;
     for (unsigned i = 0; i < f->n_copies; i++)
-        f->copies[i] = f->copies[i + 1];
+        copies[i] = copies[i + 1];
     return true;
 }
 
