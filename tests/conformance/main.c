@@ -3,7 +3,7 @@
  *
  *   conformance    all: reference, each isa of cpu with 1, 2, 3 threads, cuda, and cpu once more
  *                  with precision int8, and with weights in blocks
- *   conformance --backend cpu --isa avx2 --threads 2 --test NAME,NAME
+ *   conformance --backend cpu --isa avx2,plain --threads 2 --test NAME,NAME
  *   conformance --but NAME,NAME    all tests but these
  *
  * Prints a line for each back end or instruction set that is missing here, each failed check, and
@@ -174,7 +174,7 @@ static void run_device(const options *o, const char *name, const lx_backend_opti
 static bool wanted(const options *o, const char *name, lx_isa isa, int threads)
 {
     return (o->backend == NULL || strcmp(o->backend, name) == 0) &&
-           (o->isa == NULL || strcmp(o->isa, lx_isa_name(isa)) == 0) &&
+           (o->isa == NULL || is_listed(o->isa, lx_isa_name(isa))) &&
            (o->threads == 0 || o->threads == threads);
 }
 
@@ -234,7 +234,7 @@ int main(int argc, char **argv)
     if (!parse(argc, argv, &o)) {
         (void)fprintf(
             stderr,
-            "usage: conformance [--backend NAME] [--isa NAME] [--threads N] [--test NAME,..] "
+            "usage: conformance [--backend NAME] [--isa NAME,..] [--threads N] [--test NAME,..] "
             "[--but NAME,..]\n");
         return 2;
     }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "conformance.h"
+#include "kept_results.h"
 
 #define Y_BOUND 2e-6 /* docs/numerics.md */
 #define SUM_BOUND 2e-6
@@ -128,24 +129,30 @@ static bool check_case(device *dut, device *oracle, const both_case *c)
 {
     int64_t n_v = (int64_t)c->heads * c->d_value, row = 0, all = rows_of(c) * n_v;
     int64_t n_state = (c->n_seqs + 1) * floats_of(c);
-    float *got = floats(all), *want = floats(all), *got_sums = floats(n_state);
-    float *want_sums = floats(n_state);
+    float *got = floats(all), *got_sums = floats(n_state);
+    const int32_t sizes[] = {c->heads, c->d_key, c->d_value, (int32_t)c->feature_map};
+    uint64_t key = hash_bytes(hash_bytes(NO_BYTES, __FILE__, sizeof __FILE__), sizes, sizeof sizes);
+    key = hash_floats(key, c->qkv, rows_of(c) * width_of(c));
+    results want = results_of(key, all, n_state);
     if (!attend(dut, c, 0, c->n_seqs, 0, got, got_sums) ||
-        !attend(oracle, c, 0, c->n_seqs, 0, want, want_sums))
+        (!want.known && !attend(oracle, c, 0, c->n_seqs, 0, want.y, want.state)))
         return false;
     for (int32_t i = 0; i < c->n_seqs; row += c->length[i], i++) {
-        double *scale = take((size_t)n_v * sizeof *scale);
-        double *sums = take((size_t)part_of(c) * sizeof *sums);
-        scales(c, c->qkv + row * width_of(c), c->length[i], scale, sums);
+        double *scale = want.y_scale + row * n_v; /* one for all tokens of a sequence */
+        double *sums = want.state_scale + (1 + i) * floats_of(c) + OFFSET;
+        if (!want.known)
+            scales(c, c->qkv + row * width_of(c), c->length[i], scale, sums);
         for (int64_t t = row; t < row + c->length[i]; t++) {
-            double error = worst_error(got + t * n_v, want + t * n_v, scale, n_v);
+            double error = worst_error(got + t * n_v, want.y + t * n_v, scale, n_v);
             CHECK(error <= Y_BOUND, "D %d, M %d, map %d: y of sequence %d is off by %.3g", c->d_key,
                   c->d_value, (int)c->feature_map, i, error);
         }
         int64_t at = (1 + i) * floats_of(c) + OFFSET;
-        double error = worst_error(got_sums + at, want_sums + at, sums, part_of(c));
+        double error = worst_error(got_sums + at, want.state + at, sums, part_of(c));
         CHECK(error <= SUM_BOUND, "sums of sequence %d are off by %.3g", i, error);
     }
+    if (!want.known)
+        keep_results(&want);
     return true;
 }
 

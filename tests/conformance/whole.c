@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "kept_results.h"
+
 enum { MOST_SEQS = 13 };
 static const int32_t lengths[MOST_SEQS] = {1, 3, 17, 1, 64, 2, 1, 1, 301, 1, 5, 33, 1};
 
@@ -26,14 +28,23 @@ bool whole_run(device *d, const whole *op, int32_t n_seqs, const int32_t *length
     return dev_finish(d) && dev_read(d, out, y, b->n_tokens * op->y_width);
 }
 
-static bool compare(const whole *op, int32_t length, const float *x, const float *got,
-                    const float *want)
+static bool compare(device *oracle, const whole *op, const float *x, const float *got)
 {
-    int64_t n = length * op->y_width;
-    double *scale = take((size_t)n * sizeof *scale);
-    op->scales(op->c, x, length, scale);
-    double error = worst_error(got, want, scale, n);
-    CHECK(error <= op->bound, "a sequence of %d is off by %.3g", length, error);
+    int64_t all = rows_of(MOST_SEQS, lengths), width = op->y_width;
+    uint64_t key = hash_bytes(NO_BYTES, &op->queue, sizeof op->queue);
+    results want = results_of(hash_floats(key, x, all * op->x_width), all * width, 0);
+    if (!want.known && !whole_run(oracle, op, MOST_SEQS, lengths, x, want.y))
+        return false;
+    for (int32_t i = 0, row = 0; i < MOST_SEQS; row += lengths[i], i++) {
+        double *scale = want.y_scale + row * width;
+        if (!want.known)
+            op->scales(op->c, x + row * op->x_width, lengths[i], scale);
+        double error =
+            worst_error(got + row * width, want.y + row * width, scale, lengths[i] * width);
+        CHECK(error <= op->bound, "a sequence of %d is off by %.3g", lengths[i], error);
+    }
+    if (!want.known)
+        keep_results(&want);
     return true;
 }
 
@@ -42,19 +53,13 @@ bool whole_matches_oracle(device *dut, device *oracle, const whole *op, rng *r)
     int32_t rows = rows_of(MOST_SEQS, lengths);
     for (int p = 0; p < PATTERNS; p++) {
         float *x = floats(rows * op->x_width), *got = floats(rows * op->y_width);
-        float *want = floats(rows * op->y_width);
         op->fill(r, op->c, (pattern)p, x, rows);
         if (!whole_run(dut, op, MOST_SEQS, lengths, x, got))
             return false;
         if (dut->only_runs)
             continue;
-        if (!whole_run(oracle, op, MOST_SEQS, lengths, x, want))
+        if (!compare(oracle, op, x, got))
             return false;
-        for (int32_t i = 0, row = 0; i < MOST_SEQS; row += lengths[i], i++) {
-            if (!compare(op, lengths[i], x + row * op->x_width, got + row * op->y_width,
-                         want + row * op->y_width))
-                return false;
-        }
         dev_release(dut);
         dev_release(oracle);
     }
