@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "conformance.h"
+#include "kept_results.h"
 
 #define BOUND 2e-6 /* docs/numerics.md */
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
@@ -201,6 +202,26 @@ static void exact_scales(const block_case *c, const block_data *d, double *scale
     }
 }
 
+/* block_products, once in a run. */
+static void known_products(const block_case *c, const block_data *d, lx_dtype dtype, float *want,
+                           double *scale)
+{
+    const int64_t sizes[] = {c->cols, c->outputs, c->rows, c->dtype, dtype, c->activation};
+    int64_t n = c->rows * c->outputs;
+    uint64_t key = hash_bytes(hash_bytes(NO_BYTES, __FILE__, sizeof __FILE__), sizes, sizeof sizes);
+    key = hash_bytes(key, d->w.data, lx_format_bytes(c->dtype, c->outputs * c->cols));
+    key = hash_floats(key, d->x, c->rows * c->cols);
+    key = hash_floats(key, d->bias, d->bias != NULL ? c->outputs : 0);
+    key = hash_floats(key, d->residual, d->residual != NULL ? n : 0);
+    results known = results_of(key, n, 0);
+    if (!known.known) {
+        block_products(c, d, dtype, known.y, known.y_scale);
+        keep_results(&known);
+    }
+    memcpy(want, known.y, (size_t)n * sizeof *want);
+    memcpy(scale, known.y_scale, (size_t)n * sizeof *scale);
+}
+
 static bool check_case(device *dut, device *oracle, const block_case *c, rng *r)
 {
     block_data data = make_data(c, r);
@@ -216,7 +237,7 @@ static bool check_case(device *dut, device *oracle, const block_case *c, rng *r)
         return true;
     }
     if (dut->int4 || dut->blocks) {
-        block_products(c, &data, dut->int4 ? LX_Q4_0 : c->dtype, want, scale);
+        known_products(c, &data, dut->int4 ? LX_Q4_0 : c->dtype, want, scale);
     } else {
         exact_scales(c, &data, scale);
         if (!run_blocks(oracle, c, &data, dev_matrix(oracle, &data.w, data.bias), 0, c->rows, want))
