@@ -44,6 +44,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--turns", type=int, default=10_000, help="acknowledged turns; a tenth of it where "
                         "Redis or the network is at fault")
+    parser.add_argument("--clients", type=int, default=8, help="that say the turns")
     parser.add_argument("--between", type=float, default=3.0, help="seconds between two faults, at most")
     parser.add_argument("--states", type=int, default=200, help="requests that keep 8 states each")
     parser.add_argument("--kinds", type=int, default=1000, help="kinds of requests out of memory")

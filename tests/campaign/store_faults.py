@@ -31,12 +31,12 @@ def said_in(answer):
 class Talkers:
     """Clients that talk in turns to any server that answers, and check every acknowledged turn."""
 
-    def __init__(self, ports, turns, seed, at_once=8):
-        self.ports, self.turns, self.seed = ports, turns, seed  # ports() is the list of now
+    def __init__(self, ports, turns, options):
+        self.ports, self.turns, self.seed = ports, turns, options.seed  # ports() is the list of now
         self.lock = threading.Lock()
         self.acknowledged = self.again = self.number = 0
         self.lost, self.wrong = [], []
-        self.threads = [threading.Thread(target=self.run, args=(i,), daemon=True) for i in range(at_once)]
+        self.threads = [threading.Thread(target=self.run, args=(i,), daemon=True) for i in range(options.clients)]
         for thread in self.threads:
             thread.start()
 
@@ -122,13 +122,13 @@ class Speakers(Talkers):
     """Clients that hold conversations by /v1/responses: half of them name the newest response, half a conversation object.
     All say the same messages, so the answers of a turn are equal."""
 
-    def __init__(self, ports, turns, seed):
+    def __init__(self, ports, turns, options):
         (port,), previous, self.expected = ports(), {}, []
         for message in MESSAGES:
             answer = call(port, "POST", "/v1/responses", REQUEST | {"input": message} | previous).json()
             self.expected.append(said_in(answer))
             previous = {"previous_response_id": answer["id"]}
-        super().__init__(ports, turns, seed)
+        super().__init__(ports, turns, options)
 
     def run(self, i):
         rng = random.Random(f"{self.seed}-{i}")
@@ -202,7 +202,7 @@ def kill_minus_nine(options):
         flags = *STORE, "--state-store", redis.url
         servers = [Server(*flags).start() for _ in range(2)]
         try:
-            talkers = Talkers(lambda: [server.port for server in servers], options.turns, options.seed)
+            talkers = Talkers(lambda: [server.port for server in servers], options.turns, options)
             while talkers.running():
                 time.sleep(rng.uniform(0.1, options.between))
                 victim = rng.randrange(2)
@@ -226,7 +226,7 @@ def with_proxy(what, options, harm, heal, more):
     with Redis() as redis, Proxy(redis.port) as proxy:
         url = f"redis://{client.HOST}:{proxy.port}/0"
         with Server(*STORE, "--state-store", url) as server:
-            talkers = Talkers(lambda: [server.port], options.turns // 10, options.seed)
+            talkers = Talkers(lambda: [server.port], options.turns // 10, options)
             while talkers.running():
                 time.sleep(rng.uniform(0.1, options.between / 2))
                 harm(proxy)
@@ -264,7 +264,7 @@ def file_killed(options, what="kill -9 of a server with a file of states", make=
 
         servers = [start()]
         try:
-            talkers = make(lambda: [server.port for server in servers], options.turns, options.seed)
+            talkers = make(lambda: [server.port for server in servers], options.turns, options)
             while talkers.running():
                 time.sleep(rng.uniform(0.1, options.between))
                 servers[0].kill()
@@ -290,7 +290,7 @@ def file_full(options):
     with temporary() as folder:
         path = f"{folder}/states.db"
         with Server(*STORE, "--state-store", path) as server:
-            talkers = Talkers(lambda: [server.port], options.turns // 10, options.seed)
+            talkers = Talkers(lambda: [server.port], options.turns // 10, options)
             while talkers.running():
                 resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
                 time.sleep(rng.uniform(0.05, options.between / 4))
@@ -314,7 +314,7 @@ def file_read_only(options):
         flags = *STORE, "--state-store", path
         servers = [Server(*flags).start()]
         try:
-            talkers = Talkers(lambda: [server.port for server in servers], options.turns // 10, options.seed)
+            talkers = Talkers(lambda: [server.port for server in servers], options.turns // 10, options)
             while talkers.running():
                 time.sleep(rng.uniform(0.1, options.between / 2))
                 disk.protect()
@@ -356,7 +356,7 @@ def redis_restarted(options):
     with tempfile.TemporaryDirectory(prefix="linnet-campaign-") as folder:
         durable = "--appendonly", "yes", "--appendfsync", "always", "--dir", folder
         with Redis(*durable) as redis, Server(*STORE, "--state-store", redis.url) as server:
-            talkers = Talkers(lambda: [server.port], options.turns // 10, options.seed)
+            talkers = Talkers(lambda: [server.port], options.turns // 10, options)
             while talkers.running():
                 time.sleep(rng.uniform(0.1, options.between))
                 redis.kill()

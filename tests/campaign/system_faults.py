@@ -44,7 +44,7 @@ def clock_jumps(options):
             for i in range(28):
                 step = (10, -10, 400, -400, 0)[i % 5]
                 beside = threading.Thread(target=complete, args=(server.port,), kwargs={
-                    "prompt": lines.of_length(32), "n": 16})
+                    "prompt": lines.of_length(32), "n": 4})
                 beside.start()
                 offset.write_text(f"{step:+d}d")
                 try:
@@ -80,16 +80,17 @@ def disk_full(options):
         server = Server("--slots", "4")
         server.log_file = tempfile.NamedTemporaryFile(dir=disk.place)
         with server:
-            expected = text_of(complete_ok(server.port, prompt=lines.of_length(32), seed=1))
+            fields = {"prompt": lines.of_length(7), "seed": 1}
+            expected = text_of(complete_ok(server.port, **fields))
             disk.fill()
             full = len(server.log)
             for _ in range(200):
-                if text_of(complete_ok(server.port, prompt=lines.of_length(32), seed=1)) != expected:
+                if text_of(complete_ok(server.port, **fields)) != expected:
                     faults.append("other bytes")
             if len(server.log) > full + 4096:
                 faults.append("the disk was not full")
             disk.free()
-            reply = complete(server.port, prompt=lines.of_length(32), seed=1)
+            reply = complete(server.port, **fields)
             wait_until(lambda: reply.headers["x-request-id"] in server.log, 30, "the log goes on")
             disk.fill()
             picture = disk.place / "sheet.png"

@@ -22,7 +22,7 @@ TALK = "talk"
 
 def write(folder):
     """Byte-level BPE with ChatML, as transformers opens it, too: its tokenizer ends texts with <|im_end|>."""
-    tokenizer = vocabularies.byte_level(pattern=vocabularies.QWEN2)
+    tokenizer = vocabularies.qwen2()
     tokenizer.add_special_tokens(["<|im_start|>", "<|im_end|>"])
     end = tokenizer.token_to_id("<|im_end|>")
     text_model.write(folder, tokenizer.get_vocab_size(), {"tokenizer": "tokenizer.json", "context": CONTEXT, "end": [end]},

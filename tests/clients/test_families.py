@@ -37,7 +37,7 @@ MESSAGES = [{"role": "system", "content": "Be kind."}, {"role": "user", "content
 
 def write(folder, config, tensors, template, end):
     """A family's folder: its special tokens are the marks of its template."""
-    tokenizer = vocabularies.byte_level(pattern=vocabularies.QWEN2)
+    tokenizer = vocabularies.qwen2()
     tokenizer.add_special_tokens(sorted({end, *re.findall(r"<\|[a-z_]+\|>", template), *(LFM_CALLS if config["model_type"] == "lfm2" else [])}))
     tokenizer.add_tokens([mark for mark in PLAIN_MARKS if mark in template])
     hf_model.write(folder, config, tensors, tokenizer=tokenizer)

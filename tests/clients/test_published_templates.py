@@ -61,7 +61,7 @@ def templates(sources):
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return vocabularies.byte_level(pattern=vocabularies.QWEN2)
+    return vocabularies.qwen2()
 
 
 @pytest.fixture(scope="module")

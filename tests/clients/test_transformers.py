@@ -25,7 +25,7 @@ TALKS = [
 def saved(tmp_path_factory):
     path = tmp_path_factory.mktemp("saved")
     for name, (template, tokens, end) in TEMPLATES.items():
-        made = vocabularies.byte_level(pattern=vocabularies.QWEN2)
+        made = vocabularies.qwen2()
         made.add_special_tokens(tokens)
         text_model.write(path / name, made.get_vocab_size(), {"tokenizer": "tokenizer.json", "context": text_model.CONTEXT}, made)
         fast = PreTrainedTokenizerFast(tokenizer_object=made, bos_token=tokens[0], eos_token=end, chat_template=template)

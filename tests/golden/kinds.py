@@ -10,14 +10,11 @@ import numpy
 
 def uniform(state, n):
     """n numbers from -1 to 1 of splitmix64, and its next state."""
-    out, mask = numpy.empty(n), (1 << 64) - 1
-    for i in range(n):
-        state = (state + 0x9E3779B97F4A7C15) & mask
-        z = state
-        z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & mask
-        z = ((z ^ z >> 27) * 0x94D049BB133111EB) & mask
-        out[i] = ((z ^ z >> 31) >> 40) * 2.0**-23 - 1
-    return out, state
+    step = 0x9E3779B97F4A7C15
+    z = numpy.uint64(state) + numpy.arange(1, n + 1, dtype=numpy.uint64) * numpy.uint64(step)  # modulo 2^64
+    z = (z ^ z >> numpy.uint64(30)) * numpy.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ z >> numpy.uint64(27)) * numpy.uint64(0x94D049BB133111EB)
+    return ((z ^ z >> numpy.uint64(31)) >> numpy.uint64(40)) * 2.0**-23 - 1, (state + n * step) % 2**64
 
 
 def rounded(values, dtype):

@@ -60,9 +60,10 @@ def port(server, request):
 
 @pytest.fixture(scope="session")
 def image_models(tmp_path_factory):
-    """A folder with small image models: a grey and a coloured one, and one with classes."""
+    """A folder with small image models: two grey ones, a coloured one, and one with classes."""
     folder = tmp_path_factory.mktemp("models")
     image_model.write(folder / images.SMALL, images.WIDTH, images.HEIGHT)
+    image_model.write(folder / images.SPECKS, images.SPECKS_SIDE, images.SPECKS_SIDE)
     size = images.COLOUR_WIDTH, images.COLOUR_HEIGHT
     image_model.write(folder / images.COLOUR, *size, channels=3, mixture=False)
     image_model.write(folder / images.CLASSES, images.WIDTH, images.HEIGHT, classes=images.CLASS_NAMES)

@@ -45,17 +45,18 @@ def metadata(key, value):
 
 
 def padded(data):
-    return data + bytes(-len(data) % ALIGNMENT)
+    return data + bytes(-len(data) % ALIGNMENT) if len(data) % ALIGNMENT else data
 
 
 def whole(keys, tensors, version=3):
     """keys: name to value; tensors: name to (type, shape, bytes)."""
-    head, data = b"", b""
+    head, data, at = b"", [], 0
     for name, (kind, shape, values) in tensors.items():
-        head += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape), TYPES[kind][0], len(data))
-        data += padded(values)
+        head += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape), TYPES[kind][0], at)
+        data.append(padded(values))
+        at += len(data[-1])
     start = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(keys))
-    return padded(start + b"".join(metadata(*pair) for pair in keys.items()) + head) + data
+    return padded(start + b"".join(metadata(*pair) for pair in keys.items()) + head) + b"".join(data)
 
 
 # --- values

@@ -12,6 +12,7 @@ GENERATIONS, EDITS, SCORE = "/v1/images/generations", "/v1/images/edits", "/v1/s
 
 # The models of the `image_server` fixture.
 SMALL, COLOUR = "squares", "tiles"
+SPECKS, SPECKS_SIDE = "specks", 9  # for a request or two per value
 WIDTH, HEIGHT = 14, 14
 PIXELS = WIDTH * HEIGHT
 COLOUR_WIDTH, COLOUR_HEIGHT = 6, 5

@@ -75,6 +75,10 @@ def nearest(a, b, c):
 
 
 def unfilter(kind, row, above, step):
+    if kind == 0:
+        return row
+    if kind == 2:
+        return bytes([(x + b) & 255 for x, b in zip(row, above, strict=True)])
     out = bytearray()
     for i, x in enumerate(row):
         a = out[i - step] if i >= step else 0

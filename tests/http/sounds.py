@@ -37,7 +37,7 @@ def babble(seconds, seed=1, rate=8000):
 
 def wav(samples, rate=8000, channels=1, claims=None):
     """16 bits; `claims`: the number of bytes of samples by its header."""
-    data = b"".join(struct.pack("<h", round(x * 32767)) * channels for x in samples)
+    data = array("h", [value for x in samples for value in [round(x * 32767)] * channels]).tobytes()
     form = struct.pack("<HHIIHH", 1, channels, rate, 2 * channels * rate, 2 * channels, 16)
     size = len(data) if claims is None else claims
     body = b"WAVEfmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", size) + data

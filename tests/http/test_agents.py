@@ -21,7 +21,7 @@ KINDS = {"linear": image_model.LINEAR, "rows": {"kind": "softmax"}}
 PRECISIONS = ["f32", "auto", "int8"]
 # How often turns of each kind come, tools, requests before and after the restart, and how often a server without kept states
 # computes a row at the least. The brief day is for builds with sanitizers, in which the whole day's rows of softmax take minutes.
-WHOLE_DAY = (trace.SHORT, 4, 12, 5)
+WHOLE_DAY = (trace.SHORT, 4, 8, 5)
 BRIEF_DAY = ({"retry": 2, "next": 3, "edit": 4, "cut": 5, "kept": 4}, 1, 4, 2)
 ROOM = ("--max-prompt", "30000", "--prefix-cache-mb", "256")
 END_MARK = len("<|im_end|>\n")  # the most tokens between the end of a message and the next one, where bytes are tokens

@@ -11,7 +11,7 @@ from server import run
 from settings import LINNET, ROOT
 
 CAMPAIGN = ROOT / "tests" / "campaign"
-FEW = ("--turns", "20", "--between", "0.3", "--states", "10", "--kinds", "2", "--allocations", "20")
+FEW = ("--turns", "20", "--clients", "3", "--between", "0.3", "--states", "10", "--kinds", "2", "--allocations", "20")
 
 
 def campaign(script, *args):
@@ -50,9 +50,9 @@ def test_the_autoscaler_decides_by_its_manifest(monkeypatch, totals, numbers):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(("clock", "words"), [(1, "0.05 minutes,"), (24, "0.05 minutes (0.02 hours by the server's clock),")])
+@pytest.mark.parametrize(("clock", "words"), [(1, "0.025 minutes,"), (24, "0.025 minutes (0.01 hours by the server's clock),")])
 def test_soak_of_seconds(clock, words):
-    result = campaign("soak.py", "--minutes", "0.05", "--clock", str(clock), "--tolerance", "100", "--workers", "3")
+    result = campaign("soak.py", "--minutes", "0.025", "--clock", str(clock), "--tolerance", "100", "--workers", "3")
     if "needs libfaketime" in result.stderr:
         pytest.skip(result.stderr)
     assert result.returncode == 0, result.stdout + result.stderr

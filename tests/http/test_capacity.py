@@ -75,11 +75,11 @@ def test_or_not():
 
 def measure_wait(server):
     """Seconds until all requests of a queue were answered, at the speed that the server had before, and the seconds that it foretold."""
-    socks = [send(server.port, {"prompt": LONG, "seed": i}, stream=False) for i in range(120)]
+    socks = [send(server.port, {"prompt": LONG, "seed": i}, stream=False) for i in range(60)]
 
     def foretell():
         model = capacity(server)[1]
-        if model["queue"]["length"] <= 80:
+        if model["queue"]["length"] <= 40:
             return None
         return server.metric("linnet_steps_total"), model["step_s"], model["estimated_wait_s"]
 

@@ -50,7 +50,7 @@ def with_template(folder, template):
 
 def write_chatml(folder, template, tokens=("<|im_start|>", "<|im_end|>"), special=True):
     """Byte-level BPE with the template's tokens, that ends answers with a token which config.json does not name."""
-    tokenizer = vocabularies.byte_level(pattern=vocabularies.QWEN2)
+    tokenizer = vocabularies.qwen2()
     (tokenizer.add_special_tokens if special else tokenizer.add_tokens)(list(tokens))
     text = {"tokenizer": "tokenizer.json", "context": text_model.CONTEXT}
     text_model.write(folder, tokenizer.get_vocab_size(), text, tokenizer, 2)

@@ -39,7 +39,7 @@ TALK = """{%- if tools %}T{{ tools|tojson }}
 
 def write_talk(folder, template, special=False):
     """The marks of thoughts are tokens, which have a text or are special."""
-    tokenizer = vocabularies.byte_level(pattern=vocabularies.QWEN2)
+    tokenizer = vocabularies.qwen2()
     tokenizer.add_special_tokens(["<|im_start|>", "<|im_end|>", *(MARKS if special else [])])
     if not special:
         tokenizer.add_tokens(MARKS)

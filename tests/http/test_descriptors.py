@@ -70,7 +70,7 @@ def end_stream(server):
 
 def refuse_next(server):
     """A malformed request after a whole answer."""
-    sock = send(server.port, {"prompt": LONG}, more=b"GET / HTTP/1.1\r\nnonsense\r\n\r\n")
+    sock = send(server.port, {"prompt": LONG, "max_tokens": 1}, more=b"GET / HTTP/1.1\r\nnonsense\r\n\r\n")
     assert b" 200 " in sock.recv(65536)
     return sock
 

@@ -14,7 +14,7 @@ from settings import ROOT
 
 SIDE = 28
 LINES = ["海上明月", "千里云中日，年年花不去", "山山水水，花花草草", "春风，春雨", "月"]
-REQUESTS = int(os.environ.get("LINNET_DRAFT_REQUESTS", "40"))
+REQUESTS = int(os.environ.get("LINNET_DRAFT_REQUESTS", "28"))
 OTHERS = 64
 
 

@@ -75,6 +75,13 @@ def other(models):
         yield started
 
 
+@pytest.fixture(scope="module")
+def in_pieces(models):
+    """A server that reads three tokens of a prompt at a time."""
+    with Server("--models", models[0], "--prefix-every", "3") as started:
+        yield started
+
+
 def text(answer):
     return answer["choices"][0]["text"]
 
@@ -159,11 +166,10 @@ def inspect_ok(port, state, layer, head):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_prompt_in_pieces_is_a_prompt(server, kind):
+def test_a_prompt_in_pieces_is_a_prompt(server, in_pieces, kind):
     """Log-probabilities of a text are those of its tokens, in order."""
     choice = complete_ok(server.port, model=kind, max_tokens=20, logprobs=1, **FIELDS)["choices"][0]
-    with Server("--prefix-every", "3", model_dir=server.args[server.args.index("--models") + 1] / kind) as small:
-        again = complete_ok(small.port, model=kind, max_tokens=20, logprobs=1, **FIELDS)["choices"][0]
+    again = complete_ok(in_pieces.port, model=kind, max_tokens=20, logprobs=1, **FIELDS)["choices"][0]
     assert again == choice
 
 

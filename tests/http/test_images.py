@@ -17,6 +17,7 @@ from images import (
     HEIGHT,
     PIXELS,
     SMALL,
+    SPECKS,
     WIDTH,
     a_picture,
     content,
@@ -98,7 +99,7 @@ def test_temperature_zero_is_one_picture(image_port):
 
 def test_models(image_port):
     listed = {m["id"]: m for m in call(image_port, "GET", "/v1/models").json()["data"]}
-    assert set(listed) == {MODEL, SMALL, COLOUR, CLASSES}
+    assert set(listed) == {MODEL, SMALL, SPECKS, COLOUR, CLASSES}
     image = listed[COLOUR]
     assert image["architecture"] == {"input_modalities": ["image"], "output_modalities": ["image"]}
     assert image["meta"]["task"] == "image"

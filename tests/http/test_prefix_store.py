@@ -20,7 +20,7 @@ pytestmark = pytest.mark.asan
 
 KINDS = {"linear": image_model.LINEAR, "rows": {"kind": "softmax"}}
 FIELDS = {"max_tokens": 8, "ignore_eos": True, "logprobs": 1, "seed": 5}
-KILLS = 50
+KILLS = 25
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from server import Server, wait_until
 from test_chat_templates import with_template
 
 CLIENTS, LIMIT = 100, 1.0  # seconds, as probes of Kubernetes and HAProxy have it
+SLOW, FEWER = ("/tokenize", "/v1/chat/completions"), 30  # of 0.15 s of a processor each: two threads have work for 2 s
 TEXT = "a b, " * 209_000  # 1 MiB with its frame
 WORK = {
     "/tokenize": {"content": TEXT},
@@ -46,28 +47,31 @@ def test_probes_do_not_wait_behind_work(server, path):
     body = json.dumps({"model": "words", **WORK[path]}).encode()
     headers = {"Content-Type": "application/json"}
     before, times = answered(server), []
-    with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
-        work = [pool.submit(call, server.port, "POST", path, body, headers) for _ in range(CLIENTS)]
+    clients = FEWER if path in SLOW else CLIENTS
+    begun = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+        work = [pool.submit(call, server.port, "POST", path, body, headers) for _ in range(clients)]
         while not all(w.done() for w in work):
             for probe in PROBES:
                 start = time.monotonic()
                 assert call(server.port, "GET", probe).status == 200
                 times.append(time.monotonic() - start)
             time.sleep(0.01)  # check-tests: probes in a closed loop would be most of the work
+        took = time.monotonic() - begun
         # A text may be longer than a prompt may be, and a busy machine may not come to it within --timeout.
         assert {w.result().status for w in work} <= {200, 400, 503}
     # On a machine with 20 other processes a client itself may wait for a second; probes that wait for the work are all
-    # late.
-    late = sum(seconds > LIMIT for seconds in times)
-    print(path, len(times), late, max(times))
-    assert late <= max(1, len(times) // 20), sorted(times)[-20:]
-    wait_until(lambda: answered(server) == before + CLIENTS, 60, "all of them are in the log")
+    # late, and the work is over when the first of them is answered.
+    late = [seconds for seconds in times if seconds > LIMIT]
+    print(path, len(times), len(late), max(times))
+    assert len(late) <= max(1, len(times) // 20) and sum(late) < took / 2, sorted(times)[-20:]
+    wait_until(lambda: answered(server) == before + clients, 60, "all of them are in the log")
 
 
 @pytest.mark.heavy
 def test_keys_take_turns_with_work(server, tmp_path):
     """A key with many large texts does not make another's small one wait for all of them."""
-    many = 40
+    many = 24
     keys = tmp_path / "keys"
     keys.write_text("alice ka\nbob kb\n")
     with Server(*server.args[6:], "--api-key-file", keys) as own:

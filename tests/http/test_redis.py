@@ -16,8 +16,8 @@ from images import (
     COLOUR,
     COLOUR_HEIGHT,
     COLOUR_WIDTH,
-    PIXELS,
-    SMALL,
+    SPECKS,
+    SPECKS_SIDE,
     files,
     generate_ok,
     picture_from,
@@ -131,9 +131,9 @@ def test_states_outlive_the_server(shared_redis, how):
 
 
 @pytest.mark.parametrize("how, model, size", [
-    (signal.SIGKILL, SMALL, PIXELS),
+    (signal.SIGKILL, SPECKS, SPECKS_SIDE**2),
     (signal.SIGKILL, COLOUR, 3 * COLOUR_WIDTH * COLOUR_HEIGHT),
-    (signal.SIGTERM, SMALL, PIXELS),
+    (signal.SIGTERM, SPECKS, SPECKS_SIDE**2),
 ])
 def test_images_go_on_at_every_value(shared_redis, image_models, how, model, size):
     """In a second server next to the first, and in a server that starts when the first has ended."""

@@ -14,7 +14,7 @@ import image_model
 import images
 import png
 from client import call
-from images import COLOUR, COLOUR_HEIGHT, COLOUR_WIDTH, HEIGHT, PIXELS, SMALL, WIDTH, a_picture, data_url, generate_ok
+from images import COLOUR, COLOUR_HEIGHT, COLOUR_WIDTH, HEIGHT, PIXELS, SMALL, SPECKS, SPECKS_SIDE, WIDTH, a_picture, data_url, generate_ok
 from server import Server
 from settings import MODEL, MODEL_DIR
 
@@ -98,7 +98,7 @@ def fork_one(port, state):
     return copy["id"]
 
 
-@pytest.mark.parametrize("model, size", [(SMALL, PIXELS), (COLOUR, 3 * COLOUR_WIDTH * COLOUR_HEIGHT)])
+@pytest.mark.parametrize("model, size", [(SPECKS, SPECKS_SIDE**2), (COLOUR, 3 * COLOUR_WIDTH * COLOUR_HEIGHT)])
 def test_an_image_goes_on_and_forks_at_every_value(image_port, model, size):
     (whole,) = images.files(generate_ok(image_port, model=model, seed=5))
     states = images.states_of_every_value(image_port, size, model=model, seed=5)

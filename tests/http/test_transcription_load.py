@@ -14,7 +14,7 @@ from sounds import MODEL, ROUTE, babble, transcribe, transcribe_ok, wav
 
 SAID = wav(babble(0.5))
 # A search as wide as it may be, of the longest sound of a model with many words, takes seconds.
-ROWS, WORDS = 1500, [chr(0x4E00 + i) for i in range(60 if SANITIZED else 300)]
+ROWS, WORDS = 1500, [chr(0x4E00 + i) for i in range(60 if SANITIZED else 150)]
 SLOW = wav(babble(1) * round(0.03 * ROWS - 1))
 
 

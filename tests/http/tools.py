@@ -34,7 +34,7 @@ THINKING = HEAD + MESSAGE.replace("CALLS", HERMES) + TAIL + "{# <think> and </th
 
 
 def write(folder, template, marks=(), special=False, thoughts=()):
-    tokenizer = vocabularies.byte_level(pattern=vocabularies.QWEN2)
+    tokenizer = vocabularies.qwen2()
     tokenizer.add_special_tokens([BEGIN, END, *(marks if special else [])])
     tokenizer.add_tokens([*([] if special else marks), *thoughts])
     end = tokenizer.token_to_id(END)

@@ -3,9 +3,12 @@ on. They hold no data of other projects; equal seeds give equal files."""
 
 import functools
 import json
+import os
 import random
 import struct
 import unicodedata
+
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # threads for so little text cost more than they do
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -74,6 +77,16 @@ def byte_level(pattern=None, prefix=False, normalizer=None, ignore_merges=False,
         tokenizer.post_processor = processors.Sequence([processors.ByteLevel(), processors.TemplateProcessing(
             single="<s> $A </s>", special_tokens=[("<s>", 2), ("</s>", 3)])])
     return tokenizer
+
+
+@functools.cache
+def text_of_qwen2():
+    return byte_level(pattern=QWEN2).to_str()
+
+
+def qwen2():
+    """Of byte_level with QWEN2's pattern: it is trained once, and each caller may add its tokens."""
+    return Tokenizer.from_str(text_of_qwen2())
 
 
 def with_byte_tokens(tokenizer):
