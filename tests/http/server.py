@@ -20,9 +20,8 @@ SANITIZER = re.compile(r"(Address|Leak|Thread|UndefinedBehavior|Memory)Sanitizer
 
 
 def environment():
-    """This process's environment without LINNET_* variables, which the server would read, but for the instruction set, which
-    scripts/test chooses for a build with sanitizers."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("LINNET") or k == "LINNET_ISA"}
+    """This process's environment without LINNET_* variables, which the server would read."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("LINNET")}
     for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):
         own = "exitcode=99:halt_on_error=1:print_stacktrace=1"
         env[name] = f"{own}:{env[name]}" if env.get(name) else own

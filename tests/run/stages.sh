@@ -51,10 +51,7 @@ stage_asan() {
     check "Python packages" python_env || return
     local files
     mapfile -t files < <(marked asan)
-    # The set whose address checks cost least (CMakeLists.txt); conformance has tested all of them.
-    local isa=auto
-    ! grep -qw avx2 /proc/cpuinfo || isa=avx2
-    LINNET_ISA=$isa check "http (asan)" run_pytest build-asan "${files[@]}" -m "asan and not heavy"
+    check "http (asan)" run_pytest build-asan "${files[@]}" -m "asan and not heavy"
 }
 
 nvcc_here() { type -P nvcc /usr/local/cuda/bin/nvcc; }
