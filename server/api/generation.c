@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/lock.h"
 #include "common/log.h"
 #include "common/random.h"
 #include "server/json/answers.h"
@@ -287,11 +288,18 @@ void lx_work_fini(lx_work *w)
     lx_pending_fini(&w->pending);
 }
 
-/* Adds its tokens to the facts of the request for the log, once. */
+/* Adds its tokens to the facts of the request for the log, once. When it returns they are there,
+   also if another thread added them: the connection's thread writes the line of a client that left,
+   while a watcher cancels its work. */
 static void note_tokens(lx_work *w)
 {
-    if (w->rq.facts == NULL || atomic_exchange(&w->noted, true))
+    static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;
+    if (w->rq.facts == NULL)
         return;
+    LX_HOLD(&noting);
+    if (w->noted)
+        return;
+    w->noted = true;
     lx_job_times t = lx_job_get_times(w->job);
     bool has_token = t.first_token > t.submitted && t.submitted > 0;
     lx_facts_add(w->rq.facts, lx_work_prompt_rows(w),

@@ -51,7 +51,7 @@ typedef struct lx_work {
     lx_review *review;    /* owned; NULL: none */
     lx_json_notes *notes; /* owned; NULL: none */
     lx_request rq;        /* of it only wake, owner and facts; valid until the answer is released */
-    _Atomic bool noted;   /* its tokens are in the facts of the request */
+    bool noted;           /* its tokens are in the facts of the request */
 } lx_work;
 
 /* Notes those of these fields that a request sets and that the task does not read. */
