@@ -30,14 +30,16 @@ static void step(void)
     gate_wait_for_step();
 }
 
+/* The first request of all stands before the gate when the others come. Otherwise the number of
+   requests in the first step would depend on the time at which the engine's thread wakes. */
 static void join(crowd *c, int32_t n, int32_t samples)
 {
-    bool first = c->n == 0;
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++) {
         c->jobs[c->n++] =
             rig_submit(&c->r, &(rig_request){.line = long_line, .n = samples, .no_draft = true});
-    if (first)
-        gate_wait_for_step();
+        if (c->n == 1)
+            gate_wait_for_step();
+    }
 }
 
 static int32_t tokens(const crowd *c, int32_t job)
