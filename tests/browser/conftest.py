@@ -39,7 +39,8 @@ def pytest_addoption(parser):
 def _spawn(models, options):
     binary = os.environ.get("LINNET", str(ROOT / "build/linnet"))
     command = [binary, "serve", "--port", "0", "--models", str(models), *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    environment = {"LINNET_TIMEOUT": "600", **os.environ}  # the server's own 60 s are too few for a sheet of pictures at load 40
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def _address(process):
