@@ -7,7 +7,7 @@
  * opened first. Without this script the page shows both forms and the article.
  */
 import {
-  $, bytesText, explain, findModel, hashOf, isStrip, loadModels, loadStyle, onRender, page, requestRender, say, untilBack,
+  $, bytesText, explain, findModel, hashOf, isStrip, loadModels, loadStyle, noteAddress, onRender, page, requestRender, say, untilBack,
   writeAddress,
 } from './common.js';
 import { racersOf, stripOf } from './strips.js';
@@ -84,6 +84,7 @@ function openTab(name) {
 
 /* Without a hash the first tab that is served. */
 function followHash() {
+  noteAddress();
   const first = ['couplets', 'images', 'poems', 'speech', 'talk'].find((tab) => served[tab]) ?? 'couplets';
   const named = /^#(\w+)(&|$)/.exec(location.hash)?.[1];
   const name = location.hash === '' ? first : Object.hasOwn(LOAD, named) ? named : 'couplets';

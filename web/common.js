@@ -179,11 +179,20 @@ export function checkNumbers(...inputs) {
   throw new ApiError(400, { param: bad.name || bad.id.split('-').pop(), message: `write a number from ${bad.min} to ${bad.max}` });
 }
 
-/* Puts the hash into the address bar. A new entry of the history lets Back return to the page before. */
+let address = location.hash; // the last one that the page wrote or follows
+
+/* The page shows what the address bar names now. */
+export function noteAddress() {
+  address = location.hash;
+}
+
+/* Puts the hash into the address bar. A new entry of the history lets Back return to the page before. After Back the
+   browser changes the bar first and tells the page later: what is written between them would undo the Back. */
 export function writeAddress(hash, isEntry = false) {
-  if (hash === location.hash) return;
+  if (hash === location.hash || location.hash !== address) return;
   if (isEntry) history.pushState(null, '', hash);
   else history.replaceState(null, '', hash);
+  noteAddress();
 }
 
 export const drawSeed = () => crypto.getRandomValues(new Uint32Array(1))[0];

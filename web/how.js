@@ -6,7 +6,7 @@
  */
 import {
   $, bytesText, calm, drawSeed, explain, findModel, forgetState, hashFields, lookInside, makeCopyButton, page, post, requestRender,
-  say, setText,
+  say, setText, writeAddress,
 } from './common.js';
 import { renderToy, startToy } from './toy.js';
 import { addedBetween, nothing, paintMemory, paintNumbers, readOut, shareOf, valueOf } from './memory.js';
@@ -250,7 +250,7 @@ function hash() {
 }
 
 function writeHash() {
-  if (page.tab === 'how') history.replaceState(null, '', hash());
+  if (page.tab === 'how') writeAddress(hash());
 }
 
 const whole = (text) => (/^\d{1,15}$/.test(text ?? '') ? Number(text) : 0);

@@ -8,7 +8,7 @@
  */
 import {
   $, bytesText, calm, checkNumbers, count, drawSeed, explain, findModels, hashFields, makeCopyButton, page, placeForKey,
-  requestRender, say, setText, stream,
+  requestRender, say, setText, stream, writeAddress,
 } from './common.js';
 import { Pad } from './pad.js';
 import { paintPixels, pixelColour, pngUrl } from './picture.js';
@@ -288,7 +288,7 @@ function hash() {
 }
 
 function writeHash() {
-  if (page.tab === 'images') history.replaceState(null, '', hash());
+  if (page.tab === 'images') writeAddress(hash());
 }
 
 const modelOf = (fields) => state.models.find(({ id }) => id === fields.get('model')) ?? state.models[0];

@@ -9,7 +9,7 @@
  */
 import {
   $, bytesText, count, drawSeed, explain, forgetState, hashFields, loadModels, makeCopyButton, page, placeForKey,
-  requestRender, say, setText, stream,
+  requestRender, say, setText, stream, writeAddress,
 } from './common.js';
 import { paintPixels, pixelColour } from './picture.js';
 import { saveCanvas, sheetCanvas } from './share.js';
@@ -237,7 +237,7 @@ function hash() {
 }
 
 function writeHash() {
-  if (page.tab === 'strip') history.replaceState(null, '', hash());
+  if (page.tab === 'strip') writeAddress(hash());
 }
 
 /* The turns of a link, ascending from 0; null when it has none. */

@@ -485,6 +485,34 @@ def test_back_and_forward_between_tabs_and_couplets(open_page):
     expect(page.locator("#how")).to_be_visible()
 
 
+# The answer to the next couplet arrives when the browser has gone back and the page was not told yet.
+ANSWER_WITH_BACK = """() => {
+    const real = window.fetch;
+    window.fetch = async (url, options) => {
+        window.fetch = real;
+        const body = await (await real(url, options)).json();
+        window.holds = true;
+        await new Promise((done) => addEventListener('popstate', done, { once: true }));
+        return { ok: true, json: () => body };
+    };
+}"""
+
+
+def test_an_answer_that_arrives_with_back_does_not_undo_it(open_page):
+    page = open_page("#couplets")
+    ask(page, UPPER)
+    finished(page)
+    page.evaluate(ANSWER_WITH_BACK)
+    ask(page, "春雨")
+    page.wait_for_function("() => window.holds")
+    page.go_back()
+    expect(page.locator(".answers")).to_have_class(re.compile("idle"))
+    assert page.evaluate("location.hash") == "#couplets"
+    page.go_forward()
+    expect(page.locator("#upper")).to_have_value(UPPER)
+    finished(page)
+
+
 def test_facts_tell_time_and_memory(open_page):
     page = open_page()
     ask(page, UPPER)
