@@ -43,7 +43,7 @@ const tabLinks = () => Array.from(document.querySelectorAll('.tabs a'));
 const nameOf = (link) => link.getAttribute('href').slice(1);
 
 function show(name) {
-  if (name !== page.tab) say(''); // the news was the other tab's
+  if (name !== page.tab) say(page.tab, ''); // the news was the other tab's
   page.tab = name;
   requestRender();
 }

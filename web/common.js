@@ -235,9 +235,10 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/* For screen readers: whole sentences, not every character. */
-export function say(text) {
-  $('live').textContent = text;
+/* For screen readers: whole sentences, not every character. A tab that is not shown says nothing: its answer may come
+   when the visitor reads another. */
+export function say(tab, text) {
+  if (tab === page.tab) $('live').textContent = text;
 }
 
 /* The page's address as a link, with the hash as a query, so that the server can describe the link to other sites.
@@ -260,7 +261,7 @@ export function makeCopyButton(button) {
   button.hidden = !navigator.clipboard;
   button.addEventListener('click', async () => {
     await navigator.clipboard.writeText(linkOf(location.hash));
-    say(WORDS[page.lang].copied);
+    say(page.tab, WORDS[page.lang].copied);
     button.classList.add('done');
     setTimeout(() => button.classList.remove('done'), 1500);
   });

@@ -141,7 +141,7 @@ async function run() {
     if (signal.aborted) return;
     Object.assign(state, { answer, seed: null });
     writeHash(true);
-    say(WORDS[page.lang].said(hungText(), answer.isUpper));
+    say('couplets', WORDS[page.lang].said(hungText(), answer.isUpper));
     loadGlosses().then(requestRender);
   } catch (error) {
     if (signal.aborted) return;
@@ -175,7 +175,7 @@ async function suggest() {
     if (suggestions.of !== of || [state.upper, hungText()].join() !== of) return; // another couplet hangs now
     const next = list[(list.indexOf(state.banner) + 1) % list.length];
     if (!next) throw new ApiError(400, { param: 'banner' });
-    say(WORDS[page.lang].captioned(next));
+    say('couplets', WORDS[page.lang].captioned(next));
     $('banner').value = suggested = next;
     takeInput();
   } catch (error) {

@@ -159,7 +159,7 @@ async function walk() {
     if (state.model) {
       playWhenSeen();
       await walkThrough(signal);
-      if (!state.foreign) say(words().facts(...measures(state.steps.length - 1)));
+      if (!state.foreign) say('how', words().facts(...measures(state.steps.length - 1)));
     }
   } catch (error) {
     if (signal.aborted) return;

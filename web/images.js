@@ -169,7 +169,7 @@ function finishAnswer(answer) {
   answer.seconds = seconds.toFixed(1);
   answer.rate = count(Math.round(madeValues(answer) / state.model.channels / seconds));
   writeHash();
-  say(WORDS[page.lang].said(answer.samples.length));
+  say('images', WORDS[page.lang].said(answer.samples.length));
 }
 
 /* --- a run ------------------------------------------------------------------------------------- */

@@ -169,7 +169,7 @@ async function run() {
     if (signal.aborted) return;
     Object.assign(state, { answer, seed: null });
     if (page.tab === 'poems') writeAddress(hash());
-    say(textOf(answer));
+    say('poems', textOf(answer));
     loadGlosses().then(requestRender);
   } catch (error) {
     if (signal.aborted) return;
@@ -291,7 +291,7 @@ function renderChoices() {
 function choose(at) {
   state.answer.chosen = at;
   writeAddress(hash());
-  say(textOf(state.answer));
+  say('poems', textOf(state.answer));
   requestRender();
 }
 

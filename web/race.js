@@ -184,7 +184,7 @@ async function run() {
   try {
     if (!state.loaded) await loadLanes();
     await takeTurns();
-    if (state.lanes.length > 0 && state.lanes.every(isOver)) say(words().said);
+    if (state.lanes.length > 0 && state.lanes.every(isOver)) say('race', words().said);
   } catch (error) {
     state.failure = error;
   }

@@ -147,7 +147,7 @@ async function hear(blob) {
     const answer = await ask(blob, signal);
     if (signal.aborted) return;
     state.answer = answer;
-    say(answer.text || words().silent);
+    say('speech', answer.text || words().silent);
   } catch (error) {
     if (signal.aborted) return;
     if (error instanceof Refusal) state.refusal = error.message;

@@ -187,7 +187,7 @@ async function paintUntil(until, signal) {
     }
     writeHash();
   }
-  say(words().said(state.digits.length));
+  say('strip', words().said(state.digits.length));
 }
 
 /* What if? Some other next digits, all from the same state. */

@@ -103,7 +103,7 @@ async function send(ask) {
   try {
     if (!talk.model) throw new ApiError(404, { message: words().none });
     await run(talk, signal, requestRender);
-    say(turn.answer);
+    say('talk', turn.answer);
   } catch (error) {
     if (!signal.aborted) state.failure = error;
     turn.stopped = true;

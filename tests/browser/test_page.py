@@ -248,6 +248,29 @@ def test_the_news_of_a_tab_stays_in_it(open_page):
     expect(page.locator("#live")).to_be_empty()
 
 
+HELD_ANSWER = """() => {
+    const real = window.fetch;
+    window.fetch = async (url, options) => {
+        window.fetch = real;
+        const body = await (await real(url, options)).json();
+        await new Promise((done) => { window.release = done; });
+        return { ok: true, json: () => body };
+    };
+}"""
+
+
+def test_an_answer_to_a_tab_that_was_left_is_not_said(open_page):
+    page = open_page()
+    page.evaluate(HELD_ANSWER)
+    ask(page, UPPER)
+    page.wait_for_function("() => window.release")
+    page.click("#race-tab")
+    page.evaluate("() => { window.release(); return new Promise(requestAnimationFrame); }")
+    expect(page.locator("#live")).to_be_empty()
+    page.click("#couplets-tab")
+    finished(page)
+
+
 def test_a_character_shows_its_partner_sound_and_meaning(open_page):
     """By pointing at the paper or at a candidate, and by keyboard in the row of pairs."""
     page = open_page()
