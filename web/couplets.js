@@ -108,6 +108,7 @@ function newAnswer(request, reply, took) {
 /* --- a run ------------------------------------------------------------------------------------- */
 
 let running = null; // AbortController of the run in progress
+let askedAt = ''; // the address at which it began: Back to another one ends it
 
 /* A drawn seed is not put into the form, so that the next run draws another. Without a temperature the server chooses the
    lines from a pool. */
@@ -134,6 +135,7 @@ async function run() {
   if (running) running.abort();
   if (suggested && state.banner === suggested) $('banner').value = state.banner = ''; // it was another couplet's
   const { signal } = running = new AbortController();
+  askedAt = location.hash || '#couplets';
   Object.assign(state, { answer: null, failure: null, shown: 0, pointed: null });
   requestRender();
   try {
@@ -188,7 +190,7 @@ async function suggest() {
 /* --- the URL's hash ---------------------------------------------------------------------------- */
 
 function hash() {
-  if (!state.answer) return '#couplets';
+  if (!state.answer) return running ? askedAt : '#couplets';
   const { request, order, chosen } = state.answer;
   const fields = new URLSearchParams();
   for (const id of ['n', 'temperature', 'seed']) if (id in request) fields.set(id, request[id]);

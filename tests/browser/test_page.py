@@ -536,6 +536,22 @@ def test_an_answer_that_arrives_with_back_does_not_undo_it(open_page):
     finished(page)
 
 
+def test_back_from_a_couplet_that_is_not_answered_yet(open_page):
+    page = open_page("#couplets")
+    for line in (UPPER, "春雨"):
+        ask(page, line)
+        finished(page)
+    page.evaluate(HELD_ANSWER)
+    page.go_back()
+    page.wait_for_function("() => window.release")
+    page.go_back()
+    page.wait_for_function("() => location.hash === '#couplets'")
+    page.evaluate("() => { window.release(); return new Promise(requestAnimationFrame); }")
+    expect(page.locator(".answers")).to_have_class(re.compile("idle"))
+    page.go_forward()
+    expect(page.locator("#upper")).to_have_value(UPPER)
+
+
 def test_facts_tell_time_and_memory(open_page):
     page = open_page()
     ask(page, UPPER)
