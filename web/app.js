@@ -7,8 +7,8 @@
  * opened first. Without this script the page shows both forms and the article.
  */
 import {
-  $, bytesText, explain, findModel, hashOf, isStrip, loadModels, loadStyle, noteAddress, onRender, page, requestRender, say, untilBack,
-  writeAddress,
+  $, bytesText, explain, findModel, hashOf, isStrip, loadModels, loadStyle, noteAddress, onRender, page, requestRender, say,
+  untilBack, writeAddress,
 } from './common.js';
 import { racersOf, stripOf } from './strips.js';
 
