@@ -34,6 +34,8 @@ def pytest_addoption(parser):
     parser.addoption("--sound", metavar="FILE", type=Path, help="a WAV file of words that the served model of speech knows")
     parser.addoption("--late-frames", metavar="MS", type=int, default=0,
                      help="draw every frame so much later, as a busy machine does: a test that does not wait for it fails")
+    parser.addoption("--calm", action="store_true", help="pages do not move, except in tests that ask for it: drawn frames are "
+                     "most of a page's processor time")
 
 
 def _spawn(models, options):
@@ -156,7 +158,8 @@ def open_page(browser, origin, serve, pytestconfig):
 
     def open_(hash="", allow=None, at=None, **options):
         home = at or origin
-        context = browser.new_context(**{"locale": "en-US", **options})
+        motion = "reduce" if pytestconfig.getoption("calm") else "no-preference"
+        context = browser.new_context(**{"locale": "en-US", "reduced_motion": motion, **options})
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE_MS)

@@ -131,6 +131,7 @@ def assert_chosen(page, tab):
     assert len(others) == 1 and chosen[1] not in others and chosen[1] != paper
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tab", TABS)
 def test_a_tab_in_forced_colours(open_page, keep, sound, tab):
     page = open_page(TABS[tab][0], forced_colors="active")

@@ -187,7 +187,7 @@ def test_states_are_not_left_behind(walk):
 
 def test_it_plays_by_itself_when_it_is_seen(open_page):
     """It stands below the toy, and would be over before a visitor comes to it."""
-    page = open_page("#how", viewport={"width": 1280, "height": 720})
+    page = open_page("#how", viewport={"width": 1280, "height": 720}, reduced_motion="no-preference")
     expect(page.locator(".steps li")).to_have_count(6)
     expect(page.locator(".steps [aria-current]")).to_have_text("empty")
     page.evaluate(

@@ -41,7 +41,7 @@ def finished(page):
 
 
 def test_characters_arrive_one_by_one(open_page):
-    page = open_page()
+    page = open_page(reduced_motion="no-preference")
     page.evaluate(
         """() => {
             window.seen = [];

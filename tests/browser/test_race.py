@@ -153,6 +153,7 @@ def pause_in_a_turn(page, after):
     return turn
 
 
+@pytest.mark.long
 def test_a_pause_is_one_when_the_turn_is_over(small, open_page):
     page = open_page("#race", at=small)
     turn = pause_in_a_turn(page, after=3)
@@ -166,6 +167,7 @@ def test_a_pause_is_one_when_the_turn_is_over(small, open_page):
     expect(page.locator("#live")).to_have_text("The race is over.", timeout=120_000)
 
 
+@pytest.mark.long
 def test_a_turn_of_an_earlier_race_does_not_count(small, open_page):
     page = open_page("#race", at=small)
     turn = Turn(page, after=3)
@@ -193,7 +195,7 @@ def test_a_page_that_goes_leaves_no_state_behind(small, open_page):
     turn.route.abort()
 
 
-@pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
+@pytest.mark.parametrize("locale", [pytest.param("en-US", marks=pytest.mark.long), "zh-CN"])
 def test_nothing_is_clipped_on_a_phone(small, open_page, locale):
     page = open_page("#race", at=small, locale=locale, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     page.click("#race-go")
@@ -222,6 +224,7 @@ def test_a_cache_without_memory_stops_and_linear_goes_on(serve, open_page, optio
     expect(page.locator("#race-error")).to_be_hidden()
 
 
+@pytest.mark.long
 def test_a_server_without_memory_at_the_moment_is_asked_again(small, open_page):
     page = open_page("#race", at=small, allow="status of 429")
     refusals = []

@@ -68,3 +68,19 @@ def test_a_stage_that_can_do_nothing_is_left_out():
         stage_cuda; echo "$passed passed, ${#left_out[@]} left out: ${left_out[*]}"
     """)
     assert lines[-1].startswith("0 passed, 1 left out: cuda: no nvcc here")
+
+
+def test_all_leaves_out_what_takes_long_and_a_named_stage_nothing():
+    lines = lines_of("""
+        . tests/run/parts.sh
+        stages=(http asan) short=yes; not_repeated
+        short=""; not_repeated
+        stages=(http); echo "[$(not_repeated)]"
+    """)
+    assert lines == ["(not asan or heavy or tsan) and not long", "(not asan or heavy or tsan)", "[]"]
+
+
+def test_the_night_names_every_stage_that_all_shortens():
+    named = re.search(r"^ +stages: \[(.*)\]$", (ROOT / ".github/workflows/nightly.yml").read_text(), re.M)[1]
+    shortened = {"unit", "http", "browser", "asan", "fuzz", "arm"}
+    assert shortened <= set(re.findall(r"[a-z]+", named))

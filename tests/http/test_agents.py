@@ -80,7 +80,7 @@ class Day:
         return new, computed
 
 
-@pytest.mark.parametrize(("each", "n_tools", "half", "spared"), [pytest.param(*WHOLE_DAY, id="whole"), pytest.param(*BRIEF_DAY, id="brief", marks=pytest.mark.asan)])
+@pytest.mark.parametrize(("each", "n_tools", "half", "spared"), [pytest.param(*WHOLE_DAY, id="whole", marks=pytest.mark.long), pytest.param(*BRIEF_DAY, id="brief", marks=pytest.mark.asan)])
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("model", KINDS)
 def test_answers_of_a_day_are_those_without_kept_states(models, tmp_path, model, precision, each, n_tools, half, spared):

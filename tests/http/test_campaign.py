@@ -72,8 +72,9 @@ def test_soak_tells_growth_from_noise(monkeypatch):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("case", ["kill", "file-killed", "conversations-killed", "file-full", "file-read-only", "redis-slow", "redis-full",
-                                  "redis-restarted", "network-stalls", "network-cut", "clock", "disk", "memory-limit", "out-of-memory"])
+@pytest.mark.parametrize("case", ["kill", "disk", "memory-limit", *(pytest.param(case, marks=pytest.mark.long) for case in (
+    "file-killed", "conversations-killed", "file-full", "file-read-only", "redis-slow", "redis-full", "redis-restarted",
+    "network-stalls", "network-cut", "clock", "out-of-memory"))])
 def test_faults(case):
     result = campaign("faults.py", *FEW, case)
     assert result.returncode == 0, result.stdout + result.stderr

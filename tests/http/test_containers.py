@@ -100,7 +100,8 @@ def half_heads(port, n):
     return sockets
 
 
-@pytest.mark.parametrize("mib, store", [(192, "memory"), (192, "redis"), (256, "redis"), (512, "memory"), (512, "redis"),
+@pytest.mark.parametrize("mib, store", [(192, "memory"), (192, "redis"), (256, "redis"),
+                                        *(pytest.param(512, store, marks=pytest.mark.long) for store in ("memory", "redis")),
                                         (1024, "memory")])
 def test_mixed_clients(mib, store):
     with Redis() as redis, Container(mib * MIB) as container:

@@ -79,7 +79,7 @@ def test_a_device_is_refused_in_one_line(command, monkeypatch):
     assert re.fullmatch(rf"linnet {command}: --device cuda:1023: .*; use --device cpu", line), line
 
 
-@pytest.mark.parametrize("device", ["cuda", "auto"])
+@pytest.mark.parametrize("device", ["cuda", pytest.param("auto", marks=pytest.mark.long)])
 @pytest.mark.parametrize("attention", [
     {"kind": "lsh", "rounds": 1, "buckets": 4, "cap": 6, "scale": "key"},
     {"kind": "memory_compressed", "factor": 2, "visible": "strict", "null": "learned"},

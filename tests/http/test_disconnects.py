@@ -147,6 +147,7 @@ def test_time_in_the_queue():
                    "with a slot it may take longer than that")
 
 
+@pytest.mark.long
 def test_time_to_the_first_token():
     with Server(*MANY, "--first-token-timeout", "5") as server:
         running = hold_places(server)

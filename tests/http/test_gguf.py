@@ -135,6 +135,7 @@ def check_answers(made, tmp_path, kind, types, precision="f32"):
 BLOCK_TYPES = ("Q4_0", "Q8_0")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["qwen35", "llama", "wide"])
 def test_blocks_give_equal_answers_on_every_instruction_set(made, tmp_path, kind):
     """Precision auto multiplies blocks as whole numbers, with the bits of plain C. The answers are near those of f32."""

@@ -216,6 +216,7 @@ def surprise(port, kind):
     return reply.json()["surprise"]
 
 
+@pytest.mark.heavy
 def test_fewer_bits_stay_close(tmp_path):
     """Folders in bf16, whose products are of bf16 with the precision auto, where the processor has them."""
     assert BOUNDS.keys() == KINDS.keys()

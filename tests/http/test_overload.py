@@ -59,6 +59,7 @@ def test_only_answers_and_refusals_under_overload():
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 def test_ten_thousand_requests_against_a_queue_of_64():
     """200s and 429s only, every one of them counted, and no memory grows with their number."""
     clients = 250

@@ -24,6 +24,7 @@ WORK = {
     "/detokenize": {"tokens": [97] * 250_000},
     "/v1/messages/count_tokens": {"messages": [{"role": "assistant", "content": [{"type": "thinking", "thinking": "a" * 100}] * 6000}]},
 }
+SAME = ("/v1/chat/completions", "/v1/score", "/v1/states", "/v1/messages/count_tokens")  # the others' threads do the same work
 PROBES = ("/livez", "/readyz", "/metrics")
 
 
@@ -42,7 +43,7 @@ def answered(server):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("path", WORK)
+@pytest.mark.parametrize("path", [pytest.param(path, marks=pytest.mark.long) if path in SAME else path for path in WORK])
 def test_probes_do_not_wait_behind_work(server, path):
     body = json.dumps({"model": "words", **WORK[path]}).encode()
     headers = {"Content-Type": "application/json"}

@@ -113,7 +113,7 @@ def test_deleted_on_one_is_gone_on_the_other(pair):
     assert complete(a.port, state=talk.state).status == 404
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGKILL])
 def test_states_outlive_the_server(shared_redis, how):
     with server_with(shared_redis) as first:
         expected = whole(first.port, UPPER, 9)

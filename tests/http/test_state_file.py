@@ -93,6 +93,7 @@ class Talker(threading.Thread):
             return False
 
 
+@pytest.mark.heavy
 def test_acknowledged_turns_survive_kills_at_random_moments(path):
     rng, server = random.Random(1), serve(path).start()
     try:

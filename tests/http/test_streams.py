@@ -102,7 +102,7 @@ def test_streams_at_once_with_few_slots():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("slots", [64, CLIENTS])
+@pytest.mark.parametrize("slots", [pytest.param(64, marks=pytest.mark.long), CLIENTS])
 def test_a_thousand_streams_at_once(slots):
     with Server("--slots", str(slots), "--queue", str(CLIENTS)) as server:
         new = sum(repr(fields) not in ALONE for fields in requests_of(CLIENTS))
@@ -169,7 +169,7 @@ async def leave_some(port, requests, leaving):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("slots", [64, CLIENTS])
+@pytest.mark.parametrize("slots", [64, pytest.param(CLIENTS, marks=pytest.mark.long)])
 def test_two_hundred_of_a_thousand_leave(slots):
     requests = requests_of(CLIENTS, step=7)
     leaving = set(range(0, CLIENTS, CLIENTS // LEAVING))
@@ -321,6 +321,7 @@ def cost_of_events(n):
             return int((thread / "schedstat").read_text().split()[0]) / events
 
 
+@pytest.mark.heavy
 def test_an_event_costs_no_more_among_thousands_of_samples():
     """A pull of a stream looks at the samples that have begun and not ended."""
     assert cost_of_events(4096) < 2.5 * cost_of_events(64)

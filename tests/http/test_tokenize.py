@@ -80,6 +80,7 @@ def compare_with(tokenizer, folder, texts):
             assert ours == theirs, (text, ids)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", MAIN)
 def test_equals_the_library(name, tmp_path):
     texts = comparable()[MAIN.index(name) % PART::PART]

@@ -30,10 +30,10 @@ begin() {
     exec 9>&-
     ! follows asan || later "build asan" build asan
     begun[fuzz]=${begun["build asan"]:-}
-    ! follows asan || later "conformance (asan)" run_ctest asan -L conformance
+    ! follows asan || later "conformance (asan)" run_ctest asan -L conformance ${short:+-LE long}
     ! follows tsan || later "build tsan" build tsan --target threads
     ! follows arm || later "build arm" begin_arm
-    { ! follows cuda || [ -z "$(nvcc_here)" ]; } || later "library, registers and spills of the kernels" scripts/check-kernels
+    { ! follows cuda || [ -z "$(nvcc_here)" ]; } || later "library, registers and spills of the kernels" check_kernels
     ! follows lint || lint later
     set +m
 }
@@ -43,6 +43,7 @@ begin_installing() {
     [ ${#groups[@]} -eq 0 ] || scripts/deps "${groups[@]}"
     for name in "${environments[@]}"; do "$name"; done
 }
+check_kernels() { ARCHITECTURES=${short:+80 90} scripts/check-kernels; }
 begin_arm() { arm_packages && build arm --target linnet conformance golden; }
 
 # later NAME COMMAND...: begins the check when the packages are there and the check before has ended; `check` prints its

@@ -54,8 +54,9 @@ run_pytest() {
 # Pytest's expression for the tests that no later stage repeats word for word, as with the unit tests: empty for all.
 not_repeated() {
     local tests=""
-    ! follows asan || tests="(not asan or heavy or quick or tsan)"
+    ! follows asan || tests="(not asan or heavy or tsan)"
     ! follows training || tests="${tests:+$tests and }not training"
+    [ -z "$short" ] || tests="${tests:+$tests and }not long"
     echo "$tests"
 }
 

@@ -6,7 +6,7 @@ stage_browser() {
     built release || return
     check "Python packages" python_env || return
     check "browser packages" scripts/deps page || return
-    check "browser" run_pytest build tests/browser --dist load
+    check "browser" run_pytest build tests/browser --dist load ${short:+--calm -m "not long"}
 }
 
 stage_deploy() {
@@ -32,7 +32,8 @@ stage_training() {
     check "training environment" training_env || return
     local files
     mapfile -t files < <(marked training)
-    venv=build/training check "training" run_pytest build "${files[@]}" -m training
+    # Of more processes than processors the threads would wait for one another.
+    OMP_NUM_THREADS=1 venv=build/training check "training" run_pytest build "${files[@]}" -m training
 }
 
 stage_container() {
@@ -46,12 +47,12 @@ stage_package() {
 
 stage_asan() {
     built asan || return
-    check "conformance (asan)" run_ctest asan -L conformance
-    check "unit (asan)" run_ctest asan -L unit
+    check "conformance (asan)" run_ctest asan -L conformance ${short:+-LE long}
+    check "unit (asan)" run_ctest asan -L unit ${short:+-LE long}
     check "Python packages" python_env || return
     local files
     mapfile -t files < <(marked asan)
-    check "http (asan)" run_pytest build-asan "${files[@]}" -m "asan and not heavy"
+    check "http (asan)" run_pytest build-asan "${files[@]}" -m "asan and not heavy${short:+ and not long}"
 }
 
 nvcc_here() { type -P nvcc /usr/local/cuda/bin/nvcc; }
@@ -62,7 +63,7 @@ stage_cuda() {
         left_out+=("cuda: no nvcc here, the CUDA back end is not compiled")
         return
     fi
-    check "library, registers and spills of the kernels" scripts/check-kernels
+    check "library, registers and spills of the kernels" check_kernels
     if ! nvidia-smi -L >/dev/null 2>&1; then
         # The programs are those of the release.
         left_out+=("cuda: no GPU here, the CUDA back end is compiled and linked; its kernels run on the CPU (tests/simt)")
@@ -81,7 +82,9 @@ stage_cuda() {
 }
 
 stage_fuzz() {
-    check "fuzz" tests/fuzz/run 4
+    local seconds=4
+    [ -z "$short" ] || seconds=2
+    check "fuzz" tests/fuzz/run "$seconds"
 }
 
 stage_tsan() {
@@ -97,7 +100,7 @@ stage_arm() {
     built release || return
     check "packages for 64-bit ARM" arm_packages || return
     built arm --target linnet conformance golden || return
-    check "64-bit ARM" tests/arm.sh build build-arm
+    check "64-bit ARM" tests/arm.sh ${short:+--few} build build-arm
 }
 
 # Many packages, in an environment of their own: some tolerate only one version of a common package.
