@@ -260,6 +260,7 @@ def test_chinese(small, open_page):
     expect(page.locator(".papers canvas").nth(1)).to_have_attribute("aria-label", "带缓存的 softmax 画的 1,820 个像素")
 
 
+@pytest.mark.long
 def test_the_closing_sentence_waits_for_the_end(small, open_page):
     """The times of the first tokens say nothing."""
     page = open_page("#race", at=small)

@@ -100,9 +100,9 @@ def half_heads(port, n):
     return sockets
 
 
-@pytest.mark.parametrize("mib, store", [(192, "memory"), (192, "redis"), (256, "redis"),
-                                        *(pytest.param(512, store, marks=pytest.mark.long) for store in ("memory", "redis")),
-                                        (1024, "memory")])
+@pytest.mark.parametrize("mib, store", [
+    (192, "memory"), (192, "redis"), (1024, "memory"),
+    *(pytest.param(*case, marks=pytest.mark.long) for case in ((256, "redis"), (512, "memory"), (512, "redis")))])
 def test_mixed_clients(mib, store):
     with Redis() as redis, Container(mib * MIB) as container:
         flags = ("--state-store", redis.url if store == "redis" else "memory")

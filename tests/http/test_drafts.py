@@ -86,7 +86,7 @@ def without(serve):
         yield answers, [state_bytes(server.port, a) for a in answers]
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_the_same_answers_alone_and_among_others(serve, without, threads):
     answers, states = without
     with serve("--threads", threads) as server:

@@ -143,6 +143,7 @@ def test_what_grows_is_counted_in_bytes(tmp_path):
 
 
 @pytest.mark.heavy
+@pytest.mark.long
 def test_many_streams_that_grow_beside_others(tmp_path, monkeypatch):
     """256 pictures at a time that take 13 pages of 16 KiB each, which is the whole pool, 16 of a kind that does not
     grow, and one more that has to wait. No page is lost, and memory stays within its plan."""

@@ -64,7 +64,7 @@ def wait_written(server, n, model="linear"):
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize("precision", ["f32", "auto", "int8"])
+@pytest.mark.parametrize("precision", [pytest.param("f32", marks=pytest.mark.long), "auto", "int8"])
 @pytest.mark.parametrize("model", KINDS)
 def test_a_prompt_starts_where_it_ended_before_the_restart(models, path, model, precision):
     prompt, flags = prompt_of(1, 700), ("--precision", precision)

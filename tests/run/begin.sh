@@ -42,6 +42,14 @@ begin_installing() {
     exec 9>&-
     [ ${#groups[@]} -eq 0 ] || scripts/deps "${groups[@]}"
     for name in "${environments[@]}"; do "$name"; done
+    [ ${#environments[@]} -eq 0 ] || compile_tests
+}
+# Once, or each of the workers that start together does it. A file that asks the program, which is not there yet, is compiled too.
+compile_tests() {
+    local python=.venv
+    [ -e .venv/made ] || python=build/quick
+    nice -n 19 "$python/bin/pytest" -q --collect-only -p no:cacheprovider -p no:schemathesis -p no:hypothesispytest tests/http >/dev/null 2>&1
+    true
 }
 check_kernels() { ARCHITECTURES=${short:+80 90} scripts/check-kernels; }
 begin_arm() { arm_packages && build arm --target linnet conformance golden; }
