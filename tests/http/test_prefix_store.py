@@ -258,7 +258,7 @@ def test_states_that_grow_share_pages_in_the_file(models, path):
     check_sound(file_of(path))
 
 
-@pytest.mark.parametrize("model", [pytest.param("linear", marks=pytest.mark.long), "rows"])
+@pytest.mark.parametrize("model", [pytest.param(kind, marks=pytest.mark.long) if kind == "linear" else kind for kind in KINDS])
 def test_kills_while_states_are_written(models, path, model):
     """Most kills come while a state is on its way to the file. No answer differs. Each of the prompts that grow begins with the one before."""
     prompts = [prompt_of(seed, 600) for seed in range(4)] if model == "linear" else [prompt_of(0, n) for n in (300, 500, 700, 900)]

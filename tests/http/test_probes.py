@@ -24,7 +24,7 @@ WORK = {
     "/detokenize": {"tokens": [97] * 250_000},
     "/v1/messages/count_tokens": {"messages": [{"role": "assistant", "content": [{"type": "thinking", "thinking": "a" * 100}] * 6000}]},
 }
-SAME = ("/detokenize", "/v1/chat/completions", "/v1/score", "/v1/states", "/v1/messages/count_tokens")  # as the other two
+SAME = ("/detokenize", "/v1/chat/completions", "/v1/score", "/v1/states", "/v1/messages/count_tokens")  # leave their threads as the other two do
 PROBES = ("/livez", "/readyz", "/metrics")
 
 

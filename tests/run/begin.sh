@@ -42,15 +42,11 @@ begin_installing() {
     exec 9>&-
     [ ${#groups[@]} -eq 0 ] || scripts/deps "${groups[@]}"
     for name in "${environments[@]}"; do "$name"; done
-    [ ${#environments[@]} -eq 0 ] || compile_tests
+    case " ${stages[*]} " in *" http "* | *" quick "*) compile_tests ;; esac
 }
-# Once, or each of the workers that start together does it. A file that asks the program, which is not there yet, is compiled too.
-compile_tests() {
-    local python=.venv
-    [ -e .venv/made ] || python=build/quick
-    nice -n 19 "$python/bin/pytest" -q --collect-only -p no:cacheprovider -p no:schemathesis -p no:hypothesispytest tests/http >/dev/null 2>&1
-    true
-}
+# Once, or each of the workers that start together does it. The program is not there yet: a file that asks it is compiled, and
+# reports an error, which its stage will report.
+compile_tests() { nice -n 19 "$(quick_python)/bin/pytest" --collect-only "${pytest_options[@]}" tests/http >/dev/null 2>&1; }
 check_kernels() { ARCHITECTURES=${short:+80 90} scripts/check-kernels; }
 begin_arm() { arm_packages && build arm --target linnet conformance golden; }
 

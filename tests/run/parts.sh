@@ -40,6 +40,7 @@ run_ctest() {
     ctest --preset "$1" --no-tests=error --parallel "$jobs" "${@:2}"
 }
 
+pytest_options=(-q -p no:cacheprovider -p no:schemathesis -p no:hypothesispytest)
 # run_pytest BUILD ARGUMENTS...: the tests start BUILD/linnet. Files side by side, two on a processor: most of a
 # test's time is waiting, and none depends on how fast the machine is.
 run_pytest() {
@@ -47,11 +48,12 @@ run_pytest() {
     [ "$workers" -le 16 ] || workers=16
     local python=${venv:-.venv}/bin
     LINNET="$1/linnet" PATH="$PWD/$python:$PATH" \
-        "$python/pytest" -q -rs --durations=5 --durations-min=5 -p no:cacheprovider -p no:schemathesis -p no:hypothesispytest --timeout 900 \
+        "$python/pytest" "${pytest_options[@]}" -rs --durations=5 --durations-min=5 --timeout 900 \
         --numprocesses "$workers" --dist loadfile "${@:2}"
 }
 
-# Pytest's expression for the tests that no later stage repeats word for word, as with the unit tests: empty for all.
+# Pytest's expression for the tests that no later stage repeats word for word, as with the unit tests, nor, for `scripts/test all`,
+# take long: empty for all of them.
 not_repeated() {
     local tests=""
     ! follows asan || tests="(not asan or heavy or tsan)"
@@ -121,6 +123,7 @@ python_env() { environment .venv tests/requirements.txt . && { [ -e .venv/tools 
 quick_env() {
     if [ -e .venv/made ]; then python_env; else environment build/quick tests/requirements.txt '^(pytest|openai|tokenizers|numpy|jsonschema)'; fi
 }
+quick_python() { if [ -e .venv/made ]; then echo .venv; else echo build/quick; fi; }
 # For the tests that train: Debian's PyTorch and its numpy.
 training_env() { environment build/training tests/requirements.txt '^(pytest|PyYAML|tensorboard|tokenizers|openai)' --system-site-packages; }
 # Many packages, in an environment of their own: some tolerate only one version of a common package.
