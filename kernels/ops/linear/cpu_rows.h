@@ -173,33 +173,30 @@ static inline void put_starts(uint32_t *to, int64_t i, int32_t zero, float scale
     }
 }
 
-static inline int32_t sum_half(const int8_t *bytes)
+/* Stores half a block as whole numbers, and returns their sum, which f32 holds exactly. A NaN,
+   whose row has no other result, counts as a number. */
+V16_FN int32_t put_half(uint8_t *to, v16 x, v16 inverse)
 {
-    int32_t sum = 0;
-    for (int i = 0; i < LX_BLOCK / 2; i++)
-        sum += bytes[i];
-    return sum;
+    v16 shift = v16_set1(12582912.0f), sum = v16_fma(x, inverse, shift); /* see quantise */
+    v16_store_low_bytes(to, sum);
+    return (int32_t)v16_sum(v16_max(v16_sub(sum, shift), v16_set1(-128.0f)));
 }
 
 /* A chunk of n inputs in blocks, with their starts. */
 static inline void pack_chunk(uint32_t *to, const float *from, int64_t n, int32_t zero)
 {
     float scales[16], inverses[16];
-    v16 shift = v16_set1(12582912.0f); /* see quantise */
     uint8_t *bytes = (uint8_t *)to;
     scale_blocks(from, n, scales, inverses);
-    for (int64_t i = 0; i < n; i += LX_BLOCK) {
-        v16 inverse = v16_set1(inverses[i / LX_BLOCK]);
-        v16 first = half_block(from + i, n - i, 0), second = half_block(from + i, n - i, 1);
-        v16_store_low_bytes(bytes + i, v16_fma(first, inverse, shift));
-        v16_store_low_bytes(bytes + i + 16, v16_fma(second, inverse, shift));
-    }
     memcpy(to + BODY_SCALES_AT, scales, BODY_CHUNK_BLOCKS * sizeof *scales);
     memset(to + BODY_STARTS_AT, 0, (size_t)(2 * BODY_CHUNK_BLOCKS) * sizeof *to);
-    for (int64_t i = 0; i < n && zero != 0; i += LX_BLOCK) {
-        const int8_t *codes = (const int8_t *)bytes + i;
-        put_starts(to + BODY_STARTS_AT, i / LX_BLOCK, zero, scales[i / LX_BLOCK], sum_half(codes),
-                   sum_half(codes + LX_BLOCK / 2));
+    for (int64_t i = 0; i < n; i += LX_BLOCK) {
+        v16 inverse = v16_set1(inverses[i / LX_BLOCK]);
+        int32_t first = put_half(bytes + i, half_block(from + i, n - i, 0), inverse);
+        int32_t second = put_half(bytes + i + 16, half_block(from + i, n - i, 1), inverse);
+        if (zero != 0)
+            put_starts(to + BODY_STARTS_AT, i / LX_BLOCK, zero, scales[i / LX_BLOCK], first,
+                       second);
     }
 }
 
