@@ -34,12 +34,15 @@ def server(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ids(server):
-    """Alice's objects. The conversation has 500 kB, so that to read it takes longer than to find none."""
+    """Alice's objects. The conversation has 2 MB, so that to read it takes longer than to find none."""
     def post(path, body):
         return call(server.port, "POST", path, body, bearer("ka")).json()["id"]
 
     response = post("/v1/responses", MODEL)
-    talk = post("/v1/conversations", {"items": [{"role": "user", "content": "x" * 25_000}] * 20})
+    items = {"items": [{"role": "user", "content": "x" * 25_000}] * 20}
+    talk = post("/v1/conversations", items)
+    for _ in range(3):
+        assert call(server.port, "POST", f"/v1/conversations/{talk}/items", items, bearer("ka")).status == 200
     return {"resp_": response, "conv_": talk}
 
 
@@ -52,23 +55,24 @@ def seconds(sock, data):
     return time.perf_counter() - start, replies[0].status
 
 
-def slower(server, key, known, method, path, body=None):
-    """The share of pairs in which the request for the known id is slower than that for a random id, and the statuses."""
+def slower(server, key, known, method, path, body=None, pairs=PAIRS, attempts=1):
+    """The share of pairs in which the request for the known id is slower than that for a random id, and the statuses. Of some
+    attempts the fastest counts."""
     def encode(name):
         named = {field: name if value == "{}" else value for field, value in body.items()} if body else None
         return encode_request(method, path.format(name), named, bearer(key), server.port)
 
     count, statuses, prefix = 0, set(), known[:5]
     with connect(server.port) as sock:
-        for _ in range(PAIRS):
+        for _ in range(pairs):
             pair = [known, prefix + uuid.uuid4().hex]
-            order = random.sample((0, 1), 2)
-            times = [0, 0]
-            for i in order:
-                times[i], status = seconds(sock, encode(pair[i]))
+            times = [float("inf"), float("inf")]
+            for i in random.sample((0, 1) * attempts, 2 * attempts):
+                took, status = seconds(sock, encode(pair[i]))
+                times[i] = min(times[i], took)
                 statuses.add((i, status))
             count += times[0] > times[1]
-    return count / PAIRS, statuses
+    return count / pairs, statuses
 
 
 @pytest.mark.parametrize("prefix, method, path, body", [
@@ -84,7 +88,7 @@ def test_another_keys_objects_take_as_long_as_none(server, ids, prefix, method, 
 
 
 def test_the_measure_sees_a_difference(server, ids):
-    """Of one's own object."""
-    share, statuses = slower(server, "ka", ids["conv_"], "GET", "/v1/conversations/{}")
+    """Of one's own object. On a busy machine most requests wait longer than the difference; of eight one does not."""
+    share, statuses = slower(server, "ka", ids["conv_"], "GET", "/v1/conversations/{}", pairs=PAIRS // 8, attempts=8)
     assert statuses == {(0, 200), (1, 404)}
     assert share > 0.5 + FLAT
