@@ -55,7 +55,7 @@ def test_kept_states_are_counted_in_bytes(model, whole):
     with Server(*FLAGS, *flags, model_dir=model) as server:
         empty = server.resident_bytes()
         first, state = begun(server.port)
-        probes = server.metric("linnet_probe_steps_total")  # the request's own copy goes after its answer
+        probes = server.metric("linnet_probe_steps_total")  # the request's own copy of the state is freed after its answer
         wait_until(lambda: server.metric("linnet_probe_steps_total") > probes, 60, "an idle engine has probed")
         before = server.resident_bytes()
         assert before - empty < 2 * STATE_BYTES + (32 << 20), "a place and a kept state; a probe has none of its own"

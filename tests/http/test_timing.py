@@ -89,6 +89,6 @@ def test_another_keys_objects_take_as_long_as_none(server, ids, prefix, method, 
 
 def test_the_measure_sees_a_difference(server, ids):
     """Of one's own object. On a busy machine most requests wait longer than the difference; of eight one does not."""
-    share, statuses = slower(server, "ka", ids["conv_"], "GET", "/v1/conversations/{}", pairs=PAIRS // 8, attempts=8)
+    share, statuses = slower(server, "ka", ids["conv_"], "GET", "/v1/conversations/{}", pairs=PAIRS // 4, attempts=8)
     assert statuses == {(0, 200), (1, 404)}
-    assert share > 0.5 + FLAT
+    assert share > 0.5 + 2 * FLAT  # as many standard deviations for a quarter of the pairs

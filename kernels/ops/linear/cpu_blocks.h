@@ -65,9 +65,9 @@ V16_FN void keep_in_memory(v16 *done)
     __asm__ volatile("" : : "r"(done) : "memory");
 }
 
-/* The same before and after a block's products, where few sums would have registers of their own.
- */
-V16_FN void leave_in_memory(v16 *done, const int rows, const int panels)
+/* Where the registers hold few of these sums: after a block's products, since a compiler may load
+   all sums before the products, and after the sums have changed. */
+V16_FN void keep_if_many(v16 *done, const int rows, const int panels)
 {
     if (3 * rows * panels > BODY_MAX_SUMS)
         keep_in_memory(done);
@@ -115,7 +115,7 @@ V16_FN void run_one_block(const block *b, v16 *done, const uint32_t *x, int64_t 
         for (int64_t k = 0; k < LX_BLOCK / 4; k++)
             BODY_GROUPS(add_codes, sums, inputs + k, w + k * LX_CPU_GROUP, group, rows, panels);
     }
-    leave_in_memory(done, rows, panels);
+    keep_if_many(done, rows, panels);
 #define BODY_FOLD_PANEL(v)                                                                         \
     if (v < panels)                                                                                \
         fold_whole(done, NULL, sums, x + BODY_SCALES_AT + j,                                       \
@@ -157,7 +157,7 @@ V16_FN void run_block_q(const block *b, const v16 *bias, const int rows, const i
         run_one_block(b, done, x, j, w, (const uint16_t *)scales + b->panel % 2 * 16, rows, panels,
                       four);
         ask = ask_words(b, ask, LX_CPU_BLOCK_WORDS(format), panels);
-        leave_in_memory(done, rows, panels);
+        keep_if_many(done, rows, panels);
         w += LX_CPU_BLOCK_WORDS(format);
         group += LX_CPU_BLOCK_WORDS(format);
         x += j == LX_CPU_CHUNK / LX_BLOCK - 1 ? b->chunk_stride : 0;

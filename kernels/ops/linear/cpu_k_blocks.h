@@ -122,7 +122,7 @@ V16_FN void run_k_part(const k_block *k, v16 *done, const uint32_t *x, int64_t j
     BODY_ADD_WORD(2)
     BODY_ADD_WORD(3)
 #undef BODY_ADD_WORD
-    leave_in_memory(done, rows, panels);
+    keep_if_many(done, rows, panels);
 #define BODY_FOLD_PANEL(v)                                                                         \
     if (v < panels) {                                                                              \
         if (has_minima(format))                                                                    \
@@ -150,7 +150,7 @@ V16_FN void run_k_halves(const k_block *k, v16 *done, const uint32_t *x, int64_t
     start_codes(sums_1, start + 1, 0, rows, 1);
     add_k(sums_1, inputs + 4, w, 0, rows, 1, format, 2);
     add_k(sums_1, inputs + 6, w, 0, rows, 1, format, 3);
-    leave_in_memory(done, rows, panels);
+    keep_if_many(done, rows, panels);
 #define BODY_FOLD(r)                                                                               \
     if (r < rows) {                                                                                \
         memcpy(&s, x_scale + r * BODY_BYTES_STRIDE, sizeof s);                                     \
@@ -177,7 +177,7 @@ V16_FN void run_k(const k_block *k, v16 *done, const uint32_t *x, int64_t j, con
 #define BODY_PANEL(v)                                                                              \
     if (v < panels) {                                                                              \
         run_k_halves(k, done, x, j, v, rows, panels, format);                                      \
-        leave_in_memory(done, rows, panels);                                                       \
+        keep_if_many(done, rows, panels);                                                          \
     }
         BODY_PANELS(BODY_PANEL)
 #undef BODY_PANEL
@@ -201,7 +201,7 @@ V16_FN void run_block_k(const block *b, const v16 *bias, const int rows, const i
             const k_block k = {group + lanes, head, scales, m->group_words};
             run_k(&k, done, x, j, rows, panels, format);
             ask = ask_words(b, ask, LX_CPU_K_WORDS(format) / 8, panels);
-            leave_in_memory(done, rows, panels);
+            keep_if_many(done, rows, panels);
             group += LX_CPU_BLOCK_WORDS(format);
         }
     }

@@ -173,13 +173,19 @@ static inline void put_starts(uint32_t *to, int64_t i, int32_t zero, float scale
     }
 }
 
-/* Stores half a block as whole numbers, and returns their sum, which f32 holds exactly. A NaN,
-   whose row has no other result, counts as a number. */
-V16_FN int32_t put_half(uint8_t *to, v16 x, v16 inverse)
+/* Stores half a block as whole numbers, and returns them. */
+V16_FN v16 put_half(uint8_t *to, v16 x, v16 inverse)
 {
     v16 shift = v16_set1(12582912.0f), sum = v16_fma(x, inverse, shift); /* see quantise */
     v16_store_low_bytes(to, sum);
-    return (int32_t)v16_sum(v16_max(v16_sub(sum, shift), v16_set1(-128.0f)));
+    return v16_sub(sum, shift);
+}
+
+/* Their sum, which f32 holds exactly. A NaN counts as a number: the row's results are NaN anyway.
+ */
+V16_FN int32_t sum_half(v16 numbers)
+{
+    return (int32_t)v16_sum(v16_max(numbers, v16_set1(-128.0f)));
 }
 
 /* A chunk of n inputs in blocks, with their starts. */
@@ -192,11 +198,11 @@ static inline void pack_chunk(uint32_t *to, const float *from, int64_t n, int32_
     memset(to + BODY_STARTS_AT, 0, (size_t)(2 * BODY_CHUNK_BLOCKS) * sizeof *to);
     for (int64_t i = 0; i < n; i += LX_BLOCK) {
         v16 inverse = v16_set1(inverses[i / LX_BLOCK]);
-        int32_t first = put_half(bytes + i, half_block(from + i, n - i, 0), inverse);
-        int32_t second = put_half(bytes + i + 16, half_block(from + i, n - i, 1), inverse);
+        v16 first = put_half(bytes + i, half_block(from + i, n - i, 0), inverse);
+        v16 second = put_half(bytes + i + 16, half_block(from + i, n - i, 1), inverse);
         if (zero != 0)
-            put_starts(to + BODY_STARTS_AT, i / LX_BLOCK, zero, scales[i / LX_BLOCK], first,
-                       second);
+            put_starts(to + BODY_STARTS_AT, i / LX_BLOCK, zero, scales[i / LX_BLOCK],
+                       sum_half(first), sum_half(second));
     }
 }
 
