@@ -25,19 +25,20 @@ KNOWN = {"mamba": transformers.MambaForCausalLM, "falcon_mamba": transformers.Fa
          "nemotron_h": transformers.NemotronHForCausalLM}  # others have other names in files than in the library
 
 
-def fused(weights):
-    """Experts as the library has them: one tensor of all gates and products up, and one of all products down."""
+def fused(weights, backbone):
+    """Experts as the library has them: one tensor of all gates and products up, and one of all products down. `backbone` is what
+    the library's model puts in place of the files' prefix "backbone."."""
     out, experts = {}, {}
     other = {"w1": "gate", "w3": "up", "w2": "down"}
     moe = {"block_sparse_moe.input_linear.weight": "block_sparse_moe.experts.gate_up_proj",
            "block_sparse_moe.output_linear.weight": "block_sparse_moe.experts.down_proj", "router.layer": "router",
-           "backbone.": "model."}
+           "backbone.": backbone}
     for name, t in weights.items():
         found = re.fullmatch(r"(.*\.experts)\.(\d+)\.(?:(gate|up|down)_proj|(w[123]))\.weight", name)
         for theirs, ours in moe.items():
             name = name.replace(theirs, ours)
         if found:
-            experts.setdefault(found[1].replace("backbone.", "model."), {})[int(found[2]), found[3] or other[found[4]]] = t
+            experts.setdefault(found[1].replace("backbone.", backbone), {})[int(found[2]), found[3] or other[found[4]]] = t
         else:
             out[name] = t
     for prefix, parts in experts.items():
@@ -53,7 +54,8 @@ def compare(name, config, tensors, reading):
     ids = list(range(3, 80))
     theirs = transformers.AutoConfig.for_model(**config, experts_implementation="eager")  # others have no doubles
     model = KNOWN[config["model_type"]](theirs).double().eval()
-    missing, unexpected = model.load_state_dict({n: torch.tensor(t) for n, t in fused(weights).items()}, strict=False)
+    backbone = "backbone." if any(n.startswith("backbone.") for n in model.state_dict()) else "model."
+    missing, unexpected = model.load_state_dict({n: torch.tensor(t) for n, t in fused(weights, backbone).items()}, strict=False)
     assert not unexpected and set(missing) <= {"lm_head.weight"}, (missing, unexpected)
     model.tie_weights()
     with torch.no_grad():
