@@ -28,8 +28,8 @@ static bool has_rows(const lx_engine *e, const lx_slot *s, int32_t *n_prompt)
         return false;
     if (s->phase == LX_SLOT_DECODE)
         return s->step < r->params->max_new && (s->steps == 0 || lx_run_goes_ahead(e, r));
-    int32_t end = lx_run_prompt_end(r), pause = lx_prefix_pause(e, r, s->prompt_row);
-    *n_prompt = (pause < end ? pause : end) - s->prompt_row;
+    int32_t end = lx_run_prompt_end(r), limit = lx_prefix_limit(e, r, s->prompt_row);
+    *n_prompt = (limit < end ? limit : end) - s->prompt_row;
     return *n_prompt > 0; /* else all of a score is under way */
 }
 

@@ -125,8 +125,9 @@ struct lx_engine {
     lx_backend *be;
     lx_metrics *metrics;
     lx_engine_options options;
-    lx_states *states;   /* [total_slots + slots of prefixes + second slots of drafts] */
+    lx_states *states;   /* [n_states] */
     int32_t total_slots; /* n_slots and the spare ones */
+    int32_t n_states;    /* total_slots, then kept states, then second slots of drafts */
     lx_mask **masks;     /* [lx_task_masks] */
     pthread_t thread;
 
@@ -275,6 +276,12 @@ int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row);
 int32_t lx_prefix_shared(const lx_engine *e, int32_t slot, int32_t rows, int32_t *n);
 /* Frees so many pages of kept states, for a run that has reserved them. */
 void lx_prefix_make_room(lx_engine *e, int32_t n);
+/* Whether a sequence branches where its prompt pauses within a step. */
+bool lx_prefix_branches(const lx_engine *e);
+/* The number of prompt rows, more than `row`, after which a step must end that begins there. */
+int32_t lx_prefix_limit(const lx_engine *e, const lx_run *r, int32_t row);
+/* Before a step: where the rows of a sequence go beyond a pause, the sequence branches there. */
+lx_status lx_prefix_branch(lx_engine *e, lx_frame *f, int32_t seq, lx_error *err);
 /* Keeps the state of a slot that pauses after a step, if it does; row: its first one in the step.
  */
 lx_status lx_prefix_keep(lx_engine *e, int32_t slot, int32_t row, lx_error *err);

@@ -8,7 +8,7 @@
  * are copies on the device. The bits of rows do not depend on the step that computes them, so an
  * answer does not depend on where its prompt started.
  *
- * A state exists only at the end of a step, so a prompt pauses where its state is worth keeping:
+ * A prompt pauses where its state is worth keeping:
  *   - before its last row, or at a border shortly before that, since the same prompt or a longer
  * one may come again
  *   - where it parts from a known prompt, since a third one may part there too, but not shortly
@@ -16,6 +16,10 @@
  *   - where a message of a chat begins (lx_plan.borders), since an edit parts there
  *   - every prefix_every rows; without that option, every prompt_chunk rows if prompts go on from
  *     answers, as in a chat. The beginning of a message that is nearer than that goes first
+ *
+ * A step ends there, or the sequence branches there (lx_batch.branch): its own slot is the one with
+ * the kept state, and the run's slot is the branch, which takes the rows up to the next pause. This
+ * saves a step, which for a lone prompt reads all weights. States with pages cannot branch.
  *
  * In a chat the state at the end of an answer is kept too: the next prompt begins with that answer.
  *
@@ -144,6 +148,17 @@ int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row)
     return pause;
 }
 
+bool lx_prefix_branches(const lx_engine *e)
+{
+    return e->prefixes != NULL && lx_model_can_draft(e->model) && !e->model->sees_all;
+}
+
+int32_t lx_prefix_limit(const lx_engine *e, const lx_run *r, int32_t row)
+{
+    int32_t pause = lx_prefix_pause(e, r, row);
+    return pause < INT32_MAX && lx_prefix_branches(e) ? lx_prefix_pause(e, r, pause) : pause;
+}
+
 /* Whether the state after so many rows is worth storing even if prompts do not part there. Most
    conversations of a client begin with the rows before the first border, its instructions and
    tools. The next prompt may lack what begins the answer, so it goes on from the last border. */
@@ -210,19 +225,24 @@ static lx_status take_pages(lx_engine *e, int32_t kept, int32_t slot, int32_t ro
 
 /* --- keeping --- */
 
+/* A number of a kept state for the key's rows, -1: it is kept already, or there is no room. */
+static int32_t make_kept(lx_engine *e, const lx_run *r, lx_prefix_key key)
+{
+    if (!has_room(e, key.n_rows))
+        return -1;
+    int32_t kept = lx_prefix_cache_add(e->prefixes, key);
+    e->unstored = true;
+    if (kept >= 0 && key.n_rows <= r->plan->n_prompt)
+        lx_job_mark_kept(r->job, key.n_rows);
+    return kept;
+}
+
 /* Keeps the state of a slot that has absorbed the key's rows and nothing else. */
 static lx_status keep(lx_engine *e, int32_t slot, lx_prefix_key key, lx_error *err)
 {
-    int32_t rows = key.n_rows;
-    if (!has_room(e, rows))
-        return LX_OK;
-    const lx_run *r = &e->runs[e->slots[slot].run];
-    int32_t kept = lx_prefix_cache_add(e->prefixes, key);
-    e->unstored = true;
+    int32_t rows = key.n_rows, kept = make_kept(e, &e->runs[e->slots[slot].run], key);
     if (kept < 0)
         return LX_OK;
-    if (rows <= r->plan->n_prompt)
-        lx_job_mark_kept(r->job, rows);
     lx_status st = e->pages.n > 0 ? take_pages(e, kept, slot, rows, err) : LX_OK;
     if (st != LX_OK)
         return st;
@@ -230,14 +250,55 @@ static lx_status keep(lx_engine *e, int32_t slot, lx_prefix_key key, lx_error *e
                                      e->slots[slot].state, rows, err);
 }
 
+/* The first rows of the run's prompt, up to a pause. */
+static lx_prefix_key key_of_pause(const lx_engine *e, const lx_run *r, int32_t pause)
+{
+    lx_prefix_key key = key_of(e, r, r->plan->prompt_ids, pause);
+    key.passing = pause != r->branch && !is_lasting(r->plan, pause);
+    return key;
+}
+
+/* Where a new kept state takes the place of one that an earlier sequence of the step would leave,
+   that sequence computes all rows in its run's slot. */
+static void give_way(lx_frame *f, int32_t seq, int32_t state)
+{
+    for (int32_t i = 0; i < seq; i++) {
+        if (f->seq_state[i] != state)
+            continue;
+        f->seq_state[i] = f->branch[i];
+        f->branch[i] = -1;
+    }
+}
+
+lx_status lx_prefix_branch(lx_engine *e, lx_frame *f, int32_t seq, lx_error *err)
+{
+    lx_batch *b = &f->step.batch;
+    const lx_slot *s = &e->slots[f->seq_slot[seq]];
+    const lx_run *r = &e->runs[s->run];
+    int32_t row = f->position[seq], n_rows = b->seq_start[seq + 1] - b->seq_start[seq];
+    int32_t pause = lx_prefix_pause(e, r, row);
+    if (pause >= row + n_rows)
+        return LX_OK;
+    int32_t kept = make_kept(e, r, key_of_pause(e, r, pause));
+    if (kept < 0)
+        return LX_OK;
+    give_way(f, seq, e->total_slots + kept);
+    f->seq_state[seq] = e->total_slots + kept;
+    f->branch[seq] = s->state;
+    f->branch_row[seq] = pause - row;
+    b->branch = f->branch;
+    b->branch_row = f->branch_row;
+    return lx_transformer_state_copy(e->transformer, e->states, f->seq_state[seq], s->state, row,
+                                     err);
+}
+
 lx_status lx_prefix_keep(lx_engine *e, int32_t slot, int32_t row, lx_error *err)
 {
     const lx_slot *s = &e->slots[slot];
     const lx_run *r = &e->runs[s->run];
     int32_t at = s->prompt_row;
-    lx_prefix_key key = key_of(e, r, r->plan->prompt_ids, at);
-    key.passing = at != r->branch && !is_lasting(r->plan, at);
-    return at == lx_prefix_pause(e, r, row) ? keep(e, slot, key, err) : LX_OK;
+    bool pauses = at == lx_prefix_pause(e, r, row) || at == lx_prefix_limit(e, r, row);
+    return pauses ? keep(e, slot, key_of_pause(e, r, at), err) : LX_OK;
 }
 
 lx_status lx_prefix_arrived(lx_engine *e, int32_t slot, lx_status st, lx_error *err)

@@ -173,8 +173,9 @@ static lx_status make_states(lx_engine *e, lx_error *err)
         st = lx_drafts_init(e, n, err);
     if (st != LX_OK)
         return st;
-    return lx_transformer_states_pool(e->transformer, n + e->drafts.n_second, e->pages.n + 1,
-                                      e->slot_pages, &e->states, err); /* one page is the probe's */
+    e->n_states = n + e->drafts.n_second;
+    return lx_transformer_states_pool(e->transformer, e->n_states, e->pages.n + 1, e->slot_pages,
+                                      &e->states, err); /* one page is the probe's */
 }
 
 /*
@@ -222,7 +223,8 @@ static lx_status map_slots(lx_engine *e, int32_t page, lx_error *err)
     return st;
 }
 
-/* Prepares steps of n_rows rows in n_seqs sequences; all rows are outputs. */
+/* Prepares steps of n_rows rows in n_seqs sequences; all rows are outputs. If it can, the first
+   sequence branches into the last state, since a back end notes which states a step has. */
 static lx_status prepare(lx_engine *e, int32_t n_seqs, int32_t n_rows, lists *l, lx_error *err)
 {
     lx_frame *f = &e->frames[0];
@@ -233,6 +235,7 @@ static lx_status prepare(lx_engine *e, int32_t n_seqs, int32_t n_rows, lists *l,
         if (e->pages.n > 0 && length > (int64_t)e->slot_pages * LX_PAGE_TOKENS)
             length = (int64_t)e->slot_pages * LX_PAGE_TOKENS;
         f->seq_start[b->n_seqs] = b->n_tokens;
+        f->branch[i] = -1;
         f->seq_state[b->n_seqs++] = i + 1; /* there are spare slots */
         for (int64_t row = 0; row < length; row++) {
             b->n_tokens++;
@@ -240,6 +243,12 @@ static lx_status prepare(lx_engine *e, int32_t n_seqs, int32_t n_rows, lists *l,
         }
     }
     f->seq_start[n_seqs] = b->n_tokens;
+    if (lx_prefix_branches(e) && f->seq_start[1] > 1) {
+        f->branch[0] = e->n_states - 1;
+        f->branch_row[0] = 1;
+        b->branch = f->branch;
+        b->branch_row = f->branch_row;
+    }
     return lx_transformer_prepare(e->transformer, e->states, &f->step, err);
 }
 

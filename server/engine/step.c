@@ -240,11 +240,15 @@ static lx_status hand_out_all(lx_engine *e, const lx_frame *f, lx_error *err)
 
 /* --- steps under way --- */
 
-/* Starts the step, and keeps the states of prompts that pause after it: the device copies them
- * then. */
+/* Starts the step, and keeps the states of prompts that pause in it or after it: the device copies
+ * them then. */
 static lx_status start(lx_engine *e, lx_frame *f, lx_error *err)
 {
-    lx_status st = lx_transformer_start(e->transformer, e->states, &f->step, &f->number, err);
+    lx_status st = LX_OK;
+    for (int32_t i = 0; i < f->step.batch.n_seqs && st == LX_OK; i++)
+        st = lx_prefix_branch(e, f, i, err);
+    if (st == LX_OK)
+        st = lx_transformer_start(e->transformer, e->states, &f->step, &f->number, err);
     e->n_started += st == LX_OK;
     for (int32_t i = 0; i < f->step.batch.n_seqs && st == LX_OK; i++)
         st = lx_prefix_keep(e, f->seq_slot[i], f->position[i], err);

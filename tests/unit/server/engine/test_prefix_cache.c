@@ -218,6 +218,33 @@ static void a_prompt_starts_from_what_it_shares(void **state)
     rig_stop(&r);
 }
 
+/* A sequence branches where its prompt pauses, so the step goes on. */
+static void a_pause_costs_no_step(void **state)
+{
+    (void)state;
+    for (int32_t chunk = 4; chunk <= 8; chunk += 4) { /* of 8 rows */
+        rig plain = rig_start((rig_options){.prompt_chunk = chunk});
+        rig keeps = rig_start((rig_options){.prompt_chunk = chunk, .n_prefixes = 8});
+        rig_request q = {.line = "海上明月春风", .seed = 3, .max_new = 1};
+        lx_job *want = rig_submit(&plain, &q), *first = rig_submit(&keeps, &q);
+        lx_job_wait(want);
+        lx_job_wait(first);
+        assert_int_equal(plain.metrics->steps, 8 / chunk);
+        assert_int_equal(keeps.metrics->steps, 8 / chunk);
+        lx_job *second = rig_submit(&keeps, &q);
+        lx_job_wait(second);
+        assert_int_equal(lx_job_cached_rows(second), 7);
+        assert_int_equal(keeps.metrics->steps, 8 / chunk + 1);
+        assert_int_equal(rig_hash(first), rig_hash(want));
+        assert_int_equal(rig_hash(second), rig_hash(want));
+        rig_expect(want, LX_OK);
+        rig_expect(first, LX_OK);
+        rig_expect(second, LX_OK);
+        rig_stop(&plain);
+        rig_stop(&keeps);
+    }
+}
+
 /* Neither the start of a prompt nor the place where two prompts part shows a client other clients'
    prompts. */
 static void a_client_finds_its_own_prompts_only(void **state)
@@ -260,6 +287,36 @@ static void the_least_used_gives_way(void **state)
     assert_int_equal(cached(&r, "海上"), 3);
     assert_int_equal(cached(&r, "春风"), 0);
     rig_stop(&r);
+}
+
+/* There is a place for one state, and three prompts pause in one step: the last one keeps it. */
+static void a_kept_state_gives_way_within_a_step(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"海上明月", "春风花雨", "山水天地"};
+    enum { LINES = 3 };
+    lx_job *jobs[2][LINES];
+    rig rigs[] = {rig_start((rig_options){0}), rig_start((rig_options){.n_prefixes = 1})};
+    for (int k = 0; k < 2; k++) {
+        gate_close();
+        lx_job *first =
+            rig_submit(&rigs[k], &(rig_request){.line = "花雨", .no_draft = true, .max_new = 1});
+        gate_wait_for_step();
+        for (int i = 0; i < LINES; i++)
+            jobs[k][i] = rig_submit(&rigs[k], &(rig_request){.line = lines[i], .seed = 5});
+        gate_open();
+        rig_expect(first, LX_OK);
+    }
+    for (int i = 0; i < LINES; i++) {
+        lx_job_wait(jobs[0][i]);
+        lx_job_wait(jobs[1][i]);
+        assert_int_equal(rig_hash(jobs[0][i]), rig_hash(jobs[1][i]));
+        rig_expect(jobs[0][i], LX_OK);
+        rig_expect(jobs[1][i], LX_OK);
+    }
+    assert_int_equal(cached(&rigs[1], lines[LINES - 1]), 5);
+    rig_stop(&rigs[0]);
+    rig_stop(&rigs[1]);
 }
 
 /* Every sort of job, again and again, in two engines: one that keeps prefixes and one that does
@@ -336,9 +393,11 @@ int main(void)
         cmocka_unit_test(what_is_missed_least_is_forgotten),
         cmocka_unit_test(ends_and_branches_are_stored),
         cmocka_unit_test(a_prompt_starts_from_what_it_shares),
+        cmocka_unit_test(a_pause_costs_no_step),
         cmocka_unit_test(a_client_finds_its_own_prompts_only),
         cmocka_unit_test(every_row_may_be_kept),
         cmocka_unit_test(the_least_used_gives_way),
+        cmocka_unit_test(a_kept_state_gives_way_within_a_step),
         cmocka_unit_test(answers_do_not_depend_on_what_is_kept),
         cmocka_unit_test(a_state_from_outside_is_not_shared),
     };
