@@ -26,8 +26,8 @@ KNOWN = {"mamba": transformers.MambaForCausalLM, "falcon_mamba": transformers.Fa
 
 
 def fused(weights, backbone):
-    """Experts as the library has them: one tensor of all gates and products up, and one of all products down. `backbone` is what
-    the library's model puts in place of the files' prefix "backbone."."""
+    """Experts as the library has them: one tensor of all gates and products up, and one of all products down. The library
+    has the prefix `backbone` where files have "backbone."."""
     out, experts = {}, {}
     other = {"w1": "gate", "w3": "up", "w2": "down"}
     moe = {"block_sparse_moe.input_linear.weight": "block_sparse_moe.experts.gate_up_proj",
