@@ -17,9 +17,9 @@
  *   - every prefix_every rows; without that option, every prompt_chunk rows if prompts go on from
  *     answers, as in a chat. The beginning of a message that is nearer than that goes first
  *
- * A step ends there, or the sequence branches there (lx_batch.branch): its own slot is the one with
- * the kept state, and the run's slot is the branch, which takes the rows up to the next pause. This
- * saves a step, which for a lone prompt reads all weights. States with pages cannot branch.
+ * A step ends there, or the sequence branches there (lx_batch.branch). Then its own slot is the one
+ * with the kept state, and the run's slot is the branch, which takes the rows up to the next pause.
+ * This saves a step, which for a lone prompt reads all weights. States with pages cannot branch.
  *
  * In a chat the state at the end of an answer is kept too: the next prompt begins with that answer.
  *
@@ -258,8 +258,8 @@ static lx_prefix_key key_of_pause(const lx_engine *e, const lx_run *r, int32_t p
     return key;
 }
 
-/* Where a new kept state takes the place of one that an earlier sequence of the step would leave,
-   that sequence computes all rows in its run's slot. */
+/* A new kept state may take the place of a state that an earlier sequence of the step would leave.
+   That sequence then computes all rows in its run's slot. */
 static void give_way(lx_frame *f, int32_t seq, int32_t state)
 {
     for (int32_t i = 0; i < seq; i++) {
