@@ -136,7 +136,7 @@ void lx_drafter_learn(lx_drafter *d, const lx_guess_context *c, int32_t token)
     d->guesser->learn(memory_of(d, c->owner), c, token);
 }
 
-bool lx_model_can_draft(const lx_model *m)
+bool lx_model_can_branch(const lx_model *m)
 {
     bool can = !m->recomputes && m->state.page_floats == 0;
     for (int32_t l = 0; l < m->config.n_layers; l++) {

@@ -132,7 +132,7 @@ static int32_t last_pause(const lx_plan *p)
 
 int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row)
 {
-    if (!shares(e, r))
+    if (row >= r->plan->n_prompt - 1 || !shares(e, r))
         return INT32_MAX;
     int32_t every = e->options.prefix_every, last = last_pause(r->plan);
     if (every == 0 && is_open(e))
@@ -148,15 +148,11 @@ int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row)
     return pause;
 }
 
-bool lx_prefix_branches(const lx_engine *e)
-{
-    return e->prefixes != NULL && lx_model_can_draft(e->model) && !e->model->sees_all;
-}
-
 int32_t lx_prefix_limit(const lx_engine *e, const lx_run *r, int32_t row)
 {
     int32_t pause = lx_prefix_pause(e, r, row);
-    return pause < INT32_MAX && lx_prefix_branches(e) ? lx_prefix_pause(e, r, pause) : pause;
+    return pause < INT32_MAX && lx_model_can_branch(e->model) ? lx_prefix_pause(e, r, pause)
+                                                              : pause;
 }
 
 /* Whether the state after so many rows is worth storing even if prompts do not part there. Most

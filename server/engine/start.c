@@ -243,7 +243,7 @@ static lx_status prepare(lx_engine *e, int32_t n_seqs, int32_t n_rows, lists *l,
         }
     }
     f->seq_start[n_seqs] = b->n_tokens;
-    if (lx_prefix_branches(e) && f->seq_start[1] > 1) {
+    if (lx_model_can_branch(e->model) && e->n_states > e->total_slots && f->seq_start[1] > 1) {
         f->branch[0] = e->n_states - 1;
         f->branch_row[0] = 1;
         b->branch = f->branch;

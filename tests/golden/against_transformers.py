@@ -54,8 +54,8 @@ def compare(name, config, tensors, reading):
     ids = list(range(3, 80))
     theirs = transformers.AutoConfig.for_model(**config, experts_implementation="eager")  # others have no doubles
     model = KNOWN[config["model_type"]](theirs).double().eval()
-    backbone = "backbone." if any(n.startswith("backbone.") for n in model.state_dict()) else "model."
-    missing, unexpected = model.load_state_dict({n: torch.tensor(t) for n, t in fused(weights, backbone).items()}, strict=False)
+    renamed = fused(weights, model.base_model_prefix + ".")
+    missing, unexpected = model.load_state_dict({n: torch.tensor(t) for n, t in renamed.items()}, strict=False)
     assert not unexpected and set(missing) <= {"lm_head.weight"}, (missing, unexpected)
     model.tie_weights()
     with torch.no_grad():

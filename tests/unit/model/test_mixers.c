@@ -164,7 +164,7 @@ static void branches_go_on_alike(subject *s, const results want)
     piece pieces[] = {{2, 0, 3, s->ids[1], got, 0, 0}, {0, at, n, s->ids[0], got, 1, 1}};
     zero_slot(s, 2);
     lx_status st = try_pieces(s, pieces, 2, &err);
-    if (!lx_model_can_draft(s->model)) {
+    if (!lx_model_can_branch(s->model)) {
         assert_int_equal(st, LX_ERR_UNSUPPORTED);
         return;
     }
