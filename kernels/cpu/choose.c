@@ -103,6 +103,12 @@ const char *lx_precision_name(lx_precision precision)
 extern const lx_cpu_isa lx_cpu_left_out;
 const lx_cpu_isa lx_cpu_left_out = {.name = "left out"};
 
+/* Whether this build leaves out the table, or its products of a precision. */
+static bool is_left_out(const lx_cpu_isa *table, lx_precision precision)
+{
+    return table == &lx_cpu_left_out || (table->floats_only && precision != LX_PRECISION_F32);
+}
+
 typedef struct choice {
     lx_isa isa;
     unsigned precisions; /* that it is for */
@@ -143,6 +149,7 @@ static lx_cpu_isa joined(const lx_cpu_isa *table)
     lx_cpu_isa whole = joined(table->others);
     whole.name = table->name;
     whole.others = table->others;
+    whole.floats_only = table->floats_only;
     whole.linear = table->linear;
     return whole;
 }
@@ -162,13 +169,13 @@ lx_status lx_cpu_choose(const lx_backend_options *o, lx_cpu_isa *out, lx_error *
         if (!allowed && o->isa != LX_ISA_AUTO)
             return lx_fail(err, LX_ERR_INVALID, "isa", "%s is for precision %s", name,
                            precisions_of(c));
-        if (c->table == &lx_cpu_left_out) {
+        if (is_left_out(c->table, o->precision)) {
             if (o->isa == LX_ISA_AUTO)
                 continue;
             return lx_fail(err, LX_ERR_UNSUPPORTED, "isa",
-                           "%s is not in this build, which is for one machine; build with "
-                           "-DLINNET_INSTRUCTION_SETS=all",
-                           name);
+                           "%s with precision %s is not in this build, which is for one machine; "
+                           "build with -DLINNET_INSTRUCTION_SETS=all",
+                           name, lx_precision_name(o->precision));
         }
         if (allowed && c->is_there()) {
             *out = joined(c->table);

@@ -18,6 +18,7 @@ typedef struct lx_cpu_isa lx_cpu_isa;
 struct lx_cpu_isa {
     const char *name;
     const lx_cpu_isa *others; /* NULL: this table is whole */
+    bool floats_only;         /* has products of f32 and bf16 weights alone, for precision f32 */
 #define LX_OP(name) lx_cpu_##name##_loop *name;
 #include "kernels/ops.def"
 };

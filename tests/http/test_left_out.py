@@ -181,5 +181,19 @@ def test_instruction_sets_that_are_left_out_are_named():
     said = [run(*STEP, "--isa", name).stderr for name in names]
     left_out = [text for text in said if "-DLINNET_INSTRUCTION_SETS=all" in text]
     # Those that stand for other processors are no processor's choice.
-    assert any(text.startswith("linnet bench: amxplain is not in this build") for text in left_out), said
+    assert any(text.startswith("linnet bench: amxplain with precision auto is not in this build") for text in left_out), said
     assert len(left_out) >= 2, said
+
+
+@native
+@pytest.mark.parametrize("precision", ["auto", "int8", "int4"])
+def test_a_set_that_is_chosen_for_f32_alone_has_no_other_products(precision):
+    chosen = [json.loads(run(*STEP, "--precision", p).stdout)["backend"] for p in ("f32", "auto", "int8", "int4")]
+    names = [re.match(r"cpu \((\w+)", backend)[1] for backend in chosen]
+    asked = run(*STEP, "--isa", names[0], "--precision", precision)
+    assert run(*STEP, "--isa", names[0], "--precision", "f32").returncode == 0
+    if names[0] in names[1:]:
+        assert asked.returncode == 0
+    else:
+        assert asked.returncode == 1
+        assert asked.stderr.startswith(f"linnet bench: {names[0]} with precision {precision} is not in this build")

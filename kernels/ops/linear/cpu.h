@@ -117,7 +117,7 @@ V16_FN void copy_sums(v16 *to, const v16 *from, const int panels)
 #elif !defined(V16_PAIRS)
 #include "kernels/ops/linear/cpu_bf16.h"
 #endif
-#if !defined(V16_PAIRS) || defined(V16_MMLA)
+#if !BODY_FLOATS_ONLY && (!defined(V16_PAIRS) || defined(V16_MMLA))
 #define BODY_INT8 1
 #include "kernels/ops/linear/cpu_int8.h"
 #endif
@@ -246,7 +246,8 @@ V16_FN void run_in_k_blocks(const block *b, const int rows, const int panels)
 /* The micro-kernels. The wide ones are for few rows, where only many panels keep the units busy.
    Weights in blocks have functions of their own: in one function a compiler would give the other
    formats fewer registers. These take a compiler most of its time for a set. A set whose lanes
-   and products of codes are another's borrows them (BODY_LENDS, BODY_BORROWS: their name). */
+   and products of codes are another's borrows them (BODY_LENDS, BODY_BORROWS: their name). A set
+   for precision f32 alone has none (BODY_FLOATS_ONLY). */
 #define BODY_ONE(i) +1
 #define BODY_DEFINE_OWN(width, rows, panels)                                                       \
     _Static_assert((rows) <= BODY_REPEAT(BODY_ONE) && (panels) <= BODY_PANELS(BODY_ONE),           \
@@ -255,7 +256,7 @@ V16_FN void run_in_k_blocks(const block *b, const int rows, const int panels)
     {                                                                                              \
         run_block(b, rows, panels);                                                                \
     }
-#ifdef BODY_BORROWS
+#if defined(BODY_BORROWS) || BODY_FLOATS_ONLY
 #define BODY_DEFINE(width, rows, panels) BODY_DEFINE_OWN(width, rows, panels)
 #define BODY_RUN(width, rows)                                                                      \
     {                                                                                              \
@@ -296,6 +297,9 @@ typedef struct kernel_shapes {
 #define BODY_ENTRY_WIDE(rows, panels) BODY_ENTRY(wide, rows, panels)
 #define BODY_ENTRY_NARROW(rows, panels) BODY_ENTRY(narrow, rows, panels)
 #ifdef BODY_LENDS
+#if BODY_FLOATS_ONLY
+#error "a set that lends its shapes has all of them"
+#endif
 #define own_shapes BODY_LENDS
 extern const kernel_shapes own_shapes;
 #else
