@@ -173,7 +173,7 @@ static void queue(lx_encoder *e)
     lx_forward_embed(f, x, e->positions, NULL);
     lx_forward_product(f, x, e->features, f->weights.features, x, LX_ROWS_TOKENS);
     lx_forward_input_norm(f);
-    lx_forward_layers(f, e->room);
+    (void)lx_forward_layers(f, e->room, 0, NULL);
     lx_forward_norm(f, f->normed, x, &f->weights.final_norm, f->model->config.d_model,
                     LX_ROWS_TOKENS);
     lx_forward_product(f, e->logits, f->normed, f->weights.head, NULL, LX_ROWS_TOKENS);

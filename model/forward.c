@@ -77,10 +77,26 @@ lx_status lx_forward_check(const lx_model *m, const lx_backend *be, lx_error *er
     return LX_OK;
 }
 
+/* The number of the last branch, of all, that needs every row: another token can see what it
+   computes, or its input is that of the branch before. */
+static int32_t last_state(const lx_model *m)
+{
+    int32_t n = 0, last = -1;
+    for (int32_t i = 0; i < m->config.n_layers; i++) {
+        for (int32_t b = 0; b < m->layers[i].n_branches; b++, n++) {
+            const lx_branch *branch = &m->layers[i].branches[b];
+            bool by_itself = branch->config->mixer->is_feed_forward && branch->norm > 0 &&
+                             lx_mixer_state_floats(&branch->parts) == 0;
+            last = by_itself ? last : n;
+        }
+    }
+    return last;
+}
+
 lx_status lx_forward_init(lx_forward *f, const lx_model *model, lx_backend *be, int32_t max_rows,
                           lx_error *err)
 {
-    *f = (lx_forward){.model = model, .be = be};
+    *f = (lx_forward){.model = model, .be = be, .last_state = last_state(model)};
     lx_status st = lx_forward_check(model, be, err);
     if (st == LX_OK)
         st = lx_weights_load(model, be, &f->weights, err);
@@ -165,41 +181,51 @@ void lx_forward_input_norm(const lx_forward *f)
     }
 }
 
+/* Where a step stands between two branches. */
+typedef struct place {
+    lx_array *streams[2];
+    lx_rows rows; /* of the streams */
+    lx_states *states;
+    lx_array *outputs; /* where the rows with an output go, after the last branch with a state */
+    int32_t n_outputs;
+} place;
+
 /* y = z + (offset + factor x) other, of rows as wide as the model; without z and other their parts
    are left out. */
-static void queue_sum(const lx_forward *f, lx_array *y, const lx_array *z, const lx_array *other,
-                      const lx_array *factor, const lx_array *offset)
+static void queue_sum(const lx_forward *f, const place *at, lx_array *y, const lx_array *z,
+                      const lx_array *other, const lx_array *factor, const lx_array *offset)
 {
     int32_t d = f->model->config.d_model;
     f->be->ops->gate(f->be,
                      &(lx_gate_args){.y = y,
-                                     .x = {f->streams[0], d, 0},
+                                     .x = {at->streams[0], d, 0},
                                      .z = {z, d, 0},
                                      .other = {other, d, 0},
                                      .factor = factor,
                                      .offset = offset,
                                      .d = d,
                                      .weighing = other != NULL ? LX_WEIGH_PLUS : LX_WEIGH_NONE,
-                                     .rows = LX_ROWS_TOKENS});
+                                     .rows = at->rows});
 }
 
 /* Branch b of layer `index`, the n-th of all: reversible wiring takes the streams in turns. */
-static void queue_branch(const lx_forward *f, int32_t index, int32_t b, int32_t n,
-                         lx_states *states)
+static void queue_branch(const lx_forward *f, int32_t index, int32_t b, int32_t n, place *at)
 {
     const lx_config *c = &f->model->config;
     const lx_branch *declared = &f->model->layers[index].branches[b];
     const lx_branch_weights *own = &f->weights.layers[index].branches[b];
     bool post = c->wiring == LX_WIRING_POST, two = c->wiring == LX_WIRING_REVERSIBLE;
-    lx_array *residual = f->streams[two ? n % 2 : 0];
-    const lx_array *input = two ? f->streams[1 - n % 2] : residual;
+    lx_array *residual = at->streams[two ? n % 2 : 0];
+    const lx_array *input = two ? at->streams[1 - n % 2] : residual;
     bool before = !post && declared->norms != LX_NORM_AFTER;
     bool after = declared->norms != LX_NORM_BEFORE;
+    /* A norm of the branch's output would have to come first. */
+    bool leaves = at->outputs != NULL && n == f->last_state && !after;
     const lx_weights *w = &f->weights;
     if (after)
-        queue_sum(f, f->output, NULL, NULL, w->zeros, NULL);
+        queue_sum(f, at, f->output, NULL, NULL, w->zeros, NULL);
     if (before && declared->norm > 0)
-        lx_forward_norm(f, f->normed, input, &own->norm, c->d_model, LX_ROWS_TOKENS);
+        lx_forward_norm(f, f->normed, input, &own->norm, c->d_model, at->rows);
     declared->config->mixer->queue(&(lx_mixer_call){.be = f->be,
                                                     .config = declared->config,
                                                     .parts = &declared->parts,
@@ -208,24 +234,55 @@ static void queue_branch(const lx_forward *f, int32_t index, int32_t b, int32_t 
                                                     .derived = own->derived,
                                                     .scratch = f->scratch[b],
                                                     .carried = f->carried,
+                                                    .rows = at->rows,
                                                     .x = before ? f->normed : residual,
                                                     .residual = after ? f->output : residual,
-                                                    .states = states,
+                                                    .outputs = leaves ? at->outputs : NULL,
+                                                    .n_outputs = at->n_outputs,
+                                                    .states = at->states,
                                                     .offset = declared->state_offset,
                                                     .page_offset = declared->page_offset});
+    if (leaves) {
+        residual = at->streams[0] = at->outputs;
+        at->rows = LX_ROWS_OUTPUTS;
+        if (at->n_outputs == 0)
+            return;
+    }
     if (post)
-        lx_forward_norm(f, residual, residual, &own->norm, c->d_model, LX_ROWS_TOKENS);
+        lx_forward_norm(f, residual, residual, &own->norm, c->d_model, at->rows);
     if (after) {
-        lx_forward_norm(f, f->output, f->output, &own->post_norm, c->d_model, LX_ROWS_TOKENS);
-        queue_sum(f, residual, residual, f->output, w->zeros, w->ones);
+        lx_forward_norm(f, f->output, f->output, &own->post_norm, c->d_model, at->rows);
+        queue_sum(f, at, residual, residual, f->output, w->zeros, w->ones);
     }
 }
 
-void lx_forward_layers(const lx_forward *f, lx_states *states)
+/* Leaves the rows without an output, which no later branch reads. */
+static void leave_rows(const lx_forward *f, place *at)
 {
+    int32_t d = f->model->config.d_model;
+    if (at->n_outputs > 0)
+        f->be->ops->gather(
+            f->be, &(lx_gather_args){.y = at->outputs, .x = at->streams[0], .d = d, .width = d});
+    at->streams[0] = at->outputs;
+    at->rows = LX_ROWS_OUTPUTS;
+}
+
+bool lx_forward_layers(const lx_forward *f, lx_states *states, int32_t n_outputs, lx_array *outputs)
+{
+    place at = {.streams = {f->streams[0], f->streams[1]},
+                .rows = LX_ROWS_TOKENS,
+                .states = states,
+                .outputs = f->streams[1] == NULL ? outputs : NULL,
+                .n_outputs = n_outputs};
     int32_t n = 0;
     for (int32_t i = 0; i < f->model->config.n_layers; i++) {
-        for (int32_t b = 0; b < f->model->layers[i].n_branches; b++)
-            queue_branch(f, i, b, n++, states);
+        for (int32_t b = 0; b < f->model->layers[i].n_branches; b++, n++) {
+            if (at.outputs != NULL && n > f->last_state && at.rows == LX_ROWS_TOKENS)
+                leave_rows(f, &at);
+            if (at.rows == LX_ROWS_OUTPUTS && n_outputs == 0)
+                return true;
+            queue_branch(f, i, b, n, &at);
+        }
     }
+    return at.rows == LX_ROWS_OUTPUTS;
 }

@@ -23,6 +23,8 @@ typedef struct lx_forward {
     lx_array *scratch[LX_MAX_BRANCHES][LX_MAX_MIXER_SCRATCH];
     lx_array *carried; /* from layer 0 to all other layers; NULL where it leaves nothing */
     int64_t bytes;     /* of the activations */
+    int32_t
+        last_state; /* the last branch, counted through all layers, that has a state; -1: none */
 } lx_forward;
 
 /* LX_ERR_UNSUPPORTED with the mixer's name where the back end lacks one of the model's mixers. */
@@ -48,7 +50,10 @@ void lx_forward_embed(const lx_forward *f, lx_array *x, const int32_t *ids,
 /* The norm of the streams before the first layer, where the model has one. */
 void lx_forward_input_norm(const lx_forward *f);
 /* All layers, from the streams to the streams. states: the sequences', or the room that layers
-   without a state have (mixer.h: room); NULL where no layer has any. */
-void lx_forward_layers(const lx_forward *f, lx_states *states);
+   without a state have (mixer.h: room); NULL where no layer has any. With `outputs`, [n_outputs,
+   d_model], only the batch's n_outputs rows with an output are needed at the end. True: they are
+   there, and nothing after the last state was computed for other rows. */
+bool lx_forward_layers(const lx_forward *f, lx_states *states, int32_t n_outputs,
+                       lx_array *outputs);
 
 #endif

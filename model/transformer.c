@@ -1,7 +1,8 @@
 /*
  * The forward pass (see transformer.h). Weights are prepared once; a step queues the same sequence
- * of operations whatever its batch looks like. Only the output rows go through final norm and head:
- * a norm works on rows, so gathering before it changes nothing but the cost.
+ * of operations whatever its batch looks like, but for this: after the last state only the rows
+ * with an output are computed, where others have none. Operations there work on rows by themselves,
+ * so gathering before them changes nothing but the cost.
  */
 #include "model/transformer.h"
 
@@ -208,11 +209,12 @@ static void queue_sample(lx_transformer *t, lx_states *states, const lx_step *s)
                                                     .states = states});
 }
 
-static void queue_outputs(lx_transformer *t, lx_states *states, const lx_step *s)
+/* are_there: t->outputs has the rows. */
+static void queue_outputs(lx_transformer *t, lx_states *states, const lx_step *s, bool are_there)
 {
     const lx_forward *f = &t->forward;
     int32_t d = t->model->config.d_model, width = lx_config_output_width(&t->model->config);
-    for (int32_t i = 0; i * d < width; i++)
+    for (int32_t i = 0; i * d < width && !are_there; i++)
         t->be->ops->gather(
             t->be,
             &(lx_gather_args){
@@ -233,9 +235,11 @@ static lx_status queue_step(lx_transformer *t, lx_states *states, const lx_step 
             lx_forward_embed(&t->forward, t->forward.streams[i], s->ids, states);
     }
     lx_forward_input_norm(&t->forward);
-    lx_forward_layers(&t->forward, states);
+    bool some = s->batch.n_outputs < s->batch.n_tokens;
+    bool are_there =
+        lx_forward_layers(&t->forward, states, s->batch.n_outputs, some ? t->outputs : NULL);
     if (s->batch.n_outputs > 0)
-        queue_outputs(t, states, s);
+        queue_outputs(t, states, s, are_there);
     return LX_OK;
 }
 

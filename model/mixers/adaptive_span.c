@@ -109,7 +109,7 @@ static void queue(const lx_mixer_call *call)
     lx_mixer_product(call, call->scratch[LX_ROWS_PROJECTED], call->x, LX_ROWS_QKV, LX_ACT_NONE,
                      NULL);
     call->be->ops->attend_rows(call->be, &attend);
-    lx_mixer_product(call, call->residual, attend.y, LX_ROWS_OUT, LX_ACT_NONE, call->residual);
+    lx_mixer_end(call, attend.y, LX_ROWS_OUT, call->scratch[LX_ROWS_PROJECTED]);
 }
 
 LX_MIXER(adaptive_span, .summary = "heads attend to spans of learned lengths", .check = check);

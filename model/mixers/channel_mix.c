@@ -18,7 +18,7 @@ static const lx_mixer_param params[] = {
 enum { RECEPTANCE };                         /* params */
 enum { KEY, VALUE, X_K, X_R, W_RECEPTANCE }; /* tensors; the last two not always there */
 enum { MIXES };                              /* derived */
-enum { SHIFTED, HIDDEN, SHIFTED_TOO, RECEIVED, ANSWER }; /* scratch */
+enum { SHIFTED, HIDDEN, RECEIVED, SHIFTED_TOO, ANSWER }; /* scratch */
 
 static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
 {
@@ -34,38 +34,51 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     lx_mixer_add_derived(p, X_K, n_mixes, (int64_t)n_mixes * c->d_model, lx_mixer_fill_copy);
     lx_mixer_add_scratch(p, c->d_model);
     lx_mixer_add_scratch(p, c->d_ff);
+    lx_mixer_add_scratch(p, c->d_model);
     for (int32_t i = SHIFTED_TOO; i <= ANSWER; i++)
         lx_mixer_add_scratch(p, receptance ? c->d_model : 0);
     lx_mixer_add_field_once(p, "shift", 1, c->d_model);
+}
+
+/* All after the state is written. */
+static void queue_net(const lx_mixer_call *rest)
+{
+    const lx_mixer_config *c = rest->config;
+    lx_array *const *s = rest->scratch;
+    int32_t d = c->d_model;
+    lx_mixer_product(rest, s[HIDDEN], lx_mixer_rest_rows(rest, s[SHIFTED], d, s[RECEIVED]), KEY,
+                     LX_ACT_NONE, NULL);
+    lx_mixer_gate(rest, s[HIDDEN], c->d_ff, (lx_gate_args){.f = LX_FN_RELU2});
+    if (!c->params[RECEPTANCE].i) {
+        lx_mixer_product(rest, rest->residual, s[HIDDEN], VALUE, LX_ACT_NONE, rest->residual);
+        return;
+    }
+    lx_mixer_product(rest, s[RECEIVED], lx_mixer_rest_rows(rest, s[SHIFTED_TOO], d, s[ANSWER]),
+                     W_RECEPTANCE, LX_ACT_NONE, NULL);
+    lx_mixer_product(rest, s[ANSWER], s[HIDDEN], VALUE, LX_ACT_NONE, NULL);
+    lx_mixer_gate(rest, s[RECEIVED], d,
+                  (lx_gate_args){.y = rest->residual,
+                                 .z = {rest->residual, d, 0},
+                                 .other = {s[ANSWER], d, 0},
+                                 .f = LX_FN_SIGMOID,
+                                 .weighing = LX_WEIGH_PLUS});
 }
 
 static void queue(const lx_mixer_call *call)
 {
     const lx_mixer_config *c = call->config;
     lx_array *const *s = call->scratch;
-    int32_t d = c->d_model;
-    bool receptance = c->params[RECEPTANCE].i;
-    call->be->ops->token_shift(call->be, &(lx_token_shift_args){.y = {s[SHIFTED], s[SHIFTED_TOO]},
-                                                                .x = call->x,
-                                                                .mixes = call->derived[MIXES],
-                                                                .states = call->states,
-                                                                .offset = call->offset,
-                                                                .n_mixes = receptance ? 2 : 1,
-                                                                .d = d});
-    lx_mixer_product(call, s[HIDDEN], s[SHIFTED], KEY, LX_ACT_NONE, NULL);
-    lx_mixer_gate(call, s[HIDDEN], c->d_ff, (lx_gate_args){.f = LX_FN_RELU2});
-    if (!receptance) {
-        lx_mixer_product(call, call->residual, s[HIDDEN], VALUE, LX_ACT_NONE, call->residual);
-        return;
-    }
-    lx_mixer_product(call, s[ANSWER], s[HIDDEN], VALUE, LX_ACT_NONE, NULL);
-    lx_mixer_product(call, s[RECEIVED], s[SHIFTED_TOO], W_RECEPTANCE, LX_ACT_NONE, NULL);
-    lx_mixer_gate(call, s[RECEIVED], d,
-                  (lx_gate_args){.y = call->residual,
-                                 .z = {call->residual, d, 0},
-                                 .other = {s[ANSWER], d, 0},
-                                 .f = LX_FN_SIGMOID,
-                                 .weighing = LX_WEIGH_PLUS});
+    call->be->ops->token_shift(call->be,
+                               &(lx_token_shift_args){.y = {s[SHIFTED], s[SHIFTED_TOO]},
+                                                      .x = call->x,
+                                                      .mixes = call->derived[MIXES],
+                                                      .states = call->states,
+                                                      .offset = call->offset,
+                                                      .n_mixes = c->params[RECEPTANCE].i ? 2 : 1,
+                                                      .d = c->d_model});
+    lx_mixer_call rest;
+    if (lx_mixer_rest(call, &rest))
+        queue_net(&rest);
 }
 
 LX_MIXER(channel_mix, .summary = "RWKV's feed-forward net with token shift",

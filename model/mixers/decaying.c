@@ -237,7 +237,7 @@ static void queue(const lx_mixer_call *call)
         norm.gate = (lx_columns){s[GATE], n, 0};
     }
     call->be->ops->head_norm(call->be, &norm);
-    lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
+    lx_mixer_end(call, s[Y], OUT, s[V]);
 }
 
 /* --- the kinds --- */

@@ -376,7 +376,7 @@ static void queue(const lx_mixer_call *call)
         queue_decay(call);
     queue_recurrence(call);
     queue_read(call);
-    lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
+    lx_mixer_end(call, s[Y], OUT, s[V]);
 }
 
 /* --- the kinds --- */

@@ -207,7 +207,8 @@ static void queue_shared(const lx_mixer_call *call)
                                                     .n_experts = 1,
                                                     .n_active = 1,
                                                     .sigmoid = true,
-                                                    .scale = 1});
+                                                    .scale = 1,
+                                                    .rows = call->rows});
 }
 
 static void queue_route(const lx_mixer_call *call)
@@ -226,7 +227,8 @@ static void queue_route(const lx_mixer_call *call)
                          .sigmoid = c->params[ROUTER_KIND].i == 1,
                          .normalise = c->params[NORMALISE].i,
                          .scale = lx_mixer_scale(c, SCALE),
-                         .eps = c->params[EPS].f});
+                         .eps = c->params[EPS].f,
+                         .rows = call->rows});
 }
 
 /* The products with the chosen experts. */
@@ -239,7 +241,8 @@ static void queue_products(const lx_mixer_call *call, lx_array *y, int32_t weigh
                                                         .w = call->weights[weight],
                                                         .n_experts = c->params[EXPERTS].i,
                                                         .n_active = c->params[ACTIVE].i,
-                                                        .n = c->d_ff});
+                                                        .n = c->d_ff,
+                                                        .rows = call->rows});
 }
 
 /* The weighted sum of products with the chosen of n experts, added to the residual. */
@@ -254,7 +257,8 @@ static void queue_sum(const lx_mixer_call *call, const lx_array *x, const lx_arr
                                                         .n_experts = n,
                                                         .n_active = active,
                                                         .n = call->config->d_model,
-                                                        .sums = true});
+                                                        .sums = true,
+                                                        .rows = call->rows});
 }
 
 static void queue(const lx_mixer_call *call)

@@ -127,7 +127,7 @@ static void queue(const lx_mixer_call *call)
                                                   .d = e,
                                                   .f = LX_FN_SILU,
                                                   .weighing = LX_WEIGH_TIMES});
-    lx_mixer_product(call, call->residual, attended, OUT, LX_ACT_NONE, call->residual);
+    lx_mixer_end(call, attended, OUT, call->scratch[QKV]);
 }
 
 LX_MIXER(flash, .summary = "the gated attention unit, linear between chunks",

@@ -67,7 +67,7 @@ static void queue(const lx_mixer_call *call)
                                         .d = d,
                                         .taps = c->params[TAPS].i});
     queue_gate(call, s[CONVOLVED], 1, (lx_columns){s[CONVOLVED], d, 0});
-    lx_mixer_product(call, call->residual, s[CONVOLVED], W_OUT, LX_ACT_NONE, call->residual);
+    lx_mixer_end(call, s[CONVOLVED], W_OUT, s[GATED_INPUT]);
 }
 
 LX_MIXER(gated_conv, .summary = "the gated short convolution of LFM2 (Liquid AI 2025)");

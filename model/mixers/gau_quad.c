@@ -124,7 +124,7 @@ static void queue(const lx_mixer_call *call)
                                                   .d = e,
                                                   .f = LX_FN_SILU,
                                                   .weighing = LX_WEIGH_TIMES});
-    lx_mixer_product(call, call->residual, attended, OUT, LX_ACT_NONE, call->residual);
+    lx_mixer_end(call, attended, OUT, call->scratch[QKV]);
 }
 
 LX_MIXER(gau_quad, .summary = "the gated attention unit, in place of both branches",

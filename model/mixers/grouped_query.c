@@ -259,7 +259,7 @@ static void queue(const lx_mixer_call *call)
     if (lx_mixer_scale(c, OUT_SCALE) != 1) /* its factors are the last derived numbers */
         lx_mixer_gate(call, s[Y], values,
                       (lx_gate_args){.factor = call->derived[p->n_derived - 1]});
-    lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
+    lx_mixer_end(call, s[Y], OUT, s[PACKED]);
 }
 
 LX_MIXER(grouped_query, .summary = "grouped-query attention (Ainslie et al. 2023)", .check = check);

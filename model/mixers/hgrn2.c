@@ -160,7 +160,7 @@ static void queue(const lx_mixer_call *call)
                         (lx_head_norm_args){.gamma = call->arrays[NORM],
                                             .kind = LX_NORM_RMS,
                                             .eps = c->params[EPS].f});
-    lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
+    lx_mixer_end(call, s[Y], OUT, s[V]);
 }
 
 LX_MIXER(hgrn2, .summary = "HGRN2 (Qin et al. 2024)", .check = check);

@@ -82,7 +82,7 @@ static void queue(const lx_mixer_call *call)
                                             .kind = LX_NORM_RMS,
                                             .f = LX_FN_SIGMOID,
                                             .eps = c->params[EPS].f});
-    lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
+    lx_mixer_end(call, s[Y], OUT, s[GATE]);
 }
 
 LX_MIXER(lightning, .summary = "lightning attention (MiniMax 2025)");

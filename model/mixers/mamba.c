@@ -192,7 +192,7 @@ static void queue(const lx_mixer_call *call)
                                                   .f = LX_FN_SILU,
                                                   .weighing = LX_WEIGH_TIMES,
                                                   .rows = LX_ROWS_TOKENS});
-    lx_mixer_product(call, call->residual, s[Y], W_OUT, LX_ACT_NONE, call->residual);
+    lx_mixer_end(call, s[Y], W_OUT, s[PROJECTED]);
 }
 
 LX_MIXER(mamba, .summary = "Mamba-1 (Gu and Dao 2023)", .is_whole_layer = true,

@@ -219,7 +219,7 @@ static void queue(const lx_mixer_call *call)
     queue_norm(call);
     if (scaled)
         lx_mixer_gate(call, s[Y], inner_of(c), (lx_gate_args){.factor = call->derived[OUT_FACTOR]});
-    lx_mixer_product(call, call->residual, s[Y], W_OUT, LX_ACT_NONE, call->residual);
+    lx_mixer_end(call, s[Y], W_OUT, s[PROJECTED]);
 }
 
 LX_MIXER(mamba2, .summary = "Mamba-2 (Dao and Gu 2024)", .is_whole_layer = true,

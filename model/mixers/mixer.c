@@ -331,7 +331,44 @@ void lx_mixer_product(const lx_mixer_call *call, lx_array *y, const lx_array *x,
                                                       .w = call->weights[weight],
                                                       .activation = activation,
                                                       .residual = residual,
-                                                      .rows = LX_ROWS_TOKENS});
+                                                      .rows = call->rows});
+}
+
+static void gather(const lx_mixer_call *call, lx_array *y, const lx_array *x, int32_t n)
+{
+    call->be->ops->gather(call->be, &(lx_gather_args){.y = y, .x = x, .d = n, .width = n});
+}
+
+bool lx_mixer_rest(const lx_mixer_call *call, lx_mixer_call *rest)
+{
+    *rest = *call;
+    if (call->outputs == NULL)
+        return true;
+    if (call->n_outputs == 0)
+        return false;
+    rest->rows = LX_ROWS_OUTPUTS;
+    rest->residual = call->outputs;
+    gather(call, call->outputs, call->residual, call->config->d_model);
+    return true;
+}
+
+const lx_array *lx_mixer_rest_rows(const lx_mixer_call *rest, const lx_array *x, int32_t n,
+                                   lx_array *spare)
+{
+    if (rest->rows == LX_ROWS_TOKENS)
+        return x;
+    gather(rest, spare, x, n);
+    return spare;
+}
+
+void lx_mixer_end(const lx_mixer_call *call, const lx_array *x, int32_t weight, lx_array *spare)
+{
+    lx_mixer_call rest;
+    if (!lx_mixer_rest(call, &rest))
+        return;
+    int32_t n = (int32_t)call->parts->tensors[weight].cols;
+    lx_mixer_product(&rest, rest.residual, lx_mixer_rest_rows(&rest, x, n, spare), weight,
+                     LX_ACT_NONE, rest.residual);
 }
 
 void lx_mixer_queue_attention(const lx_mixer_call *call, int32_t out,
@@ -339,5 +376,5 @@ void lx_mixer_queue_attention(const lx_mixer_call *call, int32_t out,
 {
     lx_mixer_product(call, call->scratch[0], call->x, 0, LX_ACT_NONE, NULL);
     attend(call);
-    lx_mixer_product(call, call->residual, call->scratch[1], out, LX_ACT_NONE, call->residual);
+    lx_mixer_end(call, call->scratch[1], out, call->scratch[0]);
 }

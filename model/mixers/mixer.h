@@ -179,8 +179,13 @@ typedef struct lx_mixer_call {
     lx_array *const *derived;  /* in the order of `derived` */
     lx_array *const *scratch;  /* in the order of `scratch`; their content is undefined */
     lx_array *carried;         /* what layer 0 leaves, once it did; NULL: nothing */
+    lx_rows rows;              /* T: all token rows, or without a state those with an output */
     const lx_array *x;         /* [T, d_model] input; may be `residual` */
     lx_array *residual;        /* [T, d_model] the branch's output is added to it */
+    /* NULL, or [n_outputs, d_model] in the last branch with a state. Only rows with an output are
+       needed after that: their part of the residual goes here (lx_mixer_rest). */
+    lx_array *outputs;
+    int32_t n_outputs;
     lx_states *states;
     int64_t offset;      /* where this branch's part of a slot, or its room, begins, in floats */
     int64_t page_offset; /* where its part of a page begins */
@@ -298,9 +303,19 @@ int64_t lx_mixer_fields_floats(const lx_mixer_parts *p);
 int64_t lx_mixer_state_floats(const lx_mixer_parts *p);
 int64_t lx_mixer_page_floats(const lx_mixer_parts *p);
 
-/* For `queue`: y[r] = activation(W x[r] + b) + residual[r] for every token row. */
+/* For `queue`: y[r] = activation(W x[r] + b) + residual[r] for every row of the call. */
 void lx_mixer_product(const lx_mixer_call *call, lx_array *y, const lx_array *x, int32_t weight,
                       lx_activation activation, const lx_array *residual);
+/* For `queue` of a branch with a state, once that is written: the call for what is left. Where only
+   rows with an output are needed, it has their residual. False: no row has an output, and nothing
+   is left to do. */
+bool lx_mixer_rest(const lx_mixer_call *call, lx_mixer_call *rest);
+/* The rows of such a call: x, of n floats, or those with an output copied to `spare`. */
+const lx_array *lx_mixer_rest_rows(const lx_mixer_call *rest, const lx_array *x, int32_t n,
+                                   lx_array *spare);
+/* For `queue` of a branch with a state, as its last: adds the product of x to the residual. `spare`
+   may be overwritten and has room for rows as wide as x. */
+void lx_mixer_end(const lx_mixer_call *call, const lx_array *x, int32_t weight, lx_array *spare);
 /* For `queue`: the first tensor's product of x into the first scratch, `attend`, which makes the
    second scratch of that, and product `out` of the second, added to the residual. */
 void lx_mixer_queue_attention(const lx_mixer_call *call, int32_t out,

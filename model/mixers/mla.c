@@ -218,7 +218,7 @@ static void queue(const lx_mixer_call *call)
                                                       .n_patterns = p->n_patterns});
     if (has_gate(c))
         lx_mixer_gate_heads(call, s[Y], s[OPEN], s[ZERO], gate_tensor(c), is_rotated(c) ? 1 : 0);
-    lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
+    lx_mixer_end(call, s[Y], OUT, s[PACKED]);
 }
 
 LX_MIXER(mla, .summary = "multi-head latent attention (DeepSeek-AI 2024)", .check = check);

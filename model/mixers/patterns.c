@@ -236,7 +236,7 @@ static void queue_global_window(const lx_mixer_call *call)
     attend.leave_unseeing = true;
     lx_mixer_product(call, projected, call->x, GLOBAL_WINDOW_GLOBAL, LX_ACT_NONE, NULL);
     call->be->ops->attend_rows(call->be, &attend);
-    lx_mixer_product(call, call->residual, attend.y, LX_ROWS_OUT, LX_ACT_NONE, call->residual);
+    lx_mixer_end(call, attend.y, LX_ROWS_OUT, projected);
 }
 
 KIND(global_window, "the last tokens, and global ones before", lx_mixer_check_rows,

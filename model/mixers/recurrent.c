@@ -54,7 +54,7 @@ void lx_mixer_gate(const lx_mixer_call *call, lx_array *x, int32_t n, lx_gate_ar
     args.x = (lx_columns){x, n, 0};
     args.y = args.y != NULL ? args.y : x;
     args.d = n;
-    args.rows = LX_ROWS_TOKENS;
+    args.rows = call->rows;
     call->be->ops->gate(call->be, &args);
 }
 
@@ -130,7 +130,7 @@ void lx_mixer_norm_heads(const lx_mixer_call *call, lx_array *y, int32_t n_heads
     args.x = (lx_columns){y, n_heads * d, 0};
     args.n_heads = n_heads;
     args.d = d;
-    args.rows = LX_ROWS_TOKENS;
+    args.rows = call->rows;
     call->be->ops->head_norm(call->be, &args);
 }
 

@@ -191,7 +191,7 @@ static void queue(const lx_mixer_call *call)
                                             .kind = LX_NORM_GROUP,
                                             .f = LX_FN_SILU,
                                             .eps = c->params[GROUP_EPS].f});
-    lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
+    lx_mixer_end(call, s[Y], OUT, s[V]);
 }
 
 LX_MIXER(rwkv6, .summary = "RWKV-6's time mix (Peng et al. 2024)");

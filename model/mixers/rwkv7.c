@@ -254,7 +254,7 @@ static void queue(const lx_mixer_call *call)
     lx_mixer_low_rank(call, s[GATE], s[MIX_G], s[G_LOW], G1, LX_FN_SIGMOID);
     queue_recurrence(call, v);
     queue_read(call, v);
-    lx_mixer_product(call, call->residual, s[Y], OUT, LX_ACT_NONE, call->residual);
+    lx_mixer_end(call, s[Y], OUT, s[GATE]);
 }
 
 LX_MIXER(rwkv7, .summary = "RWKV-7's time mix (Peng et al. 2025)");

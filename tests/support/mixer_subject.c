@@ -100,6 +100,7 @@ bool open_subject(subject *s, const char *kind, const json_t *c, int32_t n_layer
     }
     must_succeed(st, &err);
     must_succeed(lx_transformer_states_new(s->t, SLOTS, ROWS, &s->states, &err), &err);
+    s->apart = 1;
     fill_ids(s);
     return true;
 }
@@ -130,20 +131,23 @@ lx_status try_pieces(subject *s, const piece *pieces, int32_t n, lx_error *err)
                (size_t)(pieces[i].n * width) * sizeof *ids);
         seq_start[i + 1] = seq_start[i] + pieces[i].n;
     }
-    for (int32_t i = 0; i < seq_start[n]; i++) {
-        output_row[i] = i;
+    int32_t n_outputs = seq_start[n] / s->apart;
+    for (int32_t i = 0; i < n_outputs; i++) {
+        output_row[i] = (i + 1) * s->apart - 1;
         sampling[i] = (lx_sampling){.forced = 0, .top_p = 1};
     }
-    lx_step step = {.batch = {seq_start[n], n, seq_start, slot, seq_start[n], output_row, position,
+    lx_step step = {.batch = {seq_start[n], n, seq_start, slot, n_outputs, output_row, position,
                               branches ? branch : NULL, own},
                     .ids = ids,
                     .sampling = sampling,
                     .samples = samples,
                     .logits = out};
     lx_status st = lx_transformer_step(s->t, s->states, &step, err);
-    for (int32_t i = 0; i < n && st == LX_OK; i++)
-        memcpy(pieces[i].rows + pieces[i].from * WIDTH, out + seq_start[i] * WIDTH,
-               (size_t)(pieces[i].n * WIDTH) * sizeof *out);
+    for (int32_t i = 0, k = 0; i < n && st == LX_OK; i++) {
+        for (; k < n_outputs && output_row[k] < seq_start[i + 1]; k++)
+            memcpy(pieces[i].rows + (pieces[i].from + output_row[k] - seq_start[i]) * WIDTH,
+                   out + k * WIDTH, WIDTH * sizeof *out);
+    }
     free(ids);
     return st;
 }

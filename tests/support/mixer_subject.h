@@ -25,6 +25,7 @@ typedef struct subject {
     lx_transformer *t;
     lx_states *states;
     int32_t ids[SLOTS][MAX_IDS]; /* of every slot's sequence */
+    int32_t apart; /* of a step's rows so many have one with an output, the last of them */
     char label[512];
 } subject;
 
@@ -46,7 +47,7 @@ void close_subject(subject *s);
 typedef struct piece {
     int32_t slot, from, n;
     const int32_t *ids;  /* of the sequence */
-    float *rows;         /* [ROWS, WIDTH]; those of the piece are written */
+    float *rows;         /* [ROWS, WIDTH]; those of the piece that have an output are written */
     int32_t own, branch; /* rows from `own` on are in slot `branch`; own 0: no branch */
 } piece;
 

@@ -139,17 +139,17 @@ static void run_expert(collection *of, int64_t expert)
 /* An expert has so many rows per thread that every thread may read its weights. */
 static bool shares_rows(const lx_cpu *c, const lx_experts_args *a)
 {
-    return (int64_t)c->batch->n_tokens * a->n_active >=
+    return (int64_t)lx_batch_rows(c->batch, a->rows) * a->n_active >=
            (int64_t)LX_CPU_LEAST_FAR_ROWS * c->n_threads * a->n_experts;
 }
 
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
 {
     const lx_experts_args *a = args;
-    lx_cpu_range rows = lx_cpu_rows(part, LX_ROWS_TOKENS);
+    lx_cpu_range rows = lx_cpu_rows(part, a->rows);
     lx_cpu_range groups = {0, lx_expert_rows(a->n) / LX_CPU_GROUP};
     if (shares_rows(c, a))
-        rows = lx_cpu_shared_rows(part, LX_ROWS_TOKENS);
+        rows = lx_cpu_shared_rows(part, a->rows);
     else
         groups = lx_cpu_share(0, groups.to, part);
     if (rows.from == rows.to || groups.from == groups.to)
@@ -178,7 +178,7 @@ static int64_t scratch(const void *args)
 static int64_t pieces(const lx_cpu *c, const void *args)
 {
     const lx_experts_args *a = args;
-    int64_t groups = lx_expert_rows(a->n) / LX_CPU_GROUP, rows = c->batch->n_tokens;
+    int64_t groups = lx_expert_rows(a->n) / LX_CPU_GROUP, rows = lx_batch_rows(c->batch, a->rows);
     bool few = rows * a->n_active * a->n * a->w->shape.cols < LEAST_PRODUCTS;
     return few ? 1 : shares_rows(c, a) ? c->n_threads : groups;
 }

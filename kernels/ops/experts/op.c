@@ -18,11 +18,12 @@ static void uses(const void *args, lx_uses *u)
 {
     const lx_experts_args *a = args;
     int64_t cols = lx_matrix_shape_of(a->w)->cols, n = a->n, active = a->n_active;
-    lx_uses_array(u, LX_USE_OUT, "y", a->y, a->sums ? n : active * n);
-    lx_uses_array(u, LX_USE_IN, "x", a->x, a->sums ? active * cols : cols);
-    lx_uses_array(u, LX_USE_BESIDE, "choice", a->choice, 2 * active);
+    int64_t outputs = a->sums ? n : active * n, inputs = a->sums ? active * cols : cols;
+    u->arrays[u->n++] = (lx_use){LX_USE_OUT, "y", a->y, outputs, a->rows};
+    u->arrays[u->n++] = (lx_use){LX_USE_IN, "x", a->x, inputs, a->rows};
+    u->arrays[u->n++] = (lx_use){LX_USE_BESIDE, "choice", a->choice, 2 * active, a->rows};
     if (a->residual != NULL)
-        lx_uses_array(u, LX_USE_BESIDE, "residual", a->residual, n);
+        u->arrays[u->n++] = (lx_use){LX_USE_BESIDE, "residual", a->residual, n, a->rows};
 }
 
 LX_DEFINE_OP(experts, .lasting = true, .wrong = wrong, .uses = uses);

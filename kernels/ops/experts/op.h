@@ -21,4 +21,5 @@ typedef struct lx_experts_args {
     const lx_array *residual; /* with `sums`: [T, n], may be y; NULL for none */
     int32_t n_experts, n_active, n;
     bool sums;
+    lx_rows rows;
 } lx_experts_args;

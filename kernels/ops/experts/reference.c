@@ -25,7 +25,7 @@ lx_status lx_reference_experts(const lx_batch *b, const void *args)
 {
     const lx_experts_args *a = args;
     int64_t cols = a->w->shape.cols, active = a->n_active, n = a->n;
-    for (int64_t row = 0; row < b->n_tokens; row++) {
+    for (int64_t row = 0; row < lx_batch_rows(b, a->rows); row++) {
         const float *choice = a->choice->data + 2 * row * active;
         for (int64_t i = 0; a->sums && i < n; i++)
             a->y->data[row * n + i] =

@@ -3,7 +3,7 @@
 static void run(const lx_cpu *c, const void *args, const lx_cpu_part *part, float *scratch)
 {
     const lx_route_args *a = args;
-    lx_cpu_range rows = lx_cpu_shared_rows(part, LX_ROWS_TOKENS);
+    lx_cpu_range rows = lx_cpu_shared_rows(part, a->rows);
     for (int64_t row = rows.from; row < rows.to; row++)
         c->isa->route(&(lx_cpu_route){.x = a->x->data + row * a->n_experts,
                                       .bias = lx_array_at(a->bias, 0),
@@ -31,7 +31,7 @@ static int64_t scratch(const void *args)
 static int64_t pieces(const lx_cpu *c, const void *args)
 {
     const lx_route_args *a = args;
-    return (int64_t)c->batch->n_tokens * a->n_active * a->n_experts / 512;
+    return (int64_t)lx_batch_rows(c->batch, a->rows) * a->n_active * a->n_experts / 512;
 }
 
 LX_DEFINE_CPU(route, .scratch = scratch, .pieces = pieces, .is_by_rows = true, .run = run);

@@ -21,8 +21,8 @@ static const char *wrong(const void *args)
 static void uses(const void *args, lx_uses *u)
 {
     const lx_route_args *a = args;
-    lx_uses_array(u, LX_USE_OUT, "y", a->y, 2 * (int64_t)a->n_active);
-    lx_uses_array(u, LX_USE_IN, "x", a->x, a->n_experts);
+    u->arrays[u->n++] = (lx_use){LX_USE_OUT, "y", a->y, 2 * (int64_t)a->n_active, a->rows};
+    u->arrays[u->n++] = (lx_use){LX_USE_IN, "x", a->x, a->n_experts, a->rows};
     lx_uses_optional(u, "bias", a->bias, a->n_experts);
 }
 

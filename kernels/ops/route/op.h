@@ -19,4 +19,5 @@ typedef struct lx_route_args {
     int32_t n_groups, active_groups; /* 0: no groups */
     bool sigmoid, normalise;
     float scale, eps;
+    lx_rows rows;
 } lx_route_args;

@@ -68,7 +68,7 @@ static void choose(const lx_route_args *a, const float *x, float *y)
 lx_status lx_reference_route(const lx_batch *b, const void *args)
 {
     const lx_route_args *a = args;
-    for (int64_t row = 0; row < b->n_tokens; row++)
+    for (int64_t row = 0; row < lx_batch_rows(b, a->rows); row++)
         choose(a, a->x->data + row * a->n_experts, a->y->data + 2 * row * a->n_active);
     return LX_OK;
 }

@@ -178,6 +178,36 @@ static void branches_go_on_alike(subject *s, const results want)
     expect_rows(s, got, want, at + 1, ROWS - at - 1, "what branched");
 }
 
+/* Of two sequences in one step few rows or none have an output. Those have the same results, and
+   the states are the same. */
+static void few_outputs_change_nothing(subject *s, const results want)
+{
+    static const int32_t apart[] = {2, 7, 90, SLOTS * ROWS};
+    static results got, other;
+    int32_t first = 40, n = 70;
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
+        run_whole(s, 0, s->ids[0], first, got);
+        zero_slot(s, 2);
+        for (int32_t j = 0; j < ROWS * WIDTH; j++)
+            got[j] = NAN;
+        s->apart = apart[i];
+        run_pieces(s,
+                   (const piece[]){{2, 0, 31, s->ids[1], other, 0, 0},
+                                   {0, first, n, s->ids[0], got, 0, 0}},
+                   2);
+        s->apart = 1;
+        for (int32_t row = first; row < first + n; row++) {
+            bool has_output = (31 + row - first + 1) % apart[i] == 0;
+            if (has_output)
+                expect_rows(s, got, want, row, 1, "few outputs");
+            else if (!isnan(got[row * WIDTH]))
+                fail_msg("%s: row %d has an output", s->label, row);
+        }
+        run_rows(s, 0, s->ids[0], first + n, ROWS - first - n, got);
+        expect_rows(s, got, want, first + n, ROWS - first - n, "after few outputs");
+    }
+}
+
 static void later_tokens_change_nothing(subject *s, const results want)
 {
     static results got;
@@ -234,6 +264,7 @@ static void check_laws(const char *kind, const json_t *c, int each)
         a_poisoned_slot_is_a_fresh_one(&s, want);
         copies_go_on_alike(&s, want);
         branches_go_on_alike(&s, want);
+        few_outputs_change_nothing(&s, want);
         later_tokens_change_nothing(&s, want);
         close_subject(&s);
     }

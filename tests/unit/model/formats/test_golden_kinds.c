@@ -118,8 +118,9 @@ static void close_subject(subject *s)
     lx_model_free(s->model);
 }
 
-/* The logits of n tokens from a fresh slot, `piece` tokens per step. */
-static void run(subject *s, const int32_t *ids, int32_t n, int32_t piece, float *logits)
+/* The logits of n tokens from a fresh slot, `piece` tokens per step, of which all have an output or
+   the last one has. */
+static void run(subject *s, const int32_t *ids, int32_t n, int32_t piece, bool all, float *logits)
 {
     int32_t output_row[MAX_TOKENS], slot = 0;
     lx_sampling sampling[MAX_TOKENS];
@@ -132,17 +133,18 @@ static void run(subject *s, const int32_t *ids, int32_t n, int32_t piece, float 
     must_succeed(lx_transformer_state_zero(s->t, s->states, 0, &err), s->label, &err);
     for (int32_t at = 0; at < n; at += piece) {
         int32_t rows = n - at < piece ? n - at : piece, seq_start[] = {0, rows};
+        int32_t first = all ? 0 : rows - 1;
         lx_step step = {.batch = {.n_tokens = rows,
                                   .n_seqs = 1,
                                   .seq_start = seq_start,
                                   .slot = &slot,
-                                  .n_outputs = rows,
-                                  .output_row = output_row,
+                                  .n_outputs = rows - first,
+                                  .output_row = output_row + first,
                                   .position = &at},
                         .ids = ids + at,
                         .sampling = sampling,
                         .samples = samples,
-                        .logits = logits + (size_t)at * IDS};
+                        .logits = logits + (size_t)(at + first) * IDS};
         must_succeed(lx_transformer_step(s->t, s->states, &step, &err), s->label, &err);
     }
 }
@@ -182,16 +184,20 @@ static void check_golden(const char *label, const json_t *golden)
     for (size_t b = 0; b < sizeof backends / sizeof *backends; b++) {
         subject s;
         open_subject(&s, label, backends[b]);
-        run(&s, ids, n, n, whole);
+        run(&s, ids, n, n, true, whole);
         double off = largest_difference(golden, whole);
         print_message("%s on %s: %.2g\n", label, backends[b], off);
         if (!(off <= BOUND))
             fail_msg("%s on %s: a logit is off by %g", label, backends[b], off);
         for (int32_t piece = 1; piece < 5; piece++) {
-            run(&s, ids, n, piece, steps);
+            run(&s, ids, n, piece, true, steps);
             if (memcmp(whole, steps, (size_t)n * IDS * sizeof *whole) != 0)
                 fail_msg("%s on %s: other bits in steps of %d", label, backends[b], piece);
         }
+        run(&s, ids, n, n, false, steps);
+        size_t last = (size_t)(n - 1) * IDS;
+        if (memcmp(whole + last, steps + last, IDS * sizeof *whole) != 0)
+            fail_msg("%s on %s: other bits with one output", label, backends[b]);
         close_subject(&s);
     }
 }
