@@ -18,7 +18,8 @@ static const lx_mixer_param params[] = {
 enum { RECEPTANCE };                         /* params */
 enum { KEY, VALUE, X_K, X_R, W_RECEPTANCE }; /* tensors; the last two not always there */
 enum { MIXES };                              /* derived */
-enum { SHIFTED, HIDDEN, RECEIVED, SHIFTED_TOO, ANSWER }; /* scratch */
+/* Scratch. RECEIVED and ANSWER first have the rows of SHIFTED and SHIFTED_TOO with an output. */
+enum { SHIFTED, HIDDEN, RECEIVED, SHIFTED_TOO, ANSWER };
 
 static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
 {

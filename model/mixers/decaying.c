@@ -152,8 +152,10 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     int32_t values = c->n_heads * c->d_value, taps = taps_of(c);
     declare_tensors(c, p);
     declare_derived(c, p);
-    for (int32_t i = 0; i < 2 * PARTS; i++)
-        lx_mixer_add_scratch(p, i < PARTS || taps > 0 ? columns_of(c, i % PARTS) : 0);
+    for (int32_t i = 0; i < 2 * PARTS; i++) {
+        int32_t n = i < PARTS || taps > 0 ? columns_of(c, i % PARTS) : 0;
+        lx_mixer_add_scratch(p, i == V ? values : n); /* V also takes what lx_mixer_end copies */
+    }
     lx_mixer_add_scratch(p, has_pair(c) ? columns_of(c, K) : 0);
     lx_mixer_add_scratch(p, has_pair(c) ? c->params[LX_DECAYING_RANK].i : 0);
     lx_mixer_add_scratch(p, c->params[LX_DECAYING_GATE].i ? values : 0);

@@ -169,7 +169,8 @@ static void declare(const lx_mixer_config *c, lx_mixer_parts *p)
     if (lx_mixer_scale(c, OUT_SCALE) != 1)
         lx_mixer_add_constant(p, (int64_t)c->n_heads * c->d_value,
                               (double)lx_mixer_scale(c, OUT_SCALE));
-    lx_mixer_add_scratch(p, packed_of(c));
+    int32_t values = c->n_heads * c->d_value; /* PACKED takes what lx_mixer_end copies */
+    lx_mixer_add_scratch(p, packed_of(c) > values ? packed_of(c) : values);
     lx_mixer_add_scratch(p, c->params[GATE].i == GATE_SIGMOID ? queries_of(c)
                             : c->params[GATE].i == GATE_HEAD  ? c->n_heads
                                                               : 0);

@@ -208,6 +208,22 @@ static void few_outputs_change_nothing(subject *s, const results want)
     }
 }
 
+/* The largest step, of which every other row has an output: scratch has room for all of them. */
+static void many_outputs_have_room(subject *s, const results want)
+{
+    static results got[SLOTS];
+    piece pieces[SLOTS];
+    for (int32_t slot = 0; slot < SLOTS; slot++) {
+        zero_slot(s, slot);
+        pieces[slot] = (piece){slot, 0, ROWS, s->ids[slot], got[slot], 0, 0};
+    }
+    s->apart = 2;
+    run_pieces(s, pieces, SLOTS);
+    s->apart = 1;
+    for (int32_t row = 1; row < ROWS; row += 2)
+        expect_rows(s, got[0], want, row, 1, "many outputs");
+}
+
 static void later_tokens_change_nothing(subject *s, const results want)
 {
     static results got;
@@ -265,6 +281,7 @@ static void check_laws(const char *kind, const json_t *c, int each)
         copies_go_on_alike(&s, want);
         branches_go_on_alike(&s, want);
         few_outputs_change_nothing(&s, want);
+        many_outputs_have_room(&s, want);
         later_tokens_change_nothing(&s, want);
         close_subject(&s);
     }
