@@ -172,10 +172,11 @@ lx_status lx_cpu_choose(const lx_backend_options *o, lx_cpu_isa *out, lx_error *
         if (is_left_out(c->table, o->precision)) {
             if (o->isa == LX_ISA_AUTO)
                 continue;
-            return lx_fail(err, LX_ERR_UNSUPPORTED, "isa",
-                           "%s with precision %s is not in this build, which is for one machine; "
-                           "build with -DLINNET_INSTRUCTION_SETS=all",
-                           name, lx_precision_name(o->precision));
+            return lx_fail(
+                err, LX_ERR_UNSUPPORTED, "isa",
+                "%s with precision %s is not in this build, which is for one machine or for tests; "
+                "build with -DLINNET_INSTRUCTION_SETS=all",
+                name, lx_precision_name(o->precision));
         }
         if (allowed && c->is_there()) {
             *out = joined(c->table);
