@@ -158,6 +158,16 @@ lx_status lx_model_set_layers(lx_model *m, lx_error *err)
 
 /* --- states --- */
 
+bool lx_model_can_branch(const lx_model *m)
+{
+    bool can = !m->recomputes && m->state.page_floats == 0;
+    for (int32_t l = 0; l < m->config.n_layers; l++) {
+        for (int32_t b = 0; b < m->layers[l].n_branches; b++)
+            can = can && m->layers[l].branches[b].parts.row_key == 0;
+    }
+    return can;
+}
+
 int32_t lx_model_state_pages(const lx_model *m, int64_t rows)
 {
     return m->state.page_floats > 0 ? (int32_t)((rows + LX_PAGE_TOKENS - 1) / LX_PAGE_TOKENS) : 0;

@@ -135,6 +135,9 @@ const lx_tensor *lx_model_whole(const lx_model *m, const lx_mixer_parts *parts,
 /* The size of a state after so many input rows: pages of its growing part, and floats in all. */
 int32_t lx_model_state_pages(const lx_model *m, int64_t rows);
 int64_t lx_model_state_floats(const lx_model *m, int64_t rows);
+/* Whether a sequence can branch (lx_batch.branch), as guesses and pauses of prompts want: its
+   state has neither pages nor rings of rows, and is kept between steps. */
+bool lx_model_can_branch(const lx_model *m);
 
 /* Field `name` of head `head` of layer `layer`: its shape, and in *offset where it begins among a
    slot's floats. NULL when the layer has no such field or head. */

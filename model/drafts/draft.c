@@ -135,13 +135,3 @@ void lx_drafter_learn(lx_drafter *d, const lx_guess_context *c, int32_t token)
 {
     d->guesser->learn(memory_of(d, c->owner), c, token);
 }
-
-bool lx_model_can_branch(const lx_model *m)
-{
-    bool can = !m->recomputes && m->state.page_floats == 0;
-    for (int32_t l = 0; l < m->config.n_layers; l++) {
-        for (int32_t b = 0; b < m->layers[l].n_branches; b++)
-            can = can && m->layers[l].branches[b].parts.row_key == 0;
-    }
-    return can;
-}

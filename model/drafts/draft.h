@@ -83,8 +83,4 @@ const char *lx_drafter_name(const lx_drafter *d);
 lx_guess lx_drafter_guess(lx_drafter *d, const lx_guess_context *c, const lx_constraint *rule);
 void lx_drafter_learn(lx_drafter *d, const lx_guess_context *c, int32_t token);
 
-/* Whether a sequence of the model can branch (lx_batch.branch), as guesses and pauses of
-   prompts want: its state has neither pages nor rings of rows, and is kept between steps. */
-bool lx_model_can_branch(const lx_model *model);
-
 #endif

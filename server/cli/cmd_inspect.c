@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "common/visible.h"
-#include "model/drafts/draft.h"
 #include "model/facts.h"
 #include "model/model.h"
 #include "model/tasks/image.h"

@@ -26,7 +26,6 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "model/drafts/draft.h"
 #include "model/transformer.h"
 #include "tests/support/mixer_subject.h"
 #include "tests/support/scratch.h"
