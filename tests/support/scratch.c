@@ -1,7 +1,7 @@
-/* See scratch.h. The folder lies under TMPDIR or /tmp and holds no folders. */
+/* See scratch.h. The folder lies under TMPDIR or /tmp. */
 #include "tests/support/scratch.h"
 
-#include <dirent.h>
+#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,16 +21,17 @@ int scratch_setup(void **state)
     return mkdtemp(folder) != NULL ? 0 : -1;
 }
 
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place)
+{
+    (void)info, (void)kind, (void)place;
+    return remove(path);
+}
+
 int scratch_teardown(void **state)
 {
+    enum { OPEN_FOLDERS = 8 };
     (void)state;
-    DIR *d = opendir(folder);
-    if (d == NULL)
-        return -1;
-    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d))
-        (void)unlinkat(dirfd(d), e->d_name, 0);
-    (void)closedir(d);
-    return rmdir(folder);
+    return nftw(folder, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
 }
 
 const char *scratch_path(const char *name)

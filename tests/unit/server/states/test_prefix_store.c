@@ -17,32 +17,24 @@
 #include "server/states/prefix_blob.h"
 #include "server/states/prefix_store.h"
 #include "tests/support/patience.h"
+#include "tests/support/scratch.h"
 
 enum { N = 200, MOST = 800, FLOATS = 1000 };
 
-static char folder[] = "/tmp/linnet-prefixes-XXXXXX";
-static char path[64];
+static char path[2048];
 static int32_t ids[MOST * 2];
 static float state[FLOATS];
 
 static int set_up(void **unused)
 {
-    (void)unused;
     for (int32_t i = 0; i < MOST * 2; i++)
         ids[i] = i * 7 % 31;
     for (int32_t i = 0; i < FLOATS; i++)
         state[i] = (float)i;
-    if (mkdtemp(folder) == NULL)
-        return 1;
-    (void)snprintf(path, sizeof path, "%s/a-prefixes.db", folder);
+    if (scratch_setup(unused) != 0)
+        return -1;
+    (void)snprintf(path, sizeof path, "%s", scratch_path("a-prefixes.db"));
     return 0;
-}
-
-static int tear_down(void **unused)
-{
-    (void)unused;
-    (void)unlink(path);
-    return rmdir(folder);
 }
 
 static lx_prefix_place *open_place(void)
@@ -339,5 +331,5 @@ int main(void)
         cmocka_unit_test(equal_lengths_are_told_apart),
         cmocka_unit_test(a_file_that_is_none_is_left_alone),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, scratch_teardown);
 }

@@ -13,34 +13,23 @@ enum { MANY = 1000, HAMMERED = 500 };
 #include <unistd.h>
 
 #include "server/states/sqlite.h"
+#include "tests/support/scratch.h"
 #include "tests/support/store_cases.h"
 
 enum { ON_THEIR_WAY = 1 << 20 };
 
-static char folder[] = "/tmp/linnet-states-XXXXXX";
-static char path[64];
+static char path[2048];
 
-static int set_up(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) == NULL;
-}
-
-static void remove_files(void)
+/* The store's file from now on: one that is not there yet. */
+static void begin_file(void)
 {
     static const char *const ends[] = {"", "-wal", "-shm"};
+    (void)snprintf(path, sizeof path, "%s", scratch_path("states.db"));
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        char name[80];
+        char name[sizeof path + 8];
         (void)snprintf(name, sizeof name, "%s%s", path, ends[i]);
         (void)unlink(name);
     }
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    remove_files();
-    return rmdir(folder);
 }
 
 static lx_status try_open(int64_t max_states, int64_t max_bytes, lx_state_store **out,
@@ -65,8 +54,7 @@ static lx_state_store *open_again(int64_t max_states, int64_t max_bytes)
 /* A new file. */
 static lx_state_store *open_store(int64_t max_states, int64_t max_bytes)
 {
-    (void)snprintf(path, sizeof path, "%s/states.db", folder);
-    remove_files();
+    begin_file();
     return open_again(max_states, max_bytes);
 }
 
@@ -174,7 +162,7 @@ static void other_files_are_refused(void **state)
     assert_refused("is a database of another program");
     overwrite(0, "no database at all", 18);
     assert_refused("is no store of states, or it is damaged");
-    (void)snprintf(path, sizeof path, "%s/missing/states.db", folder);
+    (void)snprintf(path, sizeof path, "%s", scratch_path("missing/states.db"));
     assert_refused("No such file or directory");
 }
 
@@ -274,8 +262,7 @@ static void acknowledged_states_survive_kill_9(void **state)
     (void)state;
     int told[2], found = 0;
     unsigned char last = 0;
-    (void)snprintf(path, sizeof path, "%s/states.db", folder);
-    remove_files();
+    begin_file();
     assert_int_equal(pipe(told), 0);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -355,5 +342,5 @@ int main(void)
         cmocka_unit_test(acknowledged_states_survive_kill_9),
         cmocka_unit_test(a_vacuum_removes_deleted_bytes),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }
