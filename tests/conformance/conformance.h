@@ -111,6 +111,8 @@ bool agrees(const device *d, agreement *a, uint64_t hash);
 /* Sequence i has length[i] rows and the slot slots[i] (NULL: i). Output rows: none are set. */
 lx_batch *ragged_batch(int32_t n_seqs, const int32_t *length, const int32_t *slots);
 lx_batch *single_rows(int32_t n); /* n sequences of one row, each an output row */
+/* A step in which an operation works on n rows. Of output rows there are n among more rows. */
+lx_batch *step_of(lx_rows which, int32_t n);
 void all_outputs(lx_batch *b);
 
 /* --- device --- */

@@ -194,6 +194,19 @@ lx_batch *single_rows(int32_t n)
     return b;
 }
 
+lx_batch *step_of(lx_rows which, int32_t n)
+{
+    if (which == LX_ROWS_TOKENS)
+        return single_rows(n);
+    lx_batch *b = single_rows(2 * n + 1);
+    int32_t *row = take((size_t)n * sizeof *row);
+    for (int32_t i = 0; i < n; i++)
+        row[i] = 2 * i + 1;
+    b->n_outputs = n;
+    b->output_row = row;
+    return b;
+}
+
 /* --- objects on a device --- */
 
 static const float guard_value = -12345.5f;

@@ -27,7 +27,7 @@ static bool route_rows(device *d, const float *x, const float *bias, int32_t row
                        lx_route_args shape, float *y)
 {
     lx_route_args args = route_args(d, x, bias, rows, shape);
-    CHECK_OK(d->k->begin(d->be, single_rows(rows), NULL));
+    CHECK_OK(d->k->begin(d->be, step_of(shape.rows, rows), NULL));
     d->k->route(d->be, &args);
     return dev_finish(d) && dev_read(d, args.y, y, 2 * (int64_t)rows * shape.n_active);
 }
@@ -93,6 +93,7 @@ static bool routes_match_oracle(device *dut, device *oracle)
             !same_choice(got, want, ROWS, shape.n_active))
             return false;
         for (int32_t row = 0; row < ROWS; row++) {
+            shape.rows = row % 2 == 0 ? LX_ROWS_OUTPUTS : LX_ROWS_TOKENS;
             if (!route_rows(dut, x + row * n, added, 1, shape, alone))
                 return false;
             CHECK(memcmp(alone, got + row * width, (size_t)width * sizeof *got) == 0,
@@ -171,7 +172,7 @@ static lx_matrix *all_experts(device *d, const expert_case *c, const float *w)
 
 /* The step's y, from rows row .. of the data. */
 static bool run_experts(device *d, const expert_case *c, const expert_data *data, bool sums,
-                        int32_t row, int32_t rows, float *y)
+                        lx_rows which, int32_t row, int32_t rows, float *y)
 {
     int64_t width = sums ? c->n : (int64_t)c->n_active * c->n;
     int64_t x_width = (int64_t)c->cols * (sums ? c->n_active : 1);
@@ -187,8 +188,9 @@ static bool run_experts(device *d, const expert_case *c, const expert_data *data
                                   .n_experts = c->n_experts,
                                   .n_active = c->n_active,
                                   .n = c->n,
-                                  .sums = sums};
-    CHECK_OK(d->k->begin(d->be, single_rows(rows), NULL));
+                                  .sums = sums,
+                                  .rows = which};
+    CHECK_OK(d->k->begin(d->be, step_of(which, rows), NULL));
     d->k->experts(d->be, &args);
     return dev_finish(d) && dev_read(d, out, y, rows * width);
 }
@@ -254,7 +256,8 @@ static bool check_alone(device *dut, const expert_case *c, const expert_data *da
     int64_t width = sums ? c->n : (int64_t)c->n_active * c->n;
     float *alone = floats(width);
     for (int32_t row = 0; row < c->rows && row < 8; row++) {
-        if (!run_experts(dut, c, data, sums, row, 1, alone))
+        lx_rows which = row % 2 == 0 ? LX_ROWS_OUTPUTS : LX_ROWS_TOKENS;
+        if (!run_experts(dut, c, data, sums, which, row, 1, alone))
             return false;
         CHECK(memcmp(alone, got + row * width, (size_t)width * sizeof *got) == 0,
               "row %d differs alone", row);
@@ -275,7 +278,8 @@ static bool experts_are_products(device *dut, device *oracle)
         int32_t choices = c->rows * c->n_active, rows = sums ? choices : c->rows;
         int64_t n_y = (int64_t)(sums ? c->rows : choices) * c->n;
         float *got = floats(n_y), *products = floats((int64_t)c->n_experts * rows * c->n);
-        if (!run_experts(dut, c, &data, sums, 0, c->rows, got) ||
+        lx_rows which = i % 4 < 2 ? LX_ROWS_TOKENS : LX_ROWS_OUTPUTS;
+        if (!run_experts(dut, c, &data, sums, which, 0, c->rows, got) ||
             !run_products(dut, c, data.w, data.x, rows, products))
             return false;
         bool in_double = sums && !dut->is_cpu; /* see oracle_adds_products */
@@ -298,7 +302,7 @@ static bool oracle_adds_products(device *dut, device *oracle)
         int32_t choices = c->rows * c->n_active;
         float *got = floats((int64_t)c->rows * c->n);
         float *products = floats((int64_t)c->n_experts * choices * c->n);
-        if (!run_experts(oracle, c, &data, true, 0, c->rows, got) ||
+        if (!run_experts(oracle, c, &data, true, LX_ROWS_TOKENS, 0, c->rows, got) ||
             !run_products(oracle, c, data.w, data.x, choices, products))
             return false;
         for (int64_t k = 0; k < (int64_t)c->rows * c->n; k++) {

@@ -142,7 +142,7 @@ static gate_case make_gate(rng *r, int32_t rows, int32_t d, int i)
 static bool run_gate(device *d, const gate_case *c, float *y)
 {
     lx_gate_args a = c->a;
-    lx_batch *b = single_rows(c->rows);
+    lx_batch *b = step_of(a.rows, c->rows);
     int64_t n = c->rows;
     const lx_columns out = lx_gate_output(&a);
     float *all = floats(n * out.width);
@@ -238,7 +238,8 @@ static norm_case make_norm(rng *r, int32_t rows, int32_t heads, int32_t d, int i
                               .kind = (lx_norm_kind)(i % 4),
                               .f = random_below(r, 2) == 0 ? LX_FN_SILU : LX_FN_SIGMOID,
                               .gate_first = random_below(r, 2) == 0,
-                              .eps = i % 4 == LX_NORM_LENGTH ? 1e-12f : 1e-5f};
+                              .eps = i % 4 == LX_NORM_LENGTH ? 1e-12f : 1e-5f,
+                              .rows = i % 5 < 2 ? LX_ROWS_OUTPUTS : LX_ROWS_TOKENS};
     int64_t n = (int64_t)heads * d;
     c.has_gate = random_below(r, 2) == 0;
     c.has_gamma = random_below(r, 2) == 0;
@@ -269,7 +270,7 @@ static bool run_norm(device *d, const norm_case *c, float *y)
     a.gate.array = c->has_gate ? dev_array(d, c->gate, rows * a.gate.width) : NULL;
     a.gamma = c->has_gamma ? dev_array(d, c->gamma, n) : NULL;
     a.beta = c->has_beta ? dev_array(d, c->beta, n) : NULL;
-    CHECK_OK(d->k->begin(d->be, single_rows(c->rows), NULL));
+    CHECK_OK(d->k->begin(d->be, step_of(a.rows, c->rows), NULL));
     d->k->head_norm(d->be, &a);
     return dev_finish(d) && dev_read(d, a.y, y, rows * norm_width(c));
 }

@@ -63,7 +63,7 @@ static double *scales(const linear_case *c, const linear_data *d)
 static bool run_linear(device *d, const linear_case *c, const linear_data *data, const lx_matrix *w,
                        int32_t first, int32_t n, bool outputs, float *y)
 {
-    lx_batch *b = single_rows(n);
+    lx_batch *b = step_of(outputs ? LX_ROWS_OUTPUTS : LX_ROWS_TOKENS, n);
     lx_array *x = dev_array(d, data->x + first * c->cols, n * c->cols);
     const float *residual = data->residual + first * c->outputs;
     lx_array *out = dev_array(d, c->residual == IN_PLACE ? residual : NULL, n * c->outputs);

@@ -25,7 +25,8 @@ static const float norm_eps = 1e-5f;
 
 static bool run_norm(device *dev, const norm_case *c, float *y)
 {
-    lx_batch *b = single_rows(c->rows);
+    lx_rows which = c->in_place ? LX_ROWS_OUTPUTS : LX_ROWS_TOKENS;
+    lx_batch *b = step_of(which, c->rows);
     lx_array *x = dev_array(dev, c->x, (int64_t)c->rows * c->d);
     lx_array *out = c->in_place ? x : dev_array(dev, NULL, (int64_t)c->rows * c->d);
     lx_norm_args args = {.y = out,
@@ -34,7 +35,7 @@ static bool run_norm(device *dev, const norm_case *c, float *y)
                          .beta = dev_array(dev, c->beta, c->d),
                          .d = c->d,
                          .eps = norm_eps,
-                         .rows = c->in_place ? LX_ROWS_OUTPUTS : LX_ROWS_TOKENS};
+                         .rows = which};
     CHECK_OK(dev->k->begin(dev->be, b, NULL));
     dev->k->norm(dev->be, &args);
     return dev_finish(dev) && dev_read(dev, out, y, (int64_t)c->rows * c->d);
