@@ -86,11 +86,11 @@ V16_FN void unpack_k(uint32_t *to, const k_block *k, const lx_cpu_format format)
     unpack_k_word(to, k->words, 1, format);
     unpack_k_word(to, k->words, 2, format);
     unpack_k_word(to, k->words, 3, format);
-    v16_store(floats, k_scale(k, 0, 0, 0));
+    v16_store(floats, k_scale(k, 0, k->head[0], 0));
     if (has_minima(format))
-        v16_store(floats + LX_CPU_GROUP, k_scale(k, 1, 1, 0));
+        v16_store(floats + LX_CPU_GROUP, k_scale(k, 1, k->head[1], 0));
     if (parts_of(format) > 1)
-        v16_store(floats + part_words(format), k_scale(k, 1, 0, 0));
+        v16_store(floats + part_words(format), k_scale(k, 1, k->head[0], 0));
 }
 
 V16_FN void unpack_k_codes(const lx_matrix *m, int64_t group, uint32_t *to,
@@ -99,12 +99,15 @@ V16_FN void unpack_k_codes(const lx_matrix *m, int64_t group, uint32_t *to,
     const uint32_t *w = (const uint32_t *)m->data + group * m->group_words;
     const int64_t words = LX_BLOCK / part_inputs(format) * part_words(format);
     for (int64_t k0 = 0; k0 < m->shape.cols; k0 += LX_K_BLOCK) {
+        v16 heads[2][2]; /* of the group's first and second panel */
         const uint16_t *head = (const uint16_t *)(const void *)w;
+        load_heads(heads[0], head, 0, 1, has_minima(format));
+        load_heads(heads[1], head + TILE_LANES, 0, 1, has_minima(format));
         w += LX_CPU_K_HEAD_WORDS(format);
         for (int j = 0; j < LX_K_BLOCK / LX_BLOCK; j++, to += words) {
             const int8_t *scales = (const int8_t *)(w + LX_CPU_CODE_WORDS(format));
             for (int lane = 0; lane < LX_CPU_GROUP; lane += TILE_LANES) {
-                const k_block k = {w + lane, head + lane, scales + lane, 0};
+                const k_block k = {w + lane, heads[lane / TILE_LANES], scales + lane, 0};
                 unpack_k(to + lane, &k, format);
             }
             w += LX_CPU_BLOCK_WORDS(format);

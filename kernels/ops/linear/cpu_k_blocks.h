@@ -7,21 +7,34 @@
 
 _Static_assert(LX_CPU_CHUNK == LX_K_BLOCK, "a block of weights meets a chunk of inputs");
 
-/* The parts of a block of 32 inputs in a group: its words and the f16 scales of its block of 256,
-   at the first panel's lanes. */
+/* The parts of a block of 32 inputs in a group, at the first panel's lanes. */
 typedef struct k_block {
     const uint32_t *words;
-    const uint16_t *head;
+    const v16 *head; /* [2][panels]: the scales d of the block of 256 inputs, then e */
     const int8_t *scales;
     int64_t group; /* words from a group to the next */
 } k_block;
 
-/* The scale of panel v's lanes, `row` rows of bytes and of f16 after the first. */
-V16_FN v16 k_scale(const k_block *k, const int row, const int head, const int v)
+/* Reads the f16 scales of a block of 256 inputs, of which `head` is the first. */
+V16_FN void load_heads(v16 *to, const uint16_t *head, int64_t group, const int panels,
+                       const bool minima)
 {
-    const int64_t group = v / 2 * k->group, lanes = v % 2 * 16;
-    return v16_mul(v16_load_f16(k->head + 2 * group + head * LX_CPU_GROUP + lanes),
-                   v16_load_s8(k->scales + 4 * group + row * LX_CPU_GROUP + lanes));
+#define BODY_HEAD(v)                                                                               \
+    if (v < panels) {                                                                              \
+        const uint16_t *own = head + v / 2 * 2 * group + v % 2 * 16;                               \
+        to[v] = v16_load_f16(own);                                                                 \
+        if (minima)                                                                                \
+            to[panels + v] = v16_load_f16(own + LX_CPU_GROUP);                                     \
+    }
+    BODY_PANELS(BODY_HEAD)
+#undef BODY_HEAD
+}
+
+/* The scale of panel v's lanes, `row` rows of bytes after the first, times its `head`. */
+V16_FN v16 k_scale(const k_block *k, const int row, v16 head, const int v)
+{
+    return v16_mul(head,
+                   v16_load_s8(k->scales + v / 2 * 4 * k->group + row * LX_CPU_GROUP + v % 2 * 16));
 }
 
 V16_FN bool has_minima(const lx_cpu_format format)
@@ -126,9 +139,9 @@ V16_FN void run_k_part(const k_block *k, v16 *done, const uint32_t *x, int64_t j
 #define BODY_FOLD_PANEL(v)                                                                         \
     if (v < panels) {                                                                              \
         if (has_minima(format))                                                                    \
-            min = k_scale(k, 1, 1, v);                                                             \
-        fold_k(done, sums, x + BODY_SCALES_AT + j, start, k_scale(k, part, 0, v), min, v, rows,    \
-               panels, format);                                                                    \
+            min = k_scale(k, 1, k->head[panels + v], v);                                           \
+        fold_k(done, sums, x + BODY_SCALES_AT + j, start, k_scale(k, part, k->head[v], v), min, v, \
+               rows, panels, format);                                                              \
     }
     BODY_PANELS(BODY_FOLD_PANEL)
 #undef BODY_FOLD_PANEL
@@ -141,7 +154,7 @@ V16_FN void run_k_halves(const k_block *k, v16 *done, const uint32_t *x, int64_t
     const uint32_t *inputs = x + j * (LX_BLOCK / 4), *start = x + BODY_STARTS_AT + 2 * j;
     const uint32_t *x_scale = x + BODY_SCALES_AT + j;
     const uint32_t *w = k->words + v / 2 * k->group + v % 2 * 16;
-    const v16 scale = k_scale(k, 0, 0, v), scale_1 = k_scale(k, 1, 0, v);
+    const v16 scale = k_scale(k, 0, k->head[v], v), scale_1 = k_scale(k, 1, k->head[v], v);
     v16u sums[12], sums_1[12];
     float s;
     start_codes(sums, start, 0, rows, 1);
@@ -194,7 +207,9 @@ V16_FN void run_block_k(const block *b, const v16 *bias, const int rows, const i
     v16 done[BODY_MAX_SUMS];
     begin_sums(done, bias, rows, panels);
     for (int64_t k0 = 0; k0 < m->shape.cols; k0 += LX_K_BLOCK, x += b->chunk_stride) {
-        const uint16_t *head = (const uint16_t *)(const void *)group + lanes;
+        v16 head[2 * BODY_MAX_SUMS];
+        load_heads(head, (const uint16_t *)(const void *)group + lanes, m->group_words, panels,
+                   has_minima(format));
         group += LX_CPU_K_HEAD_WORDS(format);
         for (int64_t j = 0; j < LX_K_BLOCK / LX_BLOCK; j++) {
             const int8_t *scales = (const int8_t *)(group + LX_CPU_CODE_WORDS(format)) + lanes;
