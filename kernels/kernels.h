@@ -222,7 +222,8 @@ struct lx_kernels {
                             lx_states **out, lx_error *err);
     void (*states_free)(lx_backend *be, lx_states *s);
     /* Maps the slot's pages first .. first + n - 1 to pages[0 .. n - 1] of the pool; -1: no page.
-       Several slots may share a page while no new token of theirs lies in it. Writes no page. */
+       Several slots may share a page if at most one of them gets tokens that lie in it, and the
+       tokens of the others come first. Writes no page. */
     lx_status (*state_map)(lx_backend *be, lx_states *s, int32_t slot, int32_t first, int32_t n,
                            const int32_t *pages);
     /* Zeroes the fixed part; pages stay mapped and keep their content. */

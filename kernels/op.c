@@ -53,9 +53,10 @@ static lx_status check_positions(const lx_op *op, const lx_batch *b, const lx_us
     for (int32_t i = 0; uses->pages && i < b->n_seqs; i++) {
         int32_t tokens = b->position[i] + b->seq_start[i + 1] - b->seq_start[i];
         int32_t pages = (tokens + LX_PAGE_TOKENS - 1) / LX_PAGE_TOKENS;
-        if (!lx_states_have(uses->states, b->slot[i], pages))
+        int32_t slot = lx_batch_page_slot(b, i);
+        if (!lx_states_have(uses->states, slot, pages))
             return lx_fail(err, LX_ERR_INVALID, NULL,
-                           "%s: slot %d: pages for %d tokens are not mapped", op->name, b->slot[i],
+                           "%s: slot %d: pages for %d tokens are not mapped", op->name, slot,
                            tokens);
     }
     return LX_OK;

@@ -90,8 +90,10 @@ typedef struct lx_batch {
     /* A sequence may branch into another slot. Its own slot takes the first branch_row[i] rows, at
        least 1. The rest, at least 1, goes into slot branch[i], which begins as a copy of the slot's
        state at that row. So the step leaves two states: after branch_row[i] rows, and after all.
-       [N], -1: no branch; no other sequence uses the slot. Both NULL: no sequence branches. States
-       with pages or with rows in rings cannot branch. */
+       [N], -1: no branch; no other sequence uses the slot. Both NULL: no sequence branches.
+       The pages of slot branch[i] have the earlier rows of attend_rows and get all new ones. Those
+       of the sequence's own slot are not used, and may be the same. Other states in pages, and rows
+       in rings, cannot branch. */
     const int32_t *branch, *branch_row;
 } lx_batch;
 
@@ -100,6 +102,12 @@ static inline int32_t lx_batch_own_rows(const lx_batch *b, int32_t i)
 {
     bool branches = b->branch != NULL && b->branch[i] >= 0;
     return branches ? b->branch_row[i] : b->seq_start[i + 1] - b->seq_start[i];
+}
+
+/* The slot that has the pages of sequence i. */
+static inline int32_t lx_batch_page_slot(const lx_batch *b, int32_t i)
+{
+    return b->branch != NULL && b->branch[i] >= 0 ? b->branch[i] : b->slot[i];
 }
 
 /* Which rows an operation works on: the batch's token rows or its output rows. */

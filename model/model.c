@@ -160,12 +160,19 @@ lx_status lx_model_set_layers(lx_model *m, lx_error *err)
 
 bool lx_model_can_branch(const lx_model *m)
 {
-    bool can = !m->recomputes && m->state.page_floats == 0;
+    bool can = !m->recomputes;
     for (int32_t l = 0; l < m->config.n_layers; l++) {
-        for (int32_t b = 0; b < m->layers[l].n_branches; b++)
-            can = can && m->layers[l].branches[b].parts.row_key == 0;
+        for (int32_t b = 0; b < m->layers[l].n_branches; b++) {
+            const lx_mixer_parts *p = &m->layers[l].branches[b].parts;
+            can = can && p->ring == 0 && p->in_page == 0;
+        }
     }
     return can;
+}
+
+bool lx_model_can_guess(const lx_model *m)
+{
+    return lx_model_can_branch(m) && m->state.page_floats == 0;
 }
 
 int32_t lx_model_state_pages(const lx_model *m, int64_t rows)
@@ -269,6 +276,37 @@ static const float *find_tile(const lx_model *m, const lx_branch *b, int32_t hea
     int32_t in_page = LX_PAGE_TOKENS / LX_ROWS_TILE;
     const float *page = state + m->state.fixed_floats + tile / in_page * m->state.page_floats;
     return page + b->page_offset + ((int64_t)head * in_page + tile % in_page) * floats;
+}
+
+/* Zeroes the rows from number `from` on in a head's part of a page (kernels/ops/attend_rows/op.h).
+ */
+static void clear_head(const lx_mixer_parts *p, int32_t from, float *tiles)
+{
+    int64_t dk = p->row_key, dv = p->row_value;
+    for (int32_t row = from; row < LX_PAGE_TOKENS; row++) {
+        float *tile = tiles + row / LX_ROWS_TILE * LX_ROWS_TILE * (dk + dv);
+        int32_t lane = row % LX_ROWS_TILE;
+        for (int64_t d = 0; d < dk; d++)
+            tile[d * LX_ROWS_TILE + lane] = 0;
+        memset(tile + dk * LX_ROWS_TILE + lane * dv, 0, (size_t)dv * sizeof *tile);
+    }
+}
+
+void lx_model_clear_later_rows(const lx_model *m, int64_t rows, float *state)
+{
+    int32_t from = (int32_t)(rows % LX_PAGE_TOKENS);
+    if (m->state.page_floats == 0 || from == 0 || !lx_model_can_branch(m))
+        return;
+    float *page = state + m->state.fixed_floats + rows / LX_PAGE_TOKENS * m->state.page_floats;
+    for (int32_t l = 0; l < m->config.n_layers; l++) {
+        for (int32_t b = 0; b < m->layers[l].n_branches; b++) {
+            const lx_branch *own = &m->layers[l].branches[b];
+            const lx_mixer_parts *p = &own->parts;
+            int64_t head = (int64_t)LX_PAGE_TOKENS * (p->row_key + p->row_value);
+            for (int32_t h = 0; h < p->n_heads && p->row_key > 0; h++)
+                clear_head(p, from, page + own->page_offset + h * head);
+        }
+    }
 }
 
 void lx_model_read_rows(const lx_model *m, int32_t layer, int32_t head, int32_t rows,

@@ -135,9 +135,11 @@ const lx_tensor *lx_model_whole(const lx_model *m, const lx_mixer_parts *parts,
 /* The size of a state after so many input rows: pages of its growing part, and floats in all. */
 int32_t lx_model_state_pages(const lx_model *m, int64_t rows);
 int64_t lx_model_state_floats(const lx_model *m, int64_t rows);
-/* Whether a sequence can branch (lx_batch.branch), as guesses and pauses of prompts want: its
-   state has neither pages nor rings of rows, and is kept between steps. */
+/* Whether a sequence can branch (lx_batch.branch), as pauses of prompts want: its state is kept
+   between steps, has no rings of rows, and its pages have only rows. */
 bool lx_model_can_branch(const lx_model *m);
+/* Whether guesses can be computed in a branch: it has no pages either. */
+bool lx_model_can_guess(const lx_model *m);
 
 /* Field `name` of head `head` of layer `layer`: its shape, and in *offset where it begins among a
    slot's floats. NULL when the layer has no such field or head. */
@@ -147,6 +149,10 @@ const lx_state_field *lx_model_state_field(const lx_model *m, int32_t layer, int
  * last. */
 const lx_state_field *lx_model_state_field_at(const lx_model *m, int32_t layer, int32_t head,
                                               int32_t i, int64_t *offset);
+
+/* The last page of an exported state of so many rows may have later rows of a sequence that shares
+   the page with it (lx_model_can_branch). Here they become zeros, as in a page of its own. */
+void lx_model_clear_later_rows(const lx_model *m, int64_t rows, float *state);
 
 /* Rows (k, v) that a layer's state keeps (rows.h): their sizes, and how many of them there are once
    the state has absorbed so many input rows. */

@@ -378,7 +378,10 @@ lx_status lx_transformer_state_save(lx_transformer *t, const lx_states *s, int32
                                     int64_t rows, float *to, lx_error *err)
 {
     int32_t n = lx_model_state_pages(t->model, rows);
-    return checked(t->be->ops->state_export(t->be, s, slot, to, n), "hand out", err);
+    lx_status st = checked(t->be->ops->state_export(t->be, s, slot, to, n), "hand out", err);
+    if (st == LX_OK)
+        lx_model_clear_later_rows(t->model, rows, to);
+    return st;
 }
 
 lx_status lx_transformer_state_load(lx_transformer *t, lx_states *s, int32_t slot, int64_t rows,

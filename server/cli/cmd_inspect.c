@@ -213,9 +213,9 @@ static void print_text(const lx_model *m, const weight_bytes *weights, bool tens
                      state_bytes(m), page_bytes(m), LX_PAGE_TOKENS);
     if (!m->sees_all)
         (void)printf("drafts       %s\n",
-                     lx_model_can_branch(m)
+                     lx_model_can_guess(m)
                          ? "several tokens per step where guesses are likely right"
-                         : "none: states of this kind cannot branch");
+                         : "none: states of this kind have no place for them");
     (void)printf("hash         %016" PRIx64 "\n", m->hash);
     if (tensors)
         print_tensors(m);
@@ -256,7 +256,7 @@ static void print_json(const lx_model *m, const weight_bytes *weights, bool tens
                  "\"drafts\": %s, \"hash\": \"%016" PRIx64 "\"",
                  m->task->name, c->n_layers, c->n_heads, c->d_model, c->d_key, c->d_value, c->d_ff,
                  c->head_size, (long long)m->n_parameters, state_bytes(m), page_bytes(m),
-                 lx_model_can_branch(m) && !m->sees_all ? "true" : "false", m->hash);
+                 lx_model_can_guess(m) && !m->sees_all ? "true" : "false", m->hash);
     (void)printf(", \"weight_bytes\": {");
     for (lx_precision p = 0; lx_precision_name(p) != NULL; p++)
         (void)printf("%s\"%s\": %lld", p > 0 ? ", " : "", lx_precision_name(p), weights->of[p]);

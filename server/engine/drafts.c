@@ -77,7 +77,7 @@ bool lx_draft_pays(const lx_step_line *line, double tokens, int32_t rows, const 
 int32_t lx_engine_most_drafts(const lx_model *m, int32_t draft)
 {
     int64_t each = m->state.fixed_floats * (int64_t)sizeof(float);
-    if (draft == 0 || !lx_model_can_branch(m))
+    if (draft == 0 || !lx_model_can_guess(m))
         return 0;
     int64_t n = MOST_SECOND_BYTES / each;
     return n < LX_MOST_SECOND ? (int32_t)n : LX_MOST_SECOND;

@@ -3,8 +3,8 @@
  * are the back end's.
  *
  * A page knows the page before it, so a chain is named by its last page. Chains that begin alike
- * share their first pages, which are full and only read. A page is free again when the last chain
- * with it is dropped.
+ * share their first pages. At most one chain gets tokens in a page, and those of the others come
+ * first. A page is free again when the last chain with it is dropped.
  *
  * A job's length is known at its start, and lx_pages_reserve counts its pages off `left` then. A
  * page of several runs is reserved once. Kept states reserve nothing and give way, so reserved

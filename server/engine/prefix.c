@@ -19,13 +19,17 @@
  *
  * A step ends there, or the sequence branches there (lx_batch.branch). Then its own slot is the one
  * with the kept state, and the run's slot is the branch, which takes the rows up to the next pause.
- * This saves a step, which for a lone prompt reads all weights. States with pages cannot branch.
+ * This saves a step, which for a lone prompt reads all weights. lx_model_can_branch says whether
+ * the state can.
  *
  * In a chat the state at the end of an answer is kept too: the next prompt begins with that answer.
  *
- * Full pages of a growing state are shared with runs; the page after them is a copy. Kept states
- * may have all pages that no run has, since the pool has its memory in any case. They reserve no
- * pages: one gives way when a run takes pages that it has reserved.
+ * A kept state shares the pages of a growing state with its run. In the last page, if it is not
+ * full, the run goes on, and what it adds there is not the kept state's. So a run that starts from
+ * the kept state copies that page. Where states cannot branch the kept state has a copy of it, too:
+ * their pages are not only rows. Kept states may have all pages that no run has, since the pool has
+ * its memory in any case. They reserve no pages: one gives way when a run takes pages that it has
+ * reserved.
  *
  * Kept states may also be stored in a place that outlives the process (stored.c). A run whose
  * prompt has a longer stored beginning than any kept one waits until that state is read. Then the
@@ -195,27 +199,33 @@ void lx_prefix_make_room(lx_engine *e, int32_t n)
         drop_pages(e, lx_prefix_cache_forget(e->prefixes));
 }
 
+/* Pages of a kept state of so many rows that are copies: 0 or 1. */
+static int32_t copied_pages(const lx_engine *e, int32_t rows)
+{
+    return lx_model_can_branch(e->model) ? 0 : open_pages(e, rows);
+}
+
 /* Whether a state of so many rows can be kept next to the pages of runs. */
 static bool has_room(const lx_engine *e, int32_t rows)
 {
-    return open_pages(e, rows) <= e->pages.n - e->pages.n_used[LX_PAGES_RUN];
+    return copied_pages(e, rows) <= e->pages.n - e->pages.n_used[LX_PAGES_RUN];
 }
 
-/* The kept state shares the full pages of the slot and takes a free page, for which other kept
+/* The kept state shares pages of the slot. For a copy it takes a free page, for which other kept
    states give way. */
 static lx_status take_pages(lx_engine *e, int32_t kept, int32_t slot, int32_t rows, lx_error *err)
 {
     const lx_slot *s = &e->slots[slot];
-    int32_t open = open_pages(e, rows), full = rows / LX_PAGE_TOKENS;
-    int32_t chain = lx_pages_before(&e->pages, s->pages, e->runs[s->run].pages - full);
+    int32_t n = lx_model_state_pages(e->model, rows), copied = copied_pages(e, rows);
+    int32_t chain = lx_pages_before(&e->pages, s->pages, e->runs[s->run].pages - (n - copied));
     drop_pages(e, kept); /* of the state that it had before */
     (void)lx_pages_share(&e->pages, LX_PAGES_KEPT, chain);
     e->kept_pages[kept] = chain;
-    lx_prefix_make_room(e, open);
-    chain = lx_pages_extend(&e->pages, LX_PAGES_KEPT, chain, open);
+    lx_prefix_make_room(e, copied);
+    chain = lx_pages_extend(&e->pages, LX_PAGES_KEPT, chain, copied);
     e->kept_pages[kept] = chain;
-    lx_pages_list(&e->pages, chain, full + open, e->page_list);
-    return lx_transformer_state_map(e->transformer, e->states, e->total_slots + kept, full + open,
+    lx_pages_list(&e->pages, chain, n, e->page_list);
+    return lx_transformer_state_map(e->transformer, e->states, e->total_slots + kept, n,
                                     e->page_list, err);
 }
 
@@ -278,6 +288,9 @@ lx_status lx_prefix_branch(lx_engine *e, lx_frame *f, int32_t seq, lx_error *err
     int32_t kept = make_kept(e, r, key_of_pause(e, r, pause));
     if (kept < 0)
         return LX_OK;
+    lx_status st = e->pages.n > 0 ? take_pages(e, kept, f->seq_slot[seq], pause, err) : LX_OK;
+    if (st != LX_OK)
+        return st;
     give_way(f, seq, e->total_slots + kept);
     f->seq_state[seq] = e->total_slots + kept;
     f->branch[seq] = s->state;

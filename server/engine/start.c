@@ -220,6 +220,9 @@ static lx_status map_slots(lx_engine *e, int32_t page, lx_error *err)
     lx_status st = LX_OK;
     for (int32_t slot = 1; slot <= e->options.n_slots && n > 0 && st == LX_OK; slot++)
         st = lx_transformer_state_map(e->transformer, e->states, slot, n, e->page_list, err);
+    if (st == LX_OK && n > 0 && e->n_states > e->total_slots) /* the branch's */
+        st = lx_transformer_state_map(e->transformer, e->states, e->n_states - 1, n, e->page_list,
+                                      err);
     return st;
 }
 

@@ -143,7 +143,12 @@ static void make_distances(device *d, const rows_case *c, lx_rows_distances *to)
 bool kept_step(device *d, const rows_case *c, lx_states *s, int32_t n_seqs, const int32_t *length,
                const int32_t *slot, const int32_t *position, const float *qkv, float *y)
 {
-    lx_batch *b = ragged_batch(n_seqs, length, slot);
+    return kept_batch(d, c, s, ragged_batch(n_seqs, length, slot), position, qkv, y);
+}
+
+bool kept_batch(device *d, const rows_case *c, lx_states *s, lx_batch *b, const int32_t *position,
+                const float *qkv, float *y)
+{
     int64_t n_y = (int64_t)b->n_tokens * c->heads * c->d_value;
     lx_array *in = dev_array(d, qkv, b->n_tokens * kept_width(c)), *out = dev_array(d, NULL, n_y);
     lx_attend_rows_args args = kept_args(c, out, in, s);

@@ -71,6 +71,9 @@ float *kept_inputs(rng *r, const rows_case *c, int32_t n, pattern p, float size)
 
 lx_attend_rows_args kept_args(const rows_case *c, lx_array *y, const lx_array *qkv, lx_states *s);
 
+/* The step of a batch, which has no positions yet. */
+bool kept_batch(device *d, const rows_case *c, lx_states *s, lx_batch *b, const int32_t *position,
+                const float *qkv, float *y);
 /* One step of sequences with these lengths and slots, which are at these positions. */
 bool kept_step(device *d, const rows_case *c, lx_states *s, int32_t n_seqs, const int32_t *length,
                const int32_t *slot, const int32_t *position, const float *qkv, float *y);

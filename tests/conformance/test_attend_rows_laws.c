@@ -226,6 +226,55 @@ static good make_good(device *d)
     return g;
 }
 
+/* The rows of a sequence that branches go into the pages of the branch's slot. Nothing is read from
+   those of its own slot, and nothing is written there. A ring cannot branch. */
+static bool branches_keep_rows_in_their_pages(device *dut, device *oracle)
+{
+    (void)oracle;
+    enum { BEFORE = 70, ROWS = 70, SLOTS = 3 };
+    static const int32_t slots[] = {0, 1}, lengths[] = {ROWS, 3}, at[] = {BEFORE, 0},
+                         other[] = {2, 1}, branch[] = {0, -1}, own[] = {9, 0};
+    const rows_case c = {2, 20, 9, 0, BEFORE + ROWS, 1, kept_all, 0.5f, SOFTMAX};
+    rng r = {31};
+    lx_error err = {0};
+    uint64_t step = 0;
+    int64_t n = (ROWS + 3) * 2 * 9, n_state = kept_floats(&c);
+    float *first = kept_inputs(&r, &c, BEFORE, UNIFORM, 3), *y = floats(n), *want = floats(n);
+    float *qkv = kept_inputs(&r, &c, ROWS + 3, UNIFORM, 3);
+    float *state = floats(n_state), *want_state = floats(n_state);
+    const int32_t before = BEFORE, zero = 0;
+    for (int branches = 0; branches < 2; branches++) {
+        lx_states *s = kept_states(dut, &c, SLOTS);
+        lx_batch *b = ragged_batch(2, lengths, branches ? other : slots);
+        b->branch = branches ? branch : NULL;
+        b->branch_row = branches ? own : NULL;
+        if (!kept_step(dut, &c, s, 1, &before, &zero, &zero, first, floats(BEFORE * 2 * 9)) ||
+            !kept_batch(dut, &c, s, b, at, qkv, branches ? y : want))
+            return false;
+        CHECK_OK(
+            dut->k->state_export(dut->be, s, 0, branches ? state : want_state, kept_pages(&c)));
+        float *unused = floats(n_state);
+        CHECK_OK(dut->k->state_export(dut->be, s, 2, unused, kept_pages(&c)));
+        for (int64_t i = 0; i < n_state; i++)
+            CHECK(isnan(unused[i]), "float %lld of the own slot's pages", (long long)i);
+    }
+    CHECK(same_bytes(y, want, n), "outputs");
+    CHECK(same_bytes(state, want_state, n_state), "pages");
+    static const lx_rows_pattern near[] = {WINDOW(5, 1, 0)};
+    const rows_case ring = {2, 3, 2, 32, 128, 1, near, 1, SOFTMAX};
+    lx_array *x = dev_array(dut, NULL, ROWS * kept_width(&ring));
+    const lx_attend_rows_args args =
+        kept_args(&ring, dev_array(dut, NULL, ROWS * 4), x, kept_states(dut, &ring, SLOTS));
+    lx_batch *b = ragged_batch(1, lengths, other);
+    b->position = at;
+    b->branch = branch;
+    b->branch_row = own;
+    CHECK_OK(dut->k->begin(dut->be, b, NULL));
+    dut->k->attend_rows(dut->be, &args);
+    CHECK(dut->k->end(dut->be, &step, &err) == LX_ERR_UNSUPPORTED, "a ring has a branch");
+    return true;
+}
+
 static bool broken_patterns_are_refused(device *dut, device *oracle)
 {
     (void)oracle;
@@ -318,6 +367,7 @@ const test rows_law_tests[] = {
     {"rows_have_equal_bytes_on_every_cpu", rows_have_equal_bytes_on_every_cpu},
     {"a_long_head_has_equal_bytes_on_all_threads", a_long_head_has_equal_bytes_on_all_threads},
     {"pages_do_not_show_what_was_there", pages_do_not_show_what_was_there},
+    {"branches_keep_rows_in_their_pages", branches_keep_rows_in_their_pages},
     {"broken_patterns_are_refused", broken_patterns_are_refused},
     {"broken_rows_are_refused", broken_rows_are_refused},
     {"tokens_without_a_place_are_refused", tokens_without_a_place_are_refused},

@@ -119,7 +119,7 @@ static lx_status record_step(world *w, const lx_batch *b, lx_error *err)
     k->norm(w->be, &norm);
     k->linear(w->be, &qkv);
     k->attend_linear(w->be, &attend);
-    if (b->branch == NULL) /* kept rows cannot branch */
+    if (b->branch == NULL) /* the slots of branches have no pages */
         k->attend_rows(w->be, &rows);
     k->linear(w->be, &out);
     k->gather(w->be, &gather);

@@ -9,7 +9,7 @@ static lx_cpu_attend_rows job_of(const lx_cpu *c, const lx_attend_rows_args *a, 
 {
     const lx_batch *b = c->batch;
     const lx_states *s = a->states;
-    int64_t slot = b->slot[seq], rows = a->ring > 0 ? a->ring : LX_PAGE_TOKENS;
+    int64_t rows = a->ring > 0 ? a->ring : LX_PAGE_TOKENS;
     int64_t at = a->offset + head * rows * (a->d_key + a->d_value);
     lx_cpu_attend_rows job = {
         .pattern = &a->patterns[head % a->n_patterns],
@@ -34,13 +34,13 @@ static lx_cpu_attend_rows job_of(const lx_cpu *c, const lx_attend_rows_args *a, 
         int32_t least = 0;
         job.together = lx_rows_ring(a->patterns, a->n_patterns, &least, NULL) == LX_OK &&
                        a->ring >= least + LX_ROWS_TILE;
-        job.tiles = s->data + slot * s->stride + at;
+        job.tiles = s->data + b->slot[seq] * s->stride + at;
         job.ring = a->ring / LX_ROWS_TILE;
         job.kept = lx_ring_kept(a->patterns, a->n_patterns);
     } else {
         job.together = true;
         job.tiles = s->pool + at;
-        job.pages = s->pages + slot * s->slot_pages;
+        job.pages = s->pages + (int64_t)lx_batch_page_slot(b, seq) * s->slot_pages;
         job.page_stride = s->page_stride;
     }
     return job;

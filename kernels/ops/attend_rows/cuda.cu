@@ -281,6 +281,8 @@ template <int WARPS> LX_KERNEL(WARPS * 32, 16 / WARPS) attend_rows(const lx_cuda
     if (a.distance_weights != NULL)
         head.distance_weights =
             a.distance_weights + at % a.n_patterns * (a.n_distances + 2 * LX_ROWS_TILE);
+    if (a.branches.slot != NULL && a.branches.slot[seq] >= 0)
+        slot = a.branches.slot[seq]; /* which has the pages */
     if (a.pages != NULL)
         head.pages = a.pages + (int64_t)slot * a.slot_pages;
     else

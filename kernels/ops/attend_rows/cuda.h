@@ -7,6 +7,7 @@ typedef struct lx_cuda_attend_rows {
     const int32_t *pages; /* [n_slots, slot_pages]; NULL: a ring */
     int32_t slot_pages;
     int32_t ring, kept; /* tiles of a ring, and how many of them keep their place */
+    lx_cuda_branches branches;
     const int32_t *seq_start, *slot, *position;
     const int32_t *live;
     const lx_rows_pattern *patterns;

@@ -176,7 +176,7 @@ static void uses(const void *args, lx_uses *u)
     }
     u->states = a->states;
     u->positions = true;
-    u->pages = a->ring == 0;
+    u->pages = u->branches = a->ring == 0;
 }
 
 LX_DEFINE_OP(attend_rows, .wrong = wrong, .check = check, .uses = uses);

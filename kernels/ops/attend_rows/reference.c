@@ -155,7 +155,7 @@ lx_status lx_reference_attend_rows(const lx_batch *b, const void *args)
             int32_t i = b->position[s] + t - b->seq_start[s];
             for (int64_t h = 0; h < n; h++) {
                 int64_t shared = n / keys, g = h / shared;
-                head at = {a, b->slot[s], h, g};
+                head at = {a, lx_batch_page_slot(b, s), h, g};
                 if (h % shared == 0)
                     keep(&at, i, qkv + lx_attend_rows_keys_at(a) + g * (dk - a->common_key),
                          qkv + width - a->common_key, qkv + lx_attend_rows_values_at(a) + g * dv);

@@ -151,6 +151,19 @@ static void copies_go_on_alike(subject *s, const results want)
     free(saved);
 }
 
+/* Slot 1 has the pages of slot `of`. */
+static void map_branch(subject *s, int32_t of)
+{
+    enum { MOST_PAGES = 16 };
+    int32_t pages[MOST_PAGES], n = lx_model_state_pages(s->model, ROWS);
+    lx_error err = {0};
+    assert_in_range(n, 0, MOST_PAGES);
+    for (int32_t i = 0; i < n; i++)
+        pages[i] = of * n + i;
+    if (n > 0)
+        must_succeed(lx_transformer_state_map(s->t, s->states, 1, n, pages, &err), &err);
+}
+
 /* Of the rows from `at` on, one is its own and all further rows are in a branch. Both continue in
    turns. A state that cannot branch gives an error and stays unchanged. */
 static void branches_go_on_alike(subject *s, const results want)
@@ -162,6 +175,8 @@ static void branches_go_on_alike(subject *s, const results want)
     run_whole(s, 1, s->ids[2], ROWS, got);
     piece pieces[] = {{2, 0, 3, s->ids[1], got, 0, 0}, {0, at, n, s->ids[0], got, 1, 1}};
     zero_slot(s, 2);
+    if (lx_model_can_branch(s->model))
+        map_branch(s, 0);
     lx_status st = try_pieces(s, pieces, 2, &err);
     if (!lx_model_can_branch(s->model)) {
         assert_int_equal(st, LX_ERR_UNSUPPORTED);
@@ -175,6 +190,7 @@ static void branches_go_on_alike(subject *s, const results want)
     memset(got, 0, sizeof got);
     run_rows(s, 0, s->ids[0], at + 1, ROWS - at - 1, got);
     expect_rows(s, got, want, at + 1, ROWS - at - 1, "what branched");
+    map_branch(s, 1);
 }
 
 /* Of two sequences in one step few rows or none have an output. Those have the same results, and

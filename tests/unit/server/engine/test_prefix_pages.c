@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -127,7 +128,7 @@ static void a_prompt_starts_from_what_it_shares(void **state)
         model = models[i];
         rig r = start(12, 0);
         assert_int_equal(cached(&r, BLACK, 140), 0);
-        assert_int_equal(pages_of(&r.metrics->pool_kept), 3); /* 2 shared, 1 copied */
+        assert_int_equal(pages_of(&r.metrics->pool_kept), 3);
         assert_int_equal(cached(&r, BLACK, 140), 140);
         assert_int_equal(cached(&r, BLACK, 128), 0); /* it needs no page that is not full */
         assert_int_equal(cached(&r, BLACK, 128), 128);
@@ -152,15 +153,73 @@ static void what_is_kept_gives_way(void **state)
     assert_int_equal(cached(&r, BLACK, 140), 0);
     rig_assert_empty(&r);
     rig_stop(&r);
-    r = start(12, PAGES); /* no page is free for a copy, but none is needed for full ones */
+    r = start(12, PAGES);
     assert_int_equal(cached(&r, BLACK, 140), 0);
-    assert_int_equal(cached(&r, BLACK, 140), 0);
+    assert_int_equal(pages_of(&r.metrics->pool_kept), 3);
+    assert_int_equal(cached(&r, BLACK, 140), 140); /* needs the page that is not full */
     assert_int_equal(pages_of(&r.metrics->pool_kept), 0);
-    assert_int_equal(cached(&r, BLACK, 128), 0);
-    assert_int_equal(cached(&r, BLACK, 128), 128);
+    assert_int_equal(cached(&r, 0, 128), 0);
+    assert_int_equal(cached(&r, 0, 128), 128);
     assert_int_equal(pages_of(&r.metrics->pool_kept), 2);
     rig_assert_empty(&r);
     rig_stop(&r);
+}
+
+/* A sequence branches where its prompt pauses, so the step goes on. */
+static void a_pause_costs_no_step(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        model = models[i];
+        rig_request q = request(BLACK, 40);
+        q.max_new = 1;
+        rig plain = start(0, 0), keeps = start(12, 0);
+        rig_expect(rig_submit(&plain, &q), LX_OK);
+        rig_expect(rig_submit(&keeps, &q), LX_OK);
+        assert_int_equal(keeps.metrics->steps, plain.metrics->steps);
+        assert_int_equal(cached(&keeps, BLACK, 40), 40);
+        rig_stop(&plain);
+        rig_stop(&keeps);
+    }
+    model = models[0];
+}
+
+/* A state after 1 + 40 values, which starts from a kept one if there is one. */
+static float *state_after(rig *r, int32_t cached_rows)
+{
+    int32_t rows = 0;
+    rig_request q = request(BLACK, 40);
+    q.max_new = 2;
+    q.keep_state = true;
+    lx_job *job = rig_submit(r, &q);
+    lx_job_wait(job);
+    assert_int_equal(lx_job_cached_rows(job), cached_rows);
+    const float *floats = lx_job_state(job, 0, &rows);
+    size_t bytes = (size_t)lx_model_state_floats(model, rows) * sizeof *floats;
+    float *copy = malloc(bytes);
+    assert_non_null(copy);
+    memcpy(copy, floats, bytes);
+    assert_in_range(rows, 41, 63);
+    rig_expect(job, LX_OK);
+    return copy;
+}
+
+/* The kept state's last page has 100 and more later rows of the first run. */
+static void a_state_has_no_rows_of_others(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        model = models[i];
+        rig plain = start(0, 0), keeps = start(12, 0);
+        assert_int_equal(cached(&keeps, BLACK, 40), 0);
+        float *want = state_after(&plain, 0), *got = state_after(&keeps, 40);
+        assert_memory_equal(got, want, (size_t)lx_model_state_floats(model, 41) * sizeof *got);
+        free(want);
+        free(got);
+        rig_stop(&plain);
+        rig_stop(&keeps);
+    }
+    model = models[0];
 }
 
 /* The limit is one of states. Their pages are those that no run has. */
@@ -281,6 +340,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_prompt_starts_from_what_it_shares),
         cmocka_unit_test(what_is_kept_gives_way),
+        cmocka_unit_test(a_pause_costs_no_step),
+        cmocka_unit_test(a_state_has_no_rows_of_others),
         cmocka_unit_test(what_is_kept_has_a_limit),
         cmocka_unit_test(what_is_found_may_give_way_at_once),
         cmocka_unit_test(a_shared_page_is_counted_once),
