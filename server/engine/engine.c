@@ -122,8 +122,8 @@ static lx_status probe(lx_engine *e, lx_error *err)
     return LX_OK;
 }
 
-/* After a failed step the states of its slots are unknown, so the runs end. Queued jobs end only if
-   the device is lost. */
+/* After a failed step the states of its slots are unknown, so the runs end, and kept states are
+   forgotten: the step may have been to leave them. Queued jobs end only if the device is lost. */
 static void fail(lx_engine *e, lx_status status, const lx_error *err)
 {
     bool lost = status == LX_ERR_DEVICE;
@@ -134,6 +134,7 @@ static void fail(lx_engine *e, lx_status status, const lx_error *err)
     }
     lx_engine_abandon(e);
     end_taken(e, lost ? LX_ERR_DEVICE : LX_ERR_INTERNAL, err);
+    lx_prefix_forget_all(e);
     if (lost)
         lx_engine_end_queued(e, LX_ERR_DEVICE, err);
 }

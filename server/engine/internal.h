@@ -276,6 +276,8 @@ int32_t lx_prefix_pause(const lx_engine *e, const lx_run *r, int32_t row);
 int32_t lx_prefix_shared(const lx_engine *e, int32_t slot, int32_t rows, int32_t *n);
 /* Frees so many pages of kept states, for a run that has reserved them. */
 void lx_prefix_make_room(lx_engine *e, int32_t n);
+/* After a failed step: a state that it was to leave is none. */
+void lx_prefix_forget_all(lx_engine *e);
 /* The number of prompt rows, more than `row`, after which a step must end that begins there. */
 int32_t lx_prefix_limit(const lx_engine *e, const lx_run *r, int32_t row);
 /* Before a step: where the rows of a sequence go beyond a pause, the sequence branches there. */

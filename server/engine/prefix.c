@@ -199,6 +199,12 @@ void lx_prefix_make_room(lx_engine *e, int32_t n)
         drop_pages(e, lx_prefix_cache_forget(e->prefixes));
 }
 
+void lx_prefix_forget_all(lx_engine *e)
+{
+    while (e->prefixes != NULL && lx_prefix_cache_count(e->prefixes) > 0)
+        drop_pages(e, lx_prefix_cache_forget(e->prefixes));
+}
+
 /* Pages of a kept state of so many rows that are copies: 0 or 1. */
 static int32_t copied_pages(const lx_engine *e, int32_t rows)
 {

@@ -70,6 +70,27 @@ static void a_failed_step_ends_its_jobs_and_the_engine_goes_on(void **state)
     rig_stop(&r);
 }
 
+/* The step was to leave the state of the prompt, in a branch. */
+static void a_failed_step_leaves_no_kept_state(void **state)
+{
+    (void)state;
+    rig_request q = {.line = four, .seed = 3};
+    rig plain = rig_start((rig_options){.n_slots = 1});
+    lx_job *want = rig_submit(&plain, &q);
+    lx_job_wait(want);
+    rig r = rig_start((rig_options){.n_slots = 1, .n_prefixes = 8});
+    gate_fail_step();
+    rig_expect(rig_submit(&r, &q), LX_ERR_INTERNAL);
+    lx_job *job = rig_submit(&r, &q);
+    lx_job_wait(job);
+    assert_int_equal(lx_job_cached_rows(job), 0);
+    assert_true(rig_hash(job) == rig_hash(want));
+    rig_expect(job, LX_OK);
+    rig_expect(want, LX_OK);
+    rig_stop(&r);
+    rig_stop(&plain);
+}
+
 static void a_lost_device_ends_all_jobs_for_good(void **state)
 {
     (void)state;
@@ -138,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sample_without_finite_logits_ends_only_its_job),
         cmocka_unit_test(a_failed_step_ends_its_jobs_and_the_engine_goes_on),
+        cmocka_unit_test(a_failed_step_leaves_no_kept_state),
         cmocka_unit_test(a_lost_device_ends_all_jobs_for_good),
         cmocka_unit_test(counts_what_it_did),
         cmocka_unit_test(sleeps_while_there_is_nothing_to_do),
