@@ -185,7 +185,8 @@ def wins(pairs):
 
 def test_no_time_shows_what_another_key_has_sent(models, tmp_path):
     """Bob's time for a prompt that Alice has sent, and for one that is new, by turns and in random order: each is the shorter one about
-    as often. Alice's own second time is nearly always shorter, so the measure would show a kept state. A busy machine slows both of a pair."""
+    as often. Alice's own second time is nearly always shorter, so the measure would show a kept state. A busy machine may hold up either
+    request of a pair for as long as a prompt takes, so her times have four tries."""
     without_sqlite()
     keys, path, order = tmp_path / "keys", tmp_path / "states.db", random.Random(3)
     keys.write_text("alice ka\nbob kb\n")
@@ -199,11 +200,14 @@ def test_no_time_shows_what_another_key_has_sent(models, tmp_path):
             times = {known: timed(server, prompt, "kb") for known, prompt in both}
             yield times[True], times[False]
 
+    def own_pairs(server, new):
+        """Pairs of times of Alice: a prompt that she has sent, and a new one."""
+        return [(timed(server, text_of(i), "ka"), timed(server, text_of(new + i), "ka")) for i in range(PAIRS)]
+
     with Server(*flags) as server:
         for i in range(2 * PAIRS):
             timed(server, text_of(i), "ka")
-        own = [(timed(server, text_of(i), "ka"), timed(server, text_of(2000 + i), "ka")) for i in range(PAIRS)]
-        assert wins(own) > MOST
+        assert any(wins(own_pairs(server, new)) > MOST for new in (2000, 3000, 4000, 5000))
         assert LEAST <= wins(compare(server, 0)) <= MOST
         wait_until(lambda: server.metric("linnet_prefix_store_written_total", model="linear") >= 5 * PAIRS, 60, "all ends of prompts are written")
     with Server(*flags, "--prefix-cache-mb", "1") as server:  # Alice's states are in the file alone
