@@ -262,49 +262,44 @@ lx_kept_rows lx_model_kept_rows(const lx_model *m, int32_t layer, int32_t rows)
     return kept;
 }
 
-/* The tile of a head: keys transposed, then values. */
-static const float *find_tile(const lx_model *m, const lx_branch *b, int32_t head, int32_t tile,
-                              const float *state)
+/* Where in an exported state a tile of a head begins: keys transposed, then values. */
+static int64_t tile_at(const lx_model *m, const lx_branch *b, int32_t head, int32_t tile)
 {
     const lx_mixer_parts *p = &b->parts;
     int64_t floats = (int64_t)LX_ROWS_TILE * (p->row_key + p->row_value);
     if (p->ring > 0) {
         int32_t n = p->ring / LX_ROWS_TILE, kept = lx_ring_kept(p->patterns, p->n_patterns);
         int64_t place = (int64_t)head * n + lx_ring_place(tile, n, kept);
-        return state + b->state_offset + lx_mixer_fields_floats(p) + place * floats;
+        return b->state_offset + lx_mixer_fields_floats(p) + place * floats;
     }
     int32_t in_page = LX_PAGE_TOKENS / LX_ROWS_TILE;
-    const float *page = state + m->state.fixed_floats + tile / in_page * m->state.page_floats;
+    int64_t page = m->state.fixed_floats + tile / in_page * m->state.page_floats;
     return page + b->page_offset + ((int64_t)head * in_page + tile % in_page) * floats;
 }
 
-/* Zeroes the rows from number `from` on in a head's part of a page (kernels/ops/attend_rows/op.h).
- */
-static void clear_head(const lx_mixer_parts *p, int32_t from, float *tiles)
+/* Zeroes a row in its tile. */
+static void clear_row(const lx_mixer_parts *p, int32_t lane, float *tile)
 {
     int64_t dk = p->row_key, dv = p->row_value;
-    for (int32_t row = from; row < LX_PAGE_TOKENS; row++) {
-        float *tile = tiles + row / LX_ROWS_TILE * LX_ROWS_TILE * (dk + dv);
-        int32_t lane = row % LX_ROWS_TILE;
-        for (int64_t d = 0; d < dk; d++)
-            tile[d * LX_ROWS_TILE + lane] = 0;
-        memset(tile + dk * LX_ROWS_TILE + lane * dv, 0, (size_t)dv * sizeof *tile);
-    }
+    for (int64_t d = 0; d < dk; d++)
+        tile[d * LX_ROWS_TILE + lane] = 0;
+    memset(tile + dk * LX_ROWS_TILE + lane * dv, 0, (size_t)dv * sizeof *tile);
 }
 
 void lx_model_clear_later_rows(const lx_model *m, int64_t rows, float *state)
 {
-    int32_t from = (int32_t)(rows % LX_PAGE_TOKENS);
-    if (m->state.page_floats == 0 || from == 0 || !lx_model_can_branch(m))
+    if (m->state.page_floats == 0 || !lx_model_can_branch(m))
         return;
-    float *page = state + m->state.fixed_floats + rows / LX_PAGE_TOKENS * m->state.page_floats;
-    for (int32_t l = 0; l < m->config.n_layers; l++) {
-        for (int32_t b = 0; b < m->layers[l].n_branches; b++) {
-            const lx_branch *own = &m->layers[l].branches[b];
-            const lx_mixer_parts *p = &own->parts;
-            int64_t head = (int64_t)LX_PAGE_TOKENS * (p->row_key + p->row_value);
-            for (int32_t h = 0; h < p->n_heads && p->row_key > 0; h++)
-                clear_head(p, from, page + own->page_offset + h * head);
+    int32_t end = lx_model_state_pages(m, rows) * LX_PAGE_TOKENS;
+    for (int32_t i = 0; i < m->config.n_layers * LX_MAX_BRANCHES; i++) {
+        const lx_layer *l = &m->layers[i / LX_MAX_BRANCHES];
+        const lx_branch *b = &l->branches[i % LX_MAX_BRANCHES];
+        if (i % LX_MAX_BRANCHES >= l->n_branches || b->parts.row_key == 0)
+            continue;
+        for (int32_t h = 0; h < b->parts.n_heads; h++) {
+            for (int32_t row = (int32_t)rows; row < end; row++)
+                clear_row(&b->parts, row % LX_ROWS_TILE,
+                          state + tile_at(m, b, h, row / LX_ROWS_TILE));
         }
     }
 }
@@ -317,7 +312,7 @@ void lx_model_read_rows(const lx_model *m, int32_t layer, int32_t head, int32_t 
     for (int32_t i = rows - 1; i >= 0 && to > 0; i--) {
         if (!has_row(&b->parts, i, rows))
             continue;
-        const float *tile = find_tile(m, b, head, i / LX_ROWS_TILE, state);
+        const float *tile = state + tile_at(m, b, head, i / LX_ROWS_TILE);
         int32_t lane = i % LX_ROWS_TILE;
         positions[--to] = i;
         for (int64_t d = 0; d < dk; d++)

@@ -8,8 +8,8 @@
  * and sums over the inputs in their order. In a sum over a row, element i goes to lane i mod 16,
  * and the fixed tree of v16_sum adds the lanes. A product feeds a sum only through v16_fma.
  *
- * BODY_FLOATS_ONLY, which cmake/instruction_sets.cmake may set to 1, leaves out the products of
- * weights that are whole numbers. They take a compiler four fifths of its time.
+ * BODY_FLOATS_ONLY, which cmake/instruction_sets.cmake or CMakeLists.txt may set to 1, leaves out
+ * the products of weights that are whole numbers. They take a compiler four fifths of its time.
  */
 #ifndef BODY_FLOATS_ONLY
 #define BODY_FLOATS_ONLY 0

@@ -42,7 +42,8 @@ typedef struct lx_engine_options {
     const struct lx_guesser *guesser; /* NULL: the guesser for the model's task */
 } lx_engine_options;
 
-/* Models that cannot (lx_model_can_guess) guess nothing; nor do runs that go ahead. */
+/* Models whose states have no place for guesses (lx_model_can_guess) guess nothing; nor do runs
+   that go ahead. */
 enum { LX_MAX_DRAFT = 32, LX_MAX_AHEAD = LX_DRAWN - 1 };
 
 /* The best `ahead` on this back end: 2 on a device, so that it never waits for work; 0 on the

@@ -13,7 +13,7 @@
  * tiles replace the oldest, but never the tiles of rows below `sinks` (in whole tiles).
  *
  * Errors other than wrong sizes: a batch without positions, a ring too small for a pattern, a page
- * that is not mapped, too many tokens for the slot's pages.
+ * that is not mapped, too many tokens for the slot's pages, a ring of a sequence that branches.
  */
 #define LX_ROWS_TILE 16 /* rows that are kept together */
 
