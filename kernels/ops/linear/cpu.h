@@ -37,22 +37,22 @@
 /* Chunks of inputs that several blocks of rows meet in turn, at most. */
 #define BODY_RUN_CHUNKS 3
 
-/* Larger matrices do not stay in a core's second-level cache from step to step, so their weights
-   are prefetched. A processor's own prefetching ends at each page of 4 KiB, and one stream of
-   weights leaves most of memory's rate unused. A single block of rows asks for the weights that
-   come so many words later. */
-#define BODY_FAR_BYTES ((size_t)2 << 20)
+/* Weights are prefetched, since few models stay in a core's second-level cache from step to step. A
+   processor's own prefetching ends at each page of 4 KiB, and one stream of weights leaves most of
+   memory's rate unused. A single block of rows asks for the weights that come so many words later.
+ */
 #define BODY_FAR_WORDS 1024
 
-/* Prefetches weights of a pair of panels, which reads one stream, and returns the place of the next
-   ones. */
+/* Prefetches as many weights as one or two panels have of an input, and returns the place of the
+   next ones. More panels read several streams, which need no prefetching. */
 V16_FN const uint32_t *ask_ahead(const block *b, const uint32_t *ask, const int panels)
 {
-    if (panels != 2 || ask >= b->asked_end)
+    if (panels > 2 || ask >= b->asked_end)
         return ask;
     __builtin_prefetch(ask, 0, 2);
-    __builtin_prefetch(ask + 16, 0, 2);
-    return ask + LX_CPU_GROUP;
+    if (panels > 1)
+        __builtin_prefetch(ask + 16, 0, 2);
+    return ask + (int64_t)panels * 16;
 }
 
 /* Formats whose products tiles, or instructions for two rows, compute where a set has them. */
@@ -293,6 +293,11 @@ typedef struct kernel_shapes {
     shape wide[BODY_ROWS + 1], narrow[BODY_ROWS + 1];
 } kernel_shapes;
 
+/* Narrow shapes have equally many panels. */
+#define BODY_COUNT(rows, panels) +1
+#define BODY_SUM(rows, panels) +(panels)
+enum { NARROW_PANELS = (BODY_NARROW(BODY_SUM)) / (BODY_NARROW(BODY_COUNT)) };
+
 #define BODY_ENTRY(width, rows, panels) [rows] = {BODY_RUN(width, rows), panels},
 #define BODY_ENTRY_WIDE(rows, panels) BODY_ENTRY(wide, rows, panels)
 #define BODY_ENTRY_NARROW(rows, panels) BODY_ENTRY(narrow, rows, panels)
@@ -325,8 +330,11 @@ static void run_groups(block *b, int rows, int64_t group0, int64_t group1)
     b->panel = group0 * 2;
     for (; wide->panels > 0 && b->panel + wide->panels <= group1 * 2; b->panel += wide->panels)
         wide->run[in_blocks](b);
-    for (; b->panel < end; b->panel += narrow->panels)
+    for (; b->panel < end; b->panel += narrow->panels) {
         narrow->run[in_blocks](b);
+        b->ask = b->asked_end;
+        b->asked_end += b->asked_words;
+    }
 }
 
 #ifdef V16_TILES
@@ -389,13 +397,13 @@ static int64_t runs_of(const lx_matrix *w)
     return can_wait ? (lx_cpu_chunks(w->shape.cols) + BODY_RUN_CHUNKS - 1) / BODY_RUN_CHUNKS : 1;
 }
 
-/* At most BODY_ROWS rows. Wide shapes read several streams, which need no prefetching. */
+/* At most BODY_ROWS rows. */
 static void run_alone(block *b, int rows)
 {
     const lx_cpu_linear *job = b->job;
     const lx_matrix *w = job->w;
     b->to = w->shape.cols;
-    if (w->n_bytes <= BODY_FAR_BYTES || own_shapes.wide[rows].panels > 2) {
+    if (own_shapes.wide[rows].panels > 2) {
         run_groups(b, rows, job->group0, job->group1);
         return;
     }
@@ -416,8 +424,9 @@ static int64_t words_before(const lx_matrix *w, int64_t inputs)
 
 /*
  * Some inputs of groups group0 .. group1 - 1 for all blocks of rows. x: their first chunk. The next
- * call computes as many words that come after these, and the blocks share out their prefetching.
- * When the job `begins`, the first block asks for its own words.
+ * call computes as many words that come after these, and the passes of all blocks share out their
+ * prefetching. A block passes a group once, or once for each of its panels. When the job `begins`,
+ * the first pass asks for its own words.
  */
 static void run_inputs(const block *all, int rows, int64_t group0, int64_t group1, bool begins,
                        const float *x, int64_t stride)
@@ -426,14 +435,16 @@ static void run_inputs(const block *all, int rows, int64_t group0, int64_t group
     const int64_t before = words_before(w, all->from);
     const int64_t size = words_before(w, all->to) - before; /* of a group */
     const int64_t next = (group1 - group0 - 1) * w->group_words + size;
-    const int blocks = (rows + BODY_ROWS - 1) / BODY_ROWS;
+    const int blocks = (rows + BODY_ROWS - 1) / BODY_ROWS, passes = NARROW_PANELS > 1 ? 1 : 2;
+    const int64_t shares = blocks * passes - begins;
     for (int i = 0; i < blocks; i++) {
         const int from = rows * i / blocks, to = rows * (i + 1) / blocks;
-        const int64_t share = i - begins, shares = blocks - begins;
+        const int64_t share = i * passes - begins;
         block b = *all;
         b.x = x + from * stride;
         b.row += from;
         b.kept += from * LX_CPU_GROUP;
+        b.asked_words = size / shares;
         for (int64_t g = group0; g < group1; g++) {
             const uint32_t *here = (const uint32_t *)w->data + g * w->group_words + before;
             b.ask = here + (share < 0 ? BODY_FAR_WORDS : next + size * share / shares);
@@ -467,7 +478,11 @@ static void run_together(const block *all, int rows, int64_t stride)
 /* Rows row .. row + rows - 1, at most LX_CPU_BLOCK_ROWS. They are packed once for all groups. */
 static void run_rows(const lx_cpu_linear *job, int64_t row, int rows)
 {
-    block b = {.job = job, .x = lx_cpu_linear_row(job, row), .row = row};
+    block b = {.job = job,
+               .x = lx_cpu_linear_row(job, row),
+               .row = row,
+               .ask = job->w->data,
+               .asked_end = job->w->data};
     int64_t stride = LX_CPU_CHUNK;
 #ifdef V16_TILES
     if (lx_cpu_in_blocks(job->w) && rows >= TILE_LEAST_ROWS) {
@@ -480,7 +495,7 @@ static void run_rows(const lx_cpu_linear *job, int64_t row, int rows)
         b.x = job->scratch;
     }
     b.chunk_stride = rows * stride;
-    if (rows <= BODY_ROWS)
+    if (rows <= BODY_ROWS && (NARROW_PANELS > 1 || own_shapes.wide[rows].panels > 0))
         run_alone(&b, rows);
     else
         run_together(&b, rows, stride);

@@ -34,9 +34,11 @@ V16_FN void run_bf16(const block *b, v16 *sums, const int rows, const int panels
     words += b->from / 2 * LX_CPU_GROUP;
     for (int64_t k0 = b->from; k0 < b->to; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
         int64_t n = chunk_inputs(b->to, k0);
-        for (int64_t k = 0; k + 1 < n; k += 2, words += LX_CPU_GROUP) {
-            ask = ask_ahead(b, ask, panels);
-            BODY_GROUPS(add_bf16, sums, x + k, words, w->group_words, true, rows, panels);
+        for (int64_t k = 0; k + 1 < n;) {
+            const int64_t end = n - k < 32 ? n : k + 32;
+            ask = ask_words(b, ask, (end - k) / 2 * LX_CPU_GROUP, panels);
+            for (; k + 1 < end; k += 2, words += LX_CPU_GROUP)
+                BODY_GROUPS(add_bf16, sums, x + k, words, w->group_words, true, rows, panels);
         }
         if (n % 2 != 0) /* in the last chunk only: LX_CPU_CHUNK is even */
             BODY_GROUPS(add_bf16, sums, x + n - 1, words, w->group_words, false, rows, panels);

@@ -105,10 +105,11 @@ V16_FN void unpack_k_codes(const lx_matrix *m, int64_t group, uint32_t *to,
         load_heads(heads[1], head + TILE_LANES, 0, 1, has_minima(format));
         w += LX_CPU_K_HEAD_WORDS(format);
         for (int j = 0; j < LX_K_BLOCK / LX_BLOCK; j++, to += words) {
-            const int8_t *scales = (const int8_t *)(w + LX_CPU_CODE_WORDS(format));
-            for (int lane = 0; lane < LX_CPU_GROUP; lane += TILE_LANES) {
-                const k_block k = {w + lane, heads[lane / TILE_LANES], scales + lane, 0};
-                unpack_k(to + lane, &k, format);
+            const int8_t *scales = (const int8_t *)(w + lx_cpu_k_scales(format));
+            for (int v = 0; v < 2; v++) {
+                const uint32_t *codes = w + lx_cpu_k_codes(format) + v * lx_cpu_k_panel(format);
+                const k_block k = {codes, heads[v], scales + v * TILE_LANES, 0};
+                unpack_k(to + v * TILE_LANES, &k, format);
             }
             w += LX_CPU_BLOCK_WORDS(format);
         }

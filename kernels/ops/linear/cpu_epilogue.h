@@ -10,7 +10,8 @@ typedef struct block {
     int64_t row, panel;
     int64_t from, to;                /* inputs; `from` begins a chunk */
     float *kept;                     /* sums [rows][LX_CPU_GROUP] before `from`, and before `to` */
-    const uint32_t *ask, *asked_end; /* weights to be prefetched; both NULL: none */
+    const uint32_t *ask, *asked_end; /* weights to be prefetched; none where they are equal */
+    int64_t asked_words;             /* that the next pass prefetches after these */
 } block;
 
 V16_FN v16 activate(v16 x, lx_activation activation)

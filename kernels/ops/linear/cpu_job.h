@@ -11,11 +11,14 @@
  *         are the low halves q + 8 of the bytes, then [32] f16 scales
  *   q4_k  [groups][cols / 256] of [32] f16 d, [32] f16 e, and 8 blocks: words as those of q4, but
  *         with halves q, then [32] bytes s, [32] bytes m
- *   q5_k  as q4_k, but a block has [5][32] words. The last has the high bits of 32 inputs. That of
+ *   q5_k  as q4_k, but a block has [5][32] words. The first has the high bits of 32 inputs. That of
  *         input i is bit 8 (i % 4) + i / 4.
- *   q6_k  [groups][cols / 256] of [32] f16 d, and 8 blocks: [4][32] words of low halves of q + 32
- *         as those of q4, [2][32] words of the high bits of 16 inputs, then [2][32] signed bytes s.
- *         The high bits of input i are bits 8 (i % 4) + 2 (i / 4) and the next of its word.
+ *   q6_k  [groups][cols / 256] of [32] f16 d, and 8 blocks: [2][32] signed bytes s, then the words
+ *         of 16 outputs, then those of the other 16. Of 16 inputs these are [16] of high bits
+ *         and [2][16] of low halves of q + 32. The high bits of input i are bits
+ *         8 (i % 4) + 2 (i / 4) and the next of its word.
+ * A block's words lie in the order in which products of few rows read them, since memory delivers
+ * most to a core that reads in order.
  * Words of bf16 and int8 are padded with zeros to a multiple of LX_CPU_TILE inputs, since tiles
  * have sixteen words.
  */
@@ -46,6 +49,37 @@ typedef enum lx_cpu_format {
 #define LX_CPU_K_HEAD_WORDS(format) (LX_CPU_GROUP / ((format) == LX_CPU_Q6_K ? 2 : 1))
 #define LX_CPU_K_WORDS(format)                                                                     \
     (LX_CPU_K_HEAD_WORDS(format) + LX_K_BLOCK / LX_BLOCK * LX_CPU_BLOCK_WORDS(format))
+
+/* Of a block of 32 inputs in one of 256, words from its start to the bytes of scales. */
+static inline int lx_cpu_k_scales(lx_cpu_format format)
+{
+    return format == LX_CPU_Q6_K ? 0 : LX_CPU_CODE_WORDS(format);
+}
+
+/* Words from its start to the codes of outputs 0 .. 15, and from these to those of 16 .. 31. */
+static inline int lx_cpu_k_codes(lx_cpu_format format)
+{
+    return format == LX_CPU_Q6_K ? LX_CPU_GROUP / 2 : 0;
+}
+
+static inline int lx_cpu_k_panel(lx_cpu_format format)
+{
+    return format == LX_CPU_Q6_K ? LX_CPU_CODE_WORDS(LX_CPU_Q6_K) / 2 : 16;
+}
+
+/* Words from either to the low halves of inputs 8 i .. 8 i + 7. */
+static inline int lx_cpu_k_halves(lx_cpu_format format, int i)
+{
+    return format == LX_CPU_Q6_K   ? (i + i / 2 + 1) * 16
+           : format == LX_CPU_Q5_K ? (i + 1) * LX_CPU_GROUP
+                                   : i * LX_CPU_GROUP;
+}
+
+/* Words from either to the high bits of all inputs, or of q6_k's inputs 16 i .. 16 i + 15. */
+static inline int lx_cpu_k_high(int i)
+{
+    return i * 3 * 16;
+}
 
 struct lx_matrix {
     lx_matrix_shape shape;

@@ -48,19 +48,19 @@ V16_FN int parts_of(const lx_cpu_format format)
     return format == LX_CPU_Q6_K ? 2 : 1;
 }
 
-/* The codes of word i of a block, whose words begin at w: of four inputs and of the next four. */
+/* The codes of word i of a panel, whose codes begin at w: of four inputs and of the next four. */
 V16_FN void k_codes(v16u *first, v16u *second, const uint32_t *w, const int i,
                     const lx_cpu_format format)
 {
-    v16u nibbles = v16_load_pairs(w + i * LX_CPU_GROUP);
+    v16u nibbles = v16_load_pairs(w + lx_cpu_k_halves(format, i));
     *first = v16_low_nibbles(nibbles);
     *second = v16_high_nibbles(nibbles);
     if (format == LX_CPU_Q5_K) {
-        v16u high = v16_load_pairs(w + 4 * LX_CPU_GROUP);
+        v16u high = v16_load_pairs(w + lx_cpu_k_high(0));
         *first = v16_join_bits(*first, high, 4 - 2 * i, 0x10);
         *second = v16_join_bits(*second, high, 3 - 2 * i, 0x10);
     } else if (format == LX_CPU_Q6_K) {
-        v16u high = v16_load_pairs(w + (4 + i / 2) * LX_CPU_GROUP);
+        v16u high = v16_load_pairs(w + lx_cpu_k_high(i / 2));
         *first = v16_join_bits(*first, high, 4 - i % 2 * 4, 0x30);
         *second = v16_join_bits(*second, high, 2 - i % 2 * 4, 0x30);
     }
@@ -73,7 +73,7 @@ V16_FN void add_k(v16u *sums, const uint32_t *x, const uint32_t *w, const int v,
     v16u first, second, first_1, second_1;
     k_codes(&first, &second, w, i, format);
     if (panels > 1) {
-        k_codes(&first_1, &second_1, w + 16, i, format);
+        k_codes(&first_1, &second_1, w + lx_cpu_k_panel(format), i, format);
         add_half_2(sums, x, first, first_1, v, rows, panels);
         add_half_2(sums, x + 1, second, second_1, v, rows, panels);
     } else {
@@ -153,7 +153,7 @@ V16_FN void run_k_halves(const k_block *k, v16 *done, const uint32_t *x, int64_t
 {
     const uint32_t *inputs = x + j * (LX_BLOCK / 4), *start = x + BODY_STARTS_AT + 2 * j;
     const uint32_t *x_scale = x + BODY_SCALES_AT + j;
-    const uint32_t *w = k->words + v / 2 * k->group + v % 2 * 16;
+    const uint32_t *w = k->words + v / 2 * k->group + v % 2 * lx_cpu_k_panel(format);
     const v16 scale = k_scale(k, 0, k->head[v], v), scale_1 = k_scale(k, 1, k->head[v], v);
     v16u sums[12], sums_1[12];
     float s;
@@ -203,7 +203,7 @@ V16_FN void run_block_k(const block *b, const v16 *bias, const int rows, const i
     const lx_matrix *m = b->job->w;
     const uint32_t *x = (const uint32_t *)b->x, *ask = b->ask;
     const uint32_t *group = (const uint32_t *)m->data + b->panel / 2 * m->group_words;
-    const int64_t lanes = b->panel % 2 * 16;
+    const int64_t panel = b->panel % 2, lanes = panel * 16;
     v16 done[BODY_MAX_SUMS];
     begin_sums(done, bias, rows, panels);
     for (int64_t k0 = 0; k0 < m->shape.cols; k0 += LX_K_BLOCK, x += b->chunk_stride) {
@@ -212,8 +212,9 @@ V16_FN void run_block_k(const block *b, const v16 *bias, const int rows, const i
                    has_minima(format));
         group += LX_CPU_K_HEAD_WORDS(format);
         for (int64_t j = 0; j < LX_K_BLOCK / LX_BLOCK; j++) {
-            const int8_t *scales = (const int8_t *)(group + LX_CPU_CODE_WORDS(format)) + lanes;
-            const k_block k = {group + lanes, head, scales, m->group_words};
+            const int8_t *scales = (const int8_t *)(group + lx_cpu_k_scales(format)) + lanes;
+            const uint32_t *codes = group + lx_cpu_k_codes(format) + panel * lx_cpu_k_panel(format);
+            const k_block k = {codes, head, scales, m->group_words};
             run_k(&k, done, x, j, rows, panels, format);
             ask = ask_words(b, ask, LX_CPU_K_WORDS(format) / 8, panels);
             keep_if_many(done, rows, panels);

@@ -146,15 +146,21 @@ static uint32_t *k_block_at(uint32_t *words, lx_cpu_format format, int64_t col)
            col % LX_K_BLOCK / LX_BLOCK * LX_CPU_BLOCK_WORDS(format);
 }
 
-/* Puts the low halves of 32 bytes, or their high halves, as the words of q4. */
-static void put_halves(const unsigned char *from, bool high, uint32_t *to)
+/* The codes of output `lane` of a block of 32 inputs. */
+static uint32_t *k_codes_at(uint32_t *words, lx_cpu_format format, int64_t lane)
+{
+    return words + lx_cpu_k_codes(format) + lane / 16 * lx_cpu_k_panel(format) + lane % 16;
+}
+
+/* Puts the low halves of 32 bytes, or their high halves, as an output's words. */
+static void put_halves(const unsigned char *from, bool high, lx_cpu_format format, uint32_t *to)
 {
     uint32_t words[LX_BLOCK / 4];
     memcpy(words, from, sizeof words);
     for (int i = 0; i < LX_BLOCK / 8; i++) {
         uint32_t first = words[2 * i] >> (high ? 4 : 0), second = words[2 * i + 1];
         second = high ? second & ~0x0f0f0f0fu : (second & 0x0f0f0f0fu) << 4;
-        to[i * LX_CPU_GROUP] = (first & 0x0f0f0f0fu) | second;
+        to[lx_cpu_k_halves(format, i)] = (first & 0x0f0f0f0fu) | second;
     }
 }
 
@@ -182,14 +188,15 @@ static void put_q4_k(const unsigned char *from, lx_cpu_format format, uint32_t *
     put_f16(from + 2, to + LX_CPU_GROUP / 2, lane);
     for (int i = 0; i < LX_K_BLOCK / LX_BLOCK; i++) {
         uint32_t *words = k_block_at(to, format, i * LX_BLOCK);
-        uint8_t *scales = (uint8_t *)(words + LX_CPU_CODE_WORDS(format)) + lane;
+        uint8_t *scales = (uint8_t *)(words + lx_cpu_k_scales(format)) + lane;
+        uint32_t *codes = k_codes_at(words, format, lane);
         int scale, min;
         lx_q4_k_scale(from, i, &scale, &min);
         scales[0] = (uint8_t)scale;
         scales[LX_CPU_GROUP] = (uint8_t)min;
-        put_halves(low + i / 2 * LX_BLOCK, i % 2 != 0, words + lane);
+        put_halves(low + i / 2 * LX_BLOCK, i % 2 != 0, format, codes);
         if (format == LX_CPU_Q5_K)
-            words[4 * LX_CPU_GROUP + lane] = gather_bits(from + 16, i);
+            codes[lx_cpu_k_high(0)] = gather_bits(from + 16, i);
     }
 }
 
@@ -200,13 +207,13 @@ static void put_q6_k(const unsigned char *from, uint32_t *to, int64_t lane)
     put_f16(scales + LX_K_BLOCK / 16, to, lane);
     for (int i = 0; i < LX_K_BLOCK / LX_BLOCK; i++) {
         uint32_t *words = k_block_at(to, LX_CPU_Q6_K, i * LX_BLOCK), bits[LX_BLOCK / 4];
-        uint8_t *to_scales = (uint8_t *)(words + LX_CPU_CODE_WORDS(LX_CPU_Q6_K)) + lane;
+        uint8_t *to_scales = (uint8_t *)(words + lx_cpu_k_scales(LX_CPU_Q6_K)) + lane;
+        uint32_t *codes = k_codes_at(words, LX_CPU_Q6_K, lane);
         int half = i / 4, part = i % 4;
-        put_halves(from + half * 64 + part % 2 * LX_BLOCK, part / 2 != 0, words + lane);
+        put_halves(from + half * 64 + part % 2 * LX_BLOCK, part / 2 != 0, LX_CPU_Q6_K, codes);
         memcpy(bits, high + half * LX_BLOCK, sizeof bits);
         for (int k = 0; k < LX_BLOCK / 4; k++)
-            words[(4 + k / 4) * LX_CPU_GROUP + lane] |= (bits[k] >> (2 * part) & 0x03030303u)
-                                                        << (k % 4 * 2);
+            codes[lx_cpu_k_high(k / 4)] |= (bits[k] >> (2 * part) & 0x03030303u) << (k % 4 * 2);
         to_scales[0] = scales[2 * i];
         to_scales[LX_CPU_GROUP] = scales[2 * i + 1];
     }
@@ -227,14 +234,14 @@ static void pack_k_blocks(const lx_host_tensor *t, lx_matrix *w, int64_t group)
     }
 }
 
-/* The number of input i of a block of q4 or of a K-quant, as it is stored. */
-static int code_at(const uint32_t *words, lx_cpu_format format, int i)
+/* The number of input i of a block of a K-quant, as it is stored. */
+static int k_code_at(const uint32_t *codes, lx_cpu_format format, int i)
 {
-    int code = (int)(words[i / 8 * LX_CPU_GROUP] >> (i % 4 * 8 + i / 4 % 2 * 4) & 15u);
+    int code = (int)(codes[lx_cpu_k_halves(format, i / 8)] >> (i % 4 * 8 + i / 4 % 2 * 4) & 15u);
     if (format == LX_CPU_Q5_K)
-        code |= (int)(words[4 * LX_CPU_GROUP] >> (i % 4 * 8 + i / 4) & 1u) << 4;
+        code |= (int)(codes[lx_cpu_k_high(0)] >> (i % 4 * 8 + i / 4) & 1u) << 4;
     if (format == LX_CPU_Q6_K)
-        code |= (int)(words[(4 + i / 16) * LX_CPU_GROUP] >> (i % 4 * 8 + i % 16 / 4 * 2) & 3u) << 4;
+        code |= (int)(codes[lx_cpu_k_high(i / 16)] >> (i % 4 * 8 + i % 16 / 4 * 2) & 3u) << 4;
     return code;
 }
 
@@ -248,12 +255,13 @@ static void k_block_values(const lx_matrix *w, int64_t row, int64_t col, float *
 {
     uint32_t *group = (uint32_t *)w->data + row / LX_CPU_GROUP * w->group_words;
     const uint32_t *head = group + col / LX_K_BLOCK * LX_CPU_K_WORDS(w->format);
-    const uint32_t *words = k_block_at(group, w->format, col);
+    uint32_t *words = k_block_at(group, w->format, col);
     int64_t lane = row % LX_CPU_GROUP;
-    const int8_t *scales = (const int8_t *)(words + LX_CPU_CODE_WORDS(w->format)) + lane;
+    const uint32_t *codes = k_codes_at(words, w->format, lane);
+    const int8_t *scales = (const int8_t *)(words + lx_cpu_k_scales(w->format)) + lane;
     float d = f16_of_lane(head, lane);
     for (int i = 0; i < LX_BLOCK; i++) {
-        int code = code_at(words + lane, w->format, i), part = i / 16;
+        int code = k_code_at(codes, w->format, i), part = i / 16;
         if (w->format == LX_CPU_Q6_K)
             to[i] = d * (float)scales[part * LX_CPU_GROUP] * (float)(code - 32);
         else
