@@ -293,11 +293,6 @@ typedef struct kernel_shapes {
     shape wide[BODY_ROWS + 1], narrow[BODY_ROWS + 1];
 } kernel_shapes;
 
-/* Narrow shapes have equally many panels. */
-#define BODY_COUNT(rows, panels) +1
-#define BODY_SUM(rows, panels) +(panels)
-enum { NARROW_PANELS = (BODY_NARROW(BODY_SUM)) / (BODY_NARROW(BODY_COUNT)) };
-
 #define BODY_ENTRY(width, rows, panels) [rows] = {BODY_RUN(width, rows), panels},
 #define BODY_ENTRY_WIDE(rows, panels) BODY_ENTRY(wide, rows, panels)
 #define BODY_ENTRY_NARROW(rows, panels) BODY_ENTRY(narrow, rows, panels)
@@ -397,6 +392,12 @@ static int64_t runs_of(const lx_matrix *w)
     return can_wait ? (lx_cpu_chunks(w->shape.cols) + BODY_RUN_CHUNKS - 1) / BODY_RUN_CHUNKS : 1;
 }
 
+/* The panels of every narrow shape: one or two. */
+static int narrow_panels(void)
+{
+    return own_shapes.narrow[1].panels;
+}
+
 /* At most BODY_ROWS rows. */
 static void run_alone(block *b, int rows)
 {
@@ -435,7 +436,8 @@ static void run_inputs(const block *all, int rows, int64_t group0, int64_t group
     const int64_t before = words_before(w, all->from);
     const int64_t size = words_before(w, all->to) - before; /* of a group */
     const int64_t next = (group1 - group0 - 1) * w->group_words + size;
-    const int blocks = (rows + BODY_ROWS - 1) / BODY_ROWS, passes = NARROW_PANELS > 1 ? 1 : 2;
+    const int blocks = (rows + BODY_ROWS - 1) / BODY_ROWS;
+    const int passes = 2 / narrow_panels();
     const int64_t shares = blocks * passes - begins;
     for (int i = 0; i < blocks; i++) {
         const int from = rows * i / blocks, to = rows * (i + 1) / blocks;
@@ -495,7 +497,7 @@ static void run_rows(const lx_cpu_linear *job, int64_t row, int rows)
         b.x = job->scratch;
     }
     b.chunk_stride = rows * stride;
-    if (rows <= BODY_ROWS && (NARROW_PANELS > 1 || own_shapes.wide[rows].panels > 0))
+    if (rows <= BODY_ROWS && (narrow_panels() > 1 || own_shapes.wide[rows].panels > 0))
         run_alone(&b, rows);
     else
         run_together(&b, rows, stride);

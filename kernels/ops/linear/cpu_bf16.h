@@ -26,6 +26,8 @@ V16_FN void add_bf16(v16 *sums, const float *x, const uint32_t *w, const int v, 
     }
 }
 
+/* Prefetches weights for 32 inputs together. A prefetch per word made gcc keep sums of six rows in
+   memory (AVX2), and the products took half as long again. */
 V16_FN void run_bf16(const block *b, v16 *sums, const int rows, const int panels)
 {
     const lx_matrix *w = b->job->w;
@@ -35,7 +37,7 @@ V16_FN void run_bf16(const block *b, v16 *sums, const int rows, const int panels
     for (int64_t k0 = b->from; k0 < b->to; k0 += LX_CPU_CHUNK, x += b->chunk_stride) {
         int64_t n = chunk_inputs(b->to, k0);
         for (int64_t k = 0; k + 1 < n;) {
-            const int64_t end = n - k < 32 ? n : k + 32;
+            const int64_t end = n - k < LX_BLOCK ? n : k + LX_BLOCK;
             ask = ask_words(b, ask, (end - k) / 2 * LX_CPU_GROUP, panels);
             for (; k + 1 < end; k += 2, words += LX_CPU_GROUP)
                 BODY_GROUPS(add_bf16, sums, x + k, words, w->group_words, true, rows, panels);
