@@ -91,6 +91,13 @@ V16_FN float v16_most(v16 v)
     b = _mm_max_ps(b, _mm_movehl_ps(b, b));
     return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
 }
+V16_FN v16 v16_most_of_8(const v16 *v)
+{
+    float most[16];
+    for (int i = 0; i < 8; i++)
+        most[i] = most[i + 8] = v16_most(v[i]);
+    return v16_load(most);
+}
 V16_FN __m256 v16_load_8_bf16(const uint16_t *p)
 {
     __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
@@ -194,6 +201,16 @@ V16_FN void v16_store_low_bytes(uint8_t *p, v16 v)
     __m128i bytes =
         _mm_packus_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
     _mm_storeu_si128((__m128i *)(void *)p, bytes);
+}
+V16_FN void v16_sum_bytes(int32_t *to, const uint8_t *p)
+{
+    for (int i = 0; i < 16; i++) {
+        __m128i bytes =
+            _mm_loadu_si128((const __m128i *)(const void *)(p + 16 * (2 * i % 16 + i / 8)));
+        __m128i eights =
+            _mm_sad_epu8(_mm_xor_si128(bytes, _mm_set1_epi8((char)0x80)), _mm_setzero_si128());
+        to[i] = _mm_cvtsi128_si32(eights) + _mm_extract_epi32(eights, 2) - 16 * 128;
+    }
 }
 
 #endif

@@ -84,6 +84,23 @@ V16_FN float v16_most(v16 v)
     b = _mm_max_ps(b, _mm_movehl_ps(b, b));
     return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
 }
+/* The greatest lane of each of eight vectors without NaN, twice. */
+V16_FN v16 v16_most_of_8(const v16 *v)
+{
+    v16 four[4], two[2];
+    for (int i = 0; i < 4; i++) /* quarters: two of v[i], two of v[i + 4] */
+        four[i] = _mm512_max_ps(_mm512_shuffle_f32x4(v[i], v[i + 4], 0x44),
+                                _mm512_shuffle_f32x4(v[i], v[i + 4], 0xee));
+    for (int i = 0; i < 2; i++) /* one each of v[i], v[i + 2], v[i + 4], v[i + 6] */
+        two[i] = _mm512_max_ps(_mm512_shuffle_f32x4(four[i], four[i + 2], 0x88),
+                               _mm512_shuffle_f32x4(four[i], four[i + 2], 0xdd));
+    /* then in each quarter two lanes of an even one and two of an odd one */
+    v16 pairs =
+        _mm512_max_ps(_mm512_unpacklo_ps(two[0], two[1]), _mm512_unpackhi_ps(two[0], two[1]));
+    v16 most = _mm512_max_ps(pairs, _mm512_permute_ps(pairs, 0x4e));
+    const __m512i order = _mm512_setr_epi32(0, 1, 8, 9, 4, 5, 12, 13, 0, 1, 8, 9, 4, 5, 12, 13);
+    return _mm512_permutexvar_ps(order, most);
+}
 /* Sixteen bf16. */
 V16_FN v16 v16_load_bf16(const uint16_t *p)
 {
@@ -175,6 +192,23 @@ V16_DEFINE(v16 v16_of_words(v16u w), _mm512_cvtepi32_ps(w))
 V16_FN void v16_store_low_bytes(uint8_t *p, v16 v)
 {
     _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(_mm512_castps_si512(v)));
+}
+/* The sums of sixteen times sixteen signed bytes: of the first, third .. sixteen, then of the
+ * others. */
+V16_FN void v16_sum_bytes(int32_t *to, const uint8_t *p)
+{
+    __m512i eights[4]; /* sums of eight bytes plus 128 */
+    for (int i = 0; i < 4; i++) {
+        __m512i unsigned_bytes =
+            _mm512_xor_si512(_mm512_loadu_si512(p + 64 * i), _mm512_set1_epi8((char)0x80));
+        eights[i] = _mm512_sad_epu8(unsigned_bytes, _mm512_setzero_si512());
+    }
+    __m512i a = _mm512_or_si512(eights[0], _mm512_slli_epi64(eights[1], 32));
+    __m512i b = _mm512_or_si512(eights[2], _mm512_slli_epi64(eights[3], 32));
+    __m512i sums = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+    const __m512i order = _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+    sums = _mm512_sub_epi32(_mm512_permutexvar_epi32(order, sums), _mm512_set1_epi32(16 * 128));
+    _mm512_storeu_si512(to, sums);
 }
 
 #endif

@@ -109,6 +109,13 @@ V16_FN float v16_most(v16 v)
 {
     return vmaxvq_f32(vmaxq_f32(vmaxq_f32(v.q[0], v.q[2]), vmaxq_f32(v.q[1], v.q[3])));
 }
+V16_FN v16 v16_most_of_8(const v16 *v)
+{
+    float most[16];
+    for (int i = 0; i < 8; i++)
+        most[i] = most[i + 8] = v16_most(v[i]);
+    return v16_load(most);
+}
 V16_DEFINE(v16_load_bf16(const uint16_t *p),
            vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * i), 16)))
 V16_FN v16u v16_load_pairs(const uint32_t *p)
@@ -214,6 +221,11 @@ V16_FN void v16_store_low_bytes(uint8_t *p, v16 v)
         words[i] = vmovn_u32(vreinterpretq_u32_f32(v.q[i]));
     vst1q_u8(p, vcombine_u8(vmovn_u16(vcombine_u16(words[0], words[1])),
                             vmovn_u16(vcombine_u16(words[2], words[3]))));
+}
+V16_FN void v16_sum_bytes(int32_t *to, const uint8_t *p)
+{
+    for (int i = 0; i < 16; i++)
+        to[i] = vaddlvq_s8(vreinterpretq_s8_u8(vld1q_u8(p + 16 * (2 * i % 16 + i / 8))));
 }
 
 #endif

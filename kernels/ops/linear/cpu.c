@@ -1,6 +1,7 @@
 #include "kernels/cpu/cpu.h"
 
 #define LEAST_PRODUCTS 8192 /* to share them */
+#define FEW_ROWS 3          /* most rows of two pieces per thread */
 
 static int64_t groups_of(const void *args)
 {
@@ -70,8 +71,8 @@ static int64_t scratch(const void *args)
     return most;
 }
 
-/* Wide kernels take four groups of outputs, so only matrices with many get two pieces per thread.
- */
+/* Two pieces per thread let a thread that is done help another. But wide kernels take four groups
+   of outputs, and a piece of more than a few rows spends its time on copying all of them first. */
 static int64_t pieces(const lx_cpu *c, const void *args)
 {
     const lx_linear_args *a = args;
@@ -80,7 +81,7 @@ static int64_t pieces(const lx_cpu *c, const void *args)
         return 1;
     if (shares_rows(c, a))
         return n;
-    if (a->w->groups >= 8 * n)
+    if (rows <= FEW_ROWS && a->w->groups >= 8 * n)
         return 2 * n;
     return a->w->groups < n ? a->w->groups : n;
 }

@@ -123,7 +123,7 @@ V16_FN void run_k_part(const k_block *k, v16 *done, const uint32_t *x, int64_t j
                        const int rows, const int panels, const lx_cpu_format format)
 {
     const uint32_t *inputs = x + j * (LX_BLOCK / 4);
-    const uint32_t *start = x + BODY_STARTS_AT + parts_of(format) * j + part;
+    const uint32_t *start = x + BODY_STARTS_AT + part * BODY_CHUNK_BLOCKS + j;
     v16u sums[96];
     v16 min = v16_set1(0.0f);
     start_k(sums, start, rows, panels, format);
@@ -151,7 +151,7 @@ V16_FN void run_k_part(const k_block *k, v16 *done, const uint32_t *x, int64_t j
 V16_FN void run_k_halves(const k_block *k, v16 *done, const uint32_t *x, int64_t j, const int v,
                          const int rows, const int panels, const lx_cpu_format format)
 {
-    const uint32_t *inputs = x + j * (LX_BLOCK / 4), *start = x + BODY_STARTS_AT + 2 * j;
+    const uint32_t *inputs = x + j * (LX_BLOCK / 4), *start = x + BODY_STARTS_AT + j;
     const uint32_t *x_scale = x + BODY_SCALES_AT + j;
     const uint32_t *w = k->words + v / 2 * k->group + v % 2 * lx_cpu_k_panel(format);
     const v16 scale = k_scale(k, 0, k->head[v], v), scale_1 = k_scale(k, 1, k->head[v], v);
@@ -160,7 +160,7 @@ V16_FN void run_k_halves(const k_block *k, v16 *done, const uint32_t *x, int64_t
     start_codes(sums, start, 0, rows, 1);
     add_k(sums, inputs, w, 0, rows, 1, format, 0);
     add_k(sums, inputs + 2, w, 0, rows, 1, format, 1);
-    start_codes(sums_1, start + 1, 0, rows, 1);
+    start_codes(sums_1, start + BODY_CHUNK_BLOCKS, 0, rows, 1);
     add_k(sums_1, inputs + 4, w, 0, rows, 1, format, 2);
     add_k(sums_1, inputs + 6, w, 0, rows, 1, format, 3);
     keep_if_many(done, rows, panels);

@@ -110,7 +110,7 @@ static inline void pack_bytes(const lx_cpu_linear *job, int64_t row, int rows)
 }
 
 /* After the bytes of a chunk: the scales of its blocks, then the starts of their sums, or of the
-   sums of their halves. */
+   sums of their first halves, then of their second halves. */
 enum {
     BODY_CHUNK_BLOCKS = LX_CPU_CHUNK / LX_BLOCK,
     BODY_SCALES_AT = LX_CPU_CHUNK / 4,
@@ -130,16 +130,16 @@ V16_FN v16 half_block(const float *from, int64_t n, const int half)
 
 /* The scales of the blocks of a chunk of n inputs, as quantise has them, and 1 / scale or 0. Lanes
    divide for all blocks at once. */
-static inline void scale_blocks(const float *from, int64_t n, float *scales, float *inverses)
+V16_FN void scale_blocks(const float *from, const int64_t n, float *scales, float *inverses)
 {
     v16 zero = v16_set1(0.0f), nothing = zero, whole = v16_set1(127.0f);
-    float largest[16] = {0};
-    for (int64_t i = 0; i < n; i += LX_BLOCK) {
+    v16 largest[BODY_CHUNK_BLOCKS];
+    for (int64_t i = 0; i < LX_CPU_CHUNK; i += LX_BLOCK) {
         v16 first = half_block(from + i, n - i, 0), second = half_block(from + i, n - i, 1);
-        largest[i / LX_BLOCK] = v16_most(v16_max(v16_abs(first), v16_max(v16_abs(second), zero)));
+        largest[i / LX_BLOCK] = v16_max(v16_abs(first), v16_max(v16_abs(second), zero));
         nothing = v16_fma(second, zero, v16_fma(first, zero, nothing));
     }
-    v16 most = v16_load(largest), least = v16_set1(LX_CPU_LEAST_INT8),
+    v16 most = v16_most_of_8(largest), least = v16_set1(LX_CPU_LEAST_INT8),
         usable = v16_max(most, least);
     v16_store(inverses, v16_select_gt(most, least, v16_div(whole, usable), zero));
     v16_store(scales, v16_select_gt(most, least, v16_div(usable, whole), zero));
@@ -158,52 +158,38 @@ enum {
     BODY_START_HALVES = 32 /* zero: halves of blocks have starts of their own */
 };
 
-/* The starts of block i, of the sums of its first and its second 16 inputs. */
-static inline void put_starts(uint32_t *to, int64_t i, int32_t zero, float scale, int32_t first,
-                              int32_t second)
+/* The starts of all blocks of a chunk, whose whole numbers are at `bytes`. */
+static inline void put_starts(uint32_t *to, const uint8_t *bytes, const float *scales, int32_t zero)
 {
-    float minus = -scale * (float)(first + second);
-    if (zero == BODY_START_MIN) {
-        memcpy(to + i, &minus, sizeof minus);
-    } else if (zero == BODY_START_HALVES) {
-        to[2 * i] = (uint32_t)(-zero * first);
-        to[2 * i + 1] = (uint32_t)(-zero * second);
-    } else {
-        to[i] = (uint32_t)(-zero * (first + second));
+    int32_t first[2 * BODY_CHUNK_BLOCKS], *second = first + BODY_CHUNK_BLOCKS;
+    const int32_t with_second = zero != BODY_START_HALVES;
+    float minus[BODY_CHUNK_BLOCKS];
+    v16_sum_bytes(first, bytes);
+    for (int i = 0; i < BODY_CHUNK_BLOCKS; i++) {
+        minus[i] = -scales[i] * (float)(first[i] + second[i]);
+        to[i] = (uint32_t)(-zero * (first[i] + with_second * second[i]));
+        to[BODY_CHUNK_BLOCKS + i] = (uint32_t)(-zero * second[i]);
     }
+    if (zero == BODY_START_MIN)
+        memcpy(to, minus, sizeof minus);
 }
 
-/* Stores half a block as whole numbers, and returns them. */
-V16_FN v16 put_half(uint8_t *to, v16 x, v16 inverse)
+/* A chunk of n inputs in blocks, zeros after its end, with their starts. */
+V16_FN void pack_chunk(uint32_t *to, const float *from, const int64_t n, int32_t zero)
 {
-    v16 shift = v16_set1(12582912.0f), sum = v16_fma(x, inverse, shift); /* see quantise */
-    v16_store_low_bytes(to, sum);
-    return v16_sub(sum, shift);
-}
-
-/* Their sum, which f32 holds exactly. A NaN counts as a number: the row's results are NaN anyway.
- */
-V16_FN int32_t sum_half(v16 numbers)
-{
-    return (int32_t)v16_sum(v16_max(numbers, v16_set1(-128.0f)));
-}
-
-/* A chunk of n inputs in blocks, with their starts. */
-static inline void pack_chunk(uint32_t *to, const float *from, int64_t n, int32_t zero)
-{
+    v16 shift = v16_set1(12582912.0f); /* see quantise */
     float scales[16], inverses[16];
     uint8_t *bytes = (uint8_t *)to;
     scale_blocks(from, n, scales, inverses);
     memcpy(to + BODY_SCALES_AT, scales, BODY_CHUNK_BLOCKS * sizeof *scales);
-    memset(to + BODY_STARTS_AT, 0, (size_t)(2 * BODY_CHUNK_BLOCKS) * sizeof *to);
-    for (int64_t i = 0; i < n; i += LX_BLOCK) {
-        v16 inverse = v16_set1(inverses[i / LX_BLOCK]);
-        v16 first = put_half(bytes + i, half_block(from + i, n - i, 0), inverse);
-        v16 second = put_half(bytes + i + 16, half_block(from + i, n - i, 1), inverse);
-        if (zero != 0)
-            put_starts(to + BODY_STARTS_AT, i / LX_BLOCK, zero, scales[i / LX_BLOCK],
-                       sum_half(first), sum_half(second));
+    for (int64_t i = 0; i < LX_CPU_CHUNK; i += 16) {
+        v16 inverse = v16_set1(inverses[i / LX_BLOCK]), x = half_block(from + i, n - i, 0);
+        v16_store_low_bytes(bytes + i, v16_fma(x, inverse, shift));
     }
+    if (zero == 0)
+        memset(to + BODY_STARTS_AT, 0, BODY_CHUNK_BLOCKS * sizeof *to);
+    else
+        put_starts(to + BODY_STARTS_AT, bytes, scales, zero);
 }
 
 /* Like pack_rows, in blocks of bytes. */
@@ -212,7 +198,13 @@ static inline void pack_blocks(const lx_cpu_linear *job, int64_t row, int rows, 
     uint32_t *to = (uint32_t *)job->scratch;
     int64_t cols = job->w->shape.cols;
     for (int64_t k = 0; k < cols; k += LX_CPU_CHUNK) {
-        for (int r = 0; r < rows; r++, to += BODY_BYTES_STRIDE)
-            pack_chunk(to, lx_cpu_linear_row(job, row + r) + k, chunk_inputs(cols, k), zero);
+        int64_t n = chunk_inputs(cols, k);
+        for (int r = 0; r < rows; r++, to += BODY_BYTES_STRIDE) {
+            const float *from = lx_cpu_linear_row(job, row + r) + k;
+            if (n == LX_CPU_CHUNK) /* known while compiling: most chunks */
+                pack_chunk(to, from, LX_CPU_CHUNK, zero);
+            else
+                pack_chunk(to, from, n, zero);
+        }
     }
 }
