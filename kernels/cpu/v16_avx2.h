@@ -91,13 +91,6 @@ V16_FN float v16_most(v16 v)
     b = _mm_max_ps(b, _mm_movehl_ps(b, b));
     return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
 }
-V16_FN v16 v16_most_of_8(const v16 *v)
-{
-    float most[16];
-    for (int i = 0; i < 8; i++)
-        most[i] = most[i + 8] = v16_most(v[i]);
-    return v16_load(most);
-}
 V16_FN __m256 v16_load_8_bf16(const uint16_t *p)
 {
     __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));

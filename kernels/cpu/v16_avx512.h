@@ -84,7 +84,8 @@ V16_FN float v16_most(v16 v)
     b = _mm_max_ps(b, _mm_movehl_ps(b, b));
     return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
 }
-/* The greatest lane of each of eight vectors without NaN, twice. */
+/* See ops/linear/cpu_rows.h. */
+#define V16_MOST_OF_8 1
 V16_FN v16 v16_most_of_8(const v16 *v)
 {
     v16 four[4], two[2];
@@ -193,8 +194,8 @@ V16_FN void v16_store_low_bytes(uint8_t *p, v16 v)
 {
     _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(_mm512_castps_si512(v)));
 }
-/* The sums of sixteen times sixteen signed bytes: of the first, third .. sixteen, then of the
- * others. */
+/* The sums of 256 signed bytes by sixteens: of the first, third, fifth .. sixteen, then of the
+   second, fourth .. sixteen. */
 V16_FN void v16_sum_bytes(int32_t *to, const uint8_t *p)
 {
     __m512i eights[4]; /* sums of eight bytes plus 128 */

@@ -109,13 +109,6 @@ V16_FN float v16_most(v16 v)
 {
     return vmaxvq_f32(vmaxq_f32(vmaxq_f32(v.q[0], v.q[2]), vmaxq_f32(v.q[1], v.q[3])));
 }
-V16_FN v16 v16_most_of_8(const v16 *v)
-{
-    float most[16];
-    for (int i = 0; i < 8; i++)
-        most[i] = most[i + 8] = v16_most(v[i]);
-    return v16_load(most);
-}
 V16_DEFINE(v16_load_bf16(const uint16_t *p),
            vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p + 4 * i), 16)))
 V16_FN v16u v16_load_pairs(const uint32_t *p)

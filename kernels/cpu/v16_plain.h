@@ -150,13 +150,6 @@ V16_LANES float v16_most(v16 v)
         v.f[0] = v.f[i] > v.f[0] ? v.f[i] : v.f[0];
     return v.f[0];
 }
-V16_FN v16 v16_most_of_8(const v16 *v)
-{
-    float most[16];
-    for (int i = 0; i < 8; i++)
-        most[i] = most[i + 8] = v16_most(v[i]);
-    return v16_load(most);
-}
 V16_DEFINE(v16_load_bf16(const uint16_t *p), v16_of_bits((uint32_t)p[i] << 16))
 V16_FN v16u v16_load_pairs(const uint32_t *p)
 {

@@ -128,6 +128,17 @@ V16_FN v16 half_block(const float *from, int64_t n, const int half)
     return left > 0 ? v16_load_n(from + half * 16, (int)left, v16_set1(0.0f)) : v16_set1(0.0f);
 }
 
+#ifndef V16_MOST_OF_8
+/* Lanes i and i + 8: the greatest lane of v[i], of eight vectors without NaN. */
+V16_FN v16 v16_most_of_8(const v16 *v)
+{
+    float most[16];
+    for (int i = 0; i < 8; i++)
+        most[i] = most[i + 8] = v16_most(v[i]);
+    return v16_load(most);
+}
+#endif
+
 /* The scales of the blocks of a chunk of n inputs, as quantise has them, and 1 / scale or 0. Lanes
    divide for all blocks at once. */
 V16_FN void scale_blocks(const float *from, const int64_t n, float *scales, float *inverses)
