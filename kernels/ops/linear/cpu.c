@@ -72,7 +72,7 @@ static int64_t scratch(const void *args)
 }
 
 /* Two pieces per thread let a thread that is done help another. But wide kernels take four groups
-   of outputs, and a piece of more than a few rows spends its time on copying all of them first. */
+   of outputs, and every piece copies all rows first, which takes longer than such help saves. */
 static int64_t pieces(const lx_cpu *c, const void *args)
 {
     const lx_linear_args *a = args;

@@ -85,8 +85,8 @@ static inline float quantise(uint8_t *to, const float *from, int64_t n, float pl
     bool usable = largest > LX_CPU_LEAST_INT8;
     v16 inverse = v16_set1(usable ? 127.0f / largest : 0.0f);
     float scale = (usable ? largest / 127.0f : 0.0f) + v16_sum(nothing);
-    /* 1.5 * 2^23 and more: the sum's low bits are the nearest whole number plus that */
-    v16 shift = v16_set1(12582912.0f + plus);
+    /* the sum's low bits are the nearest whole number plus `plus` */
+    v16 shift = v16_set1(BODY_ROUND + plus);
     for (int64_t i = 0; i < n; i += 16) {
         v16 v = v16_load_n(from + i, n - i < 16 ? (int)(n - i) : 16, zero);
         v16_store_low_bytes(to + i, v16_fma(v, inverse, shift));
@@ -119,13 +119,12 @@ enum {
 _Static_assert(BODY_STARTS_AT + 2 * BODY_CHUNK_BLOCKS <= BODY_BYTES_STRIDE, "a row has room");
 _Static_assert(BODY_CHUNK_BLOCKS <= 16, "lanes hold a value of each block");
 
-/* A half of the block of n inputs at `from`; zeros after its end. */
-V16_FN v16 half_block(const float *from, int64_t n, const int half)
+/* Sixteen of n inputs, from input i on; zeros after the end. */
+V16_FN v16 sixteen_inputs(const float *from, const int64_t n, const int64_t i)
 {
-    int64_t left = n - half * 16;
-    if (left >= 16)
-        return v16_load(from + half * 16);
-    return left > 0 ? v16_load_n(from + half * 16, (int)left, v16_set1(0.0f)) : v16_set1(0.0f);
+    if (n - i >= 16)
+        return v16_load(from + i);
+    return n > i ? v16_load_n(from + i, (int)(n - i), v16_set1(0.0f)) : v16_set1(0.0f);
 }
 
 #ifndef V16_MOST_OF_8
@@ -146,7 +145,7 @@ V16_FN void scale_blocks(const float *from, const int64_t n, float *scales, floa
     v16 zero = v16_set1(0.0f), nothing = zero, whole = v16_set1(127.0f);
     v16 largest[BODY_CHUNK_BLOCKS];
     for (int64_t i = 0; i < LX_CPU_CHUNK; i += LX_BLOCK) {
-        v16 first = half_block(from + i, n - i, 0), second = half_block(from + i, n - i, 1);
+        v16 first = sixteen_inputs(from, n, i), second = sixteen_inputs(from, n, i + 16);
         largest[i / LX_BLOCK] = v16_max(v16_abs(first), v16_max(v16_abs(second), zero));
         nothing = v16_fma(second, zero, v16_fma(first, zero, nothing));
     }
@@ -157,7 +156,7 @@ V16_FN void scale_blocks(const float *from, const int64_t n, float *scales, floa
     if (v16_sum(nothing) == 0.0f)
         return;
     for (int64_t i = 0; i < n; i += LX_BLOCK) { /* some block has an input that is not finite */
-        v16 first = half_block(from + i, n - i, 0), second = half_block(from + i, n - i, 1);
+        v16 first = sixteen_inputs(from, n, i), second = sixteen_inputs(from, n, i + 16);
         scales[i / LX_BLOCK] += v16_sum(v16_fma(second, zero, v16_mul(first, zero)));
     }
 }
@@ -169,7 +168,8 @@ enum {
     BODY_START_HALVES = 32 /* zero: halves of blocks have starts of their own */
 };
 
-/* The starts of all blocks of a chunk, whose whole numbers are at `bytes`. */
+/* The starts of all blocks of a chunk, whose whole numbers are at `bytes`. The loop has no branch,
+   so that a compiler computes all blocks in lanes. */
 static inline void put_starts(uint32_t *to, const uint8_t *bytes, const float *scales, int32_t zero)
 {
     int32_t first[2 * BODY_CHUNK_BLOCKS], *second = first + BODY_CHUNK_BLOCKS;
@@ -188,13 +188,13 @@ static inline void put_starts(uint32_t *to, const uint8_t *bytes, const float *s
 /* A chunk of n inputs in blocks, zeros after its end, with their starts. */
 V16_FN void pack_chunk(uint32_t *to, const float *from, const int64_t n, int32_t zero)
 {
-    v16 shift = v16_set1(12582912.0f); /* see quantise */
+    v16 shift = v16_set1(BODY_ROUND); /* see quantise */
     float scales[16], inverses[16];
     uint8_t *bytes = (uint8_t *)to;
     scale_blocks(from, n, scales, inverses);
     memcpy(to + BODY_SCALES_AT, scales, BODY_CHUNK_BLOCKS * sizeof *scales);
     for (int64_t i = 0; i < LX_CPU_CHUNK; i += 16) {
-        v16 inverse = v16_set1(inverses[i / LX_BLOCK]), x = half_block(from + i, n - i, 0);
+        v16 inverse = v16_set1(inverses[i / LX_BLOCK]), x = sixteen_inputs(from, n, i);
         v16_store_low_bytes(bytes + i, v16_fma(x, inverse, shift));
     }
     if (zero == 0)
