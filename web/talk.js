@@ -101,6 +101,8 @@ async function send(ask) {
   requestRender();
   const turn = talk.turns.at(-1);
   try {
+    if (!talk.model) await findTalkers(); // the message was faster than the list of models
+    talk.model ||= state.models[0]?.id;
     if (!talk.model) throw new ApiError(404, { message: words().none });
     await run(talk, signal, requestRender);
     say('talk', turn.answer);

@@ -34,6 +34,8 @@ def pytest_addoption(parser):
     parser.addoption("--sound", metavar="FILE", type=Path, help="a WAV file of words that the served model of speech knows")
     parser.addoption("--late-frames", metavar="MS", type=int, default=0,
                      help="draw every frame so much later, as a busy machine does: a test that does not wait for it fails")
+    parser.addoption("--late-answers", metavar="MS", type=int, default=0,
+                     help="send every request so much later: a test that takes the answer before for the new one fails")
     parser.addoption("--calm", action="store_true", help="pages do not move, except in tests that ask for it: drawn frames are "
                      "most of a page's processor time")
 
@@ -131,7 +133,14 @@ def screenshots(request, tmp_path):
 READY = "() => !document.querySelector('script[src$=\"app.js\"]') || document.documentElement.dataset.ready"
 
 
-LATE = "{ const now = requestAnimationFrame; window.requestAnimationFrame = (f) => setTimeout(() => now(f), %d); }"
+LATE_FRAMES = "{ const now = requestAnimationFrame; window.requestAnimationFrame = (f) => setTimeout(() => now(f), %d); }"
+LATE_ANSWERS = """{
+    const now = fetch;
+    window.fetch = async (...what) => {
+        await new Promise((goOn) => setTimeout(goOn, %d));
+        return now(...what);
+    };
+}"""
 
 
 @pytest.fixture
@@ -139,7 +148,7 @@ def open_page(browser, origin, serve, pytestconfig):
     """open_page(hash="", allow=None, at=None, **options of the browser context) -> page. A console error
     that matches the expression `allow` is expected; `at` is the address of another server."""
     contexts, wrong = [], []
-    late = pytestconfig.getoption("late_frames")
+    late = {LATE_FRAMES: pytestconfig.getoption("late_frames"), LATE_ANSWERS: pytestconfig.getoption("late_answers")}
 
     def listen(page, allow, home):
         def console(message):
@@ -169,8 +178,9 @@ def open_page(browser, origin, serve, pytestconfig):
                 "addEventListener('securitypolicyviolation',"
                 " (e) => console.error('policy: ' + e.violatedDirective + ' ' + e.blockedURI))"
             )
-            if late:
-                page.add_init_script(LATE % late)
+            for script, milliseconds in late.items():
+                if milliseconds:
+                    page.add_init_script(script % milliseconds)
         page.goto(home + "/" + hash)
         if options.get("java_script_enabled", True):
             page.wait_for_function(READY)

@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 
 import sounds
 from test_share import assert_alike
+from watching import drawn
 
 TABS = {
     "couplets": ("#海上明月&seed=7", "() => document.querySelector('.answers:not(.idle) .facts')?.textContent"),
@@ -122,6 +123,7 @@ def test_keys_are_told_without_a_pointer_that_hovers(browser, open_page, origin)
 
 
 def assert_chosen(page, tab):
+    drawn(page)
     edges = page.locator(".tabs a").evaluate_all(
         "(all) => all.map((e) => [e.id, getComputedStyle(e).borderBottomColor, e.offsetHeight])"
     )

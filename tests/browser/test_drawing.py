@@ -145,7 +145,7 @@ def test_digits_that_obey(asked, open_page):
     expect(buttons.last).to_have_attribute("aria-pressed", "false")
     page.fill("#image-n", str(N))
     sent = []
-    page.on("request", lambda request: request.method == "POST" and sent.append(json.loads(request.post_data)))
+    page.on("request", lambda request: request.url.endswith("/generations") and sent.append(json.loads(request.post_data)))
     page.evaluate("window.before = document.querySelector('.tiles canvas').sample")
     buttons.nth(7).focus()
     page.keyboard.press("Enter")

@@ -5,6 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from watching import drawn
+
 LINE = "海上明月"
 WALKED = "(n) => document.querySelectorAll('.steps li').length === n && location.hash.includes('step=')"
 CALM = {"reduced_motion": "reduce"}
@@ -63,14 +65,14 @@ def test_what_is_drawn_stands_in_the_states(walk):
     most = max(abs(x) for one in inside for row in one["s"] for x in row)
     for step in (len(ids), 1, 3):
         page.click(f".steps li:nth-child({step + 1}) button")
-        page.evaluate("new Promise(requestAnimationFrame)")
+        drawn(page)
         now = inside[step - 1]
         assert painted(page, ".after .square") == expected(page, now["s"], most)
         assert painted(page, ".after .key") == expected(page, [[z] for z in now["z"]], max(inside[-1]["z"]))
         if step > 1:
             assert painted(page, ".before .square") == expected(page, inside[step - 2]["s"], most)
     page.click(".steps li:first-child button")
-    page.evaluate("new Promise(requestAnimationFrame)")
+    drawn(page)
     assert painted(page, ".after .square") == expected(page, [[0] * 32] * 32, 1)
     expect(page.locator(".told")).to_contain_text("Equations 16 and 17")
 
@@ -91,6 +93,7 @@ def test_the_toy_is_stepped_through(open_page):
     page = open_page("#how", **CALM)
     numbers = page.locator("#toy tbody td")
     expect(page.locator("#toy .cards li")).to_have_count(0)
+    drawn(page)
     play, told, square = (page.locator(f"#toy {part}").bounding_box()["y"] for part in (".play", ".says", "table"))
     assert play < told < square and square - play < 600, "a phone shows all that the button moves"
     for cards in range(1, 6):

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 import image_model
 from conftest import ROOT, running
-from watching import emptied
+from watching import drawn, emptied
 
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 REFUSED = r"status of 4\d\d"  # Chromium reports every refused request as a console error
@@ -86,7 +86,7 @@ def paint(page, n=N, seed=None, button="#paint"):
 def painted(page):
     """Waits for the end of the run; returns the values of every picture."""
     expect(page.locator(".easel .facts")).to_contain_text("pixels/s", timeout=120_000)
-    page.evaluate("new Promise(requestAnimationFrame)")
+    drawn(page)
     return page.evaluate(VALUES, ".tiles canvas")
 
 
@@ -297,7 +297,7 @@ def test_a_first_visit_paints(open_page):
     first = page.evaluate("location.hash")
     page.click("#couplets-tab")
     page.click("#images-tab")
-    page.evaluate("new Promise(requestAnimationFrame)")
+    drawn(page)
     assert page.evaluate("location.hash") == first  # once
 
 
@@ -339,6 +339,7 @@ def test_tabs_with_the_keyboard(open_page):
     couplets, images = (page.get_by_role("tab", name=name) for name in ("Couplets", "Pictures"))
     expect(couplets).to_have_attribute("aria-selected", "true")
     expect(page.get_by_role("tabpanel")).to_have_attribute("id", "couplets")
+    expect(page.get_by_role("tab", name="Dictation")).to_be_visible()  # the server has said what it serves
     couplets.focus()
     page.keyboard.press("ArrowRight")
     expect(images).to_be_focused()
@@ -488,7 +489,7 @@ def half_painted(page):
         }""",
         timeout=120_000,
     )
-    page.evaluate("new Promise(requestAnimationFrame)")
+    drawn(page)
 
 
 def test_picture(images, screenshots):

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from conftest import ROOT
-from watching import emptied
+from watching import drawn, emptied
 
 UPPER = "海上明月"
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
@@ -29,6 +29,7 @@ def ask(page, line):
 
 def finished(page):
     """Waits until the page has all candidates and the hung scroll is written; returns their texts."""
+    drawn(page)
     page.wait_for_function(
         """() => {
             const hung = document.querySelector('[aria-selected="true"] .line');

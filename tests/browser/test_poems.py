@@ -12,6 +12,7 @@ import image_model
 import poem_model
 from conftest import ROOT
 from test_share import saved
+from watching import drawn
 
 VIEW = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"}
 DONE = "() => document.querySelector('#poems .facts').textContent"
@@ -24,6 +25,7 @@ def open_options(page):
 
 def lines(page):
     """Of the poem that is shown, once it is whole."""
+    drawn(page)
     page.wait_for_function(DONE)
     return page.locator("#poem p").all_inner_texts()
 
@@ -62,8 +64,6 @@ def test_a_poem_keeps_form_and_acrostic(open_page):
     expect(page.locator("#poem h3")).to_have_text("四 时")
     expect(page.locator("#poem .seal")).to_be_visible()
     page.click("#poem-again")
-    page.wait_for_function("(old) => document.querySelector('#poems .facts').textContent !== ''"
-                           " && document.querySelector('#poem').textContent !== old", arg="".join(shown))
     again = lines(page)
     assert keeps(again, 7, "春夏秋冬") and again != shown
 
@@ -311,7 +311,7 @@ def test_a_poem_in_the_making_is_announced(open_page):
     expect(page.locator("#poem-busy")).to_have_text("Writing …")
     page.wait_for_function("() => document.querySelector('#poem-again').closest('p').hidden")
     while not held:
-        page.evaluate("new Promise(requestAnimationFrame)")
+        drawn(page)
     held[0].continue_()
     expect(page.locator("#poem-again")).to_be_visible()
     expect(page.locator("#poem-busy")).to_be_empty()

@@ -9,12 +9,14 @@ from playwright.sync_api import expect
 
 import image_model
 from conftest import ROOT, running
+from watching import drawn
 
 LANES = "import('/race.js').then(({ race }) => race.lanes())"
 SPOKEN = re.compile(r"linear: [\d.]+ ms at position 1,820; softmax with cache: .*; sliding_window: ")
 
 
 def tokens(page):
+    drawn(page)
     return [int(text.replace(",", "")) for text in page.locator(".lanes td:nth-child(2)").all_inner_texts()]
 
 
@@ -141,7 +143,7 @@ class Turn:
 
     def wait(self):
         while not self.route:
-            self.page.evaluate("new Promise(requestAnimationFrame)")
+            drawn(self.page)
         return self.route.request
 
 

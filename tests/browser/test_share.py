@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 from card import draw
 from test_images import image_model_of, images, paint, painted, stroke  # noqa: F401 (a fixture)
 from test_page import UPPER, ask, finished
+from watching import drawn
 
 VIEW = {"viewport": {"width": 1280, "height": 1000}, "reduced_motion": "reduce"}
 
@@ -93,7 +94,7 @@ def test_a_completed_drawing(images):
     paint(page, n=4, seed=9, button="#complete")
     painted(page)
     page.click(".tiles li:nth-child(3)")
-    page.evaluate("new Promise(requestAnimationFrame)")  # until then the bits shown are the first picture's
+    drawn(page)  # until then the bits shown are the first picture's
     expect(page.locator(".bits")).not_to_be_empty()
     bits = page.locator(".bits").inner_text()
     link = page.evaluate("location.hash")

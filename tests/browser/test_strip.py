@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 import image_model
 from test_images import DECODED, REFUSED, VALUES, api, urls_of
 from test_share import assert_alike, saved
+from watching import drawn
 
 WHOLE = "(n) => location.hash.endsWith(`digits=${n}`) && document.querySelectorAll('#digits li').length === n"
 VIEW = {"viewport": {"width": 1280, "height": 1000}, "reduced_motion": "reduce"}
@@ -17,7 +18,7 @@ def rest(page, n):
     """The strip has n digits, and none is under way."""
     page.wait_for_function(WHOLE, arg=n, timeout=120_000)
     expect(page.locator("#strip-go")).to_have_text("Go on")
-    page.evaluate("new Promise(requestAnimationFrame)")
+    drawn(page)
     return page.evaluate(VALUES, "#digits canvas")
 
 

@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 import text_model
 from test_access import WAYS, faults, fits
 from test_chat_templates import with_template
+from watching import drawn
 
 TAB = 16_000  # bytes of the tab's scripts and style
 # Of an answer only the begin comes, until it is stopped: the page cannot be too late to stop it.
@@ -90,6 +91,23 @@ def test_a_talk_and_its_memory(talk):
     expect(page.locator("#live")).to_have_text(page.evaluate("JSON.parse(localStorage.getItem('talks'))[0].turns[1].answer"))
     expect(page.locator("#talks li")).to_have_count(1)
     expect(page.locator(".claim")).to_contain_text("memory keeps one size")
+
+
+def test_a_message_is_faster_than_the_list_of_models(open_page, home):
+    page, held = open_page(at=home), []
+    page.route("**/v1/models", lambda route: held.append(route))
+    page.evaluate("location.hash = '#talk'")
+    page.reload()
+    expect(page.locator("#talk-text")).to_be_visible()
+    page.fill("#talk-text", "hello")
+    page.keyboard.press("Enter")
+    expect(page.locator("#talk-stop")).to_be_visible()
+    while not held:
+        drawn(page)
+    held[0].continue_()
+    page.wait_for_function(ANSWERED, arg="hello")
+    expect_turns(page, "hello")
+    expect(page.locator("#talk-error")).to_be_empty()
 
 
 def test_a_message_is_changed(talk):

@@ -3,6 +3,11 @@
 import contextlib
 
 
+def drawn(page):
+    """Waits for the page's next frame. A change is drawn in the frame after it, so until then the page shows its old state."""
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+
+
 @contextlib.contextmanager
 def emptied(page, selector):
     """Empties the element when the block begins, before the page writes to it again."""
