@@ -14,6 +14,7 @@ PLACE = Path.home() / ".cache" / "linnet" / "peers"
 # Words of llama.cpp's line of features, and the processor's flags that they stand for.
 SETS = {"AVX2": "avx2", "F16C": "f16c", "FMA": "fma", "AVX_VNNI": "avx_vnni", "AVX512": "avx512f", "AVX512_VBMI": "avx512vbmi",
         "AVX512_VNNI": "avx512_vnni", "AVX512_BF16": "avx512_bf16", "AMX_INT8": "amx_int8"}
+OF_AVX2 = ("AVX2", "F16C", "FMA")  # what a build for processors without AVX-512 has
 START_S, STOP_S = 120, 10
 
 
@@ -62,9 +63,9 @@ def serve(command):
                 process.kill()
 
 
-def describe(program):
+def describe(program, isa="auto"):
     """A line with the version, which scripts/peers wrote next to the program, and with the instruction sets. Ends the benchmark
-    when the build lacks a set that this processor has."""
+    when the build lacks a set that this processor has, or with isa "avx2" when its sets are others than OF_AVX2."""
     if not Path(program).is_file():
         sys.exit(f"there is no {program}; scripts/peers builds it")
     version = Path(program).with_name("version").read_text().strip()
@@ -72,8 +73,11 @@ def describe(program):
     said = subprocess.run([program, "-lv", "5", "-m", "/dev/null", "--port", str(free_port())], capture_output=True, text=True,
                           timeout=START_S)
     has = dict(re.findall(r"(\w+) = (\d)", said.stdout + said.stderr))
+    own = {name for name in SETS if has.get(name) == "1"}
+    if isa == "avx2" and own != set(OF_AVX2):
+        sys.exit(f"{program} was built with {', '.join(sorted(own))}, not with {', '.join(OF_AVX2)}; scripts/peers --isa avx2 builds that")
     flags = re.search(r"^flags\s*:(.*)", Path("/proc/cpuinfo").read_text(), re.M)[1].split()
-    missing = [name for name, flag in SETS.items() if flag in flags and has.get(name) != "1"]
-    if missing:
+    missing = [name for name, flag in SETS.items() if flag in flags and name not in own]
+    if missing and isa == "auto":
         sys.exit(f"{program} was built without {', '.join(missing)}, which this processor has; scripts/peers builds it anew")
-    return f"peer: llama.cpp of {version}, built with {', '.join(name for name in SETS if has.get(name) == '1')}"
+    return f"peer: llama.cpp of {version}, built with {', '.join(name for name in SETS if name in own)}"

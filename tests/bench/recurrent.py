@@ -23,7 +23,8 @@ Q4_0 with int4. With q4_k_m both serve one GGUF file.
 The last column is Linnet's share of the roofline. The least time is the time to read the weights once, or to multiply
 by them if that takes longer, and to read and write the states. These rates come from roofline.c before and after. It
 leaves out rows that attention keeps. The weights of experts count if one of the step's tokens chooses them, and every
-choice is taken as equally likely.
+choice is taken as equally likely. With --isa avx2 there is no such share, because roofline.c has no rates of AVX2 alone
+for a processor with AVX-512.
 """
 
 import argparse
@@ -74,6 +75,8 @@ def parse_arguments():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--build", type=Path, default=ROOT / "build")
     llama.add_argument(p)
+    p.add_argument("--isa", choices=["auto", "avx2"], default="auto",
+                   help="avx2: both as on a processor without AVX-512; scripts/peers --isa avx2 builds llama.cpp so")
     p.add_argument("--python", type=Path, default=llama.PLACE / "bin" / "python", help="with gguf, rwkv, torch and numpy")
     p.add_argument("--alone", action="store_true", help="measure no other program")
     p.add_argument("--size", choices=list(SIZES), default="full")
@@ -89,6 +92,9 @@ def parse_arguments():
     args = p.parse_args()
     if args.trained is not None:
         args.kinds, args.size = ["rwkv7"], args.trained.stem
+    args.options = ["--isa", args.isa]
+    if args.isa == "avx2" and args.llama == p.get_default("llama"):
+        args.llama = args.llama.parent / "avx2" / args.llama.name
     return args
 
 
@@ -348,7 +354,7 @@ def measure(args, kind, precision, threads, place):
     racers, packaged = [lambda: Linnet(args, model, threads, precision)], None
     if not args.alone:
         racers.append(lambda: Llama(args, file, threads, precision))
-        if kind == "rwkv7" and precision == "f32":
+        if kind == "rwkv7" and precision == "f32" and args.isa == "auto":
             packaged = place / "rwkv7"
             if not packaged.with_suffix(".pth").exists():
                 subprocess.run([args.python, PEERS, "pth", saved, packaged], check=True)
@@ -382,7 +388,7 @@ def rows_of(args, kind, threads, figures, roofline):
         label = f"prompt of {args.prompt}" if what == "prompt" else what.replace("1 streams", "1 stream")
         best = max((x for name, x in median.items() if not name.startswith("Linnet")), default=None)
         streams = 0 if what == "prompt" else int(what.split()[0])
-        reached = roofline.reached(streams or args.prompt, streams, median[names[0]])
+        reached = roofline.reached(streams or args.prompt, streams, median[names[0]]) if args.isa == "auto" else "-"
         ratio = number(median[names[0]] / best) if best else "-"
         yield [f"{kind}, {label}", str(threads), median, ratio, reached]
 
@@ -398,7 +404,7 @@ def main():
     args = parse_arguments()
     print(machine.describe(max(args.threads)))
     if not args.alone:
-        print(llama.describe(args.llama), flush=True)
+        print(llama.describe(args.llama, args.isa), flush=True)
     with tempfile.TemporaryDirectory(prefix="recurrent-") as scratch:
         for precision in args.precisions:
             rows = []
