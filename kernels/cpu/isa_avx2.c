@@ -1,5 +1,6 @@
 /* The inner loops for AVX2 with FMA (Haswell, Zen and later): body.h over v16_avx2.h. */
 #define BODY_TARGET "avx2,fma"
+#define V16_SIGNED_BYTES 1
 #include "kernels/cpu/target_begin.h"
 #include "kernels/cpu/v16_avx2.h"
 

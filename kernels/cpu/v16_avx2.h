@@ -110,38 +110,53 @@ V16_FN v16 v16_pair_high(v16u w)
     return (v16){_mm256_castsi256_ps(_mm256_and_si256(w.lo, high)),
                  _mm256_castsi256_ps(_mm256_and_si256(w.hi, high))};
 }
+/* Keeps the order of additions. A compiler that adds whole numbers in another order computes all
+   products of a block first, and keeps them in memory. */
+V16_FN __m256i v16_in_order(__m256i sum)
+{
+    __asm__("" : "+x"(sum));
+    return sum;
+}
+/* Signed bytes: an instruction multiplies unsigned bytes by signed ones, so the inputs get the
+   signs of the weights. Two products of 128 and 127 fit 16 bits. */
 V16_FN __m256i v16_dot_bytes_half(__m256i sum, __m256i w, uint32_t x)
 {
-    __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8), odd = _mm256_srai_epi16(w, 8);
-    __m256i x_even = _mm256_set1_epi32((int)(x & 0x00ff00ffu));
-    __m256i x_odd = _mm256_set1_epi32((int)(x >> 8 & 0x00ff00ffu));
-    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(even, x_even));
-    return _mm256_add_epi32(sum, _mm256_madd_epi16(odd, x_odd));
+    __m256i inputs = _mm256_sign_epi8(_mm256_set1_epi32((int)x), w);
+    __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), inputs);
+    return v16_in_order(_mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))));
 }
 V16_FN v16u v16_dot_bytes(v16u sum, v16u w, uint32_t x)
 {
     return (v16u){v16_dot_bytes_half(sum.lo, w.lo, x), v16_dot_bytes_half(sum.hi, w.hi, x)};
 }
-V16_FN __m256i v16_dot_codes_half(__m256i sum, __m256i w, uint32_t x)
-{
-    __m256i inputs = _mm256_set1_epi32((int)x), x_odd = _mm256_srai_epi16(inputs, 8);
-    __m256i x_even = _mm256_srai_epi16(_mm256_slli_epi16(inputs, 8), 8);
-    __m256i even = _mm256_and_si256(w, _mm256_set1_epi16(0xff)), odd = _mm256_srli_epi16(w, 8);
-    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(even, x_even));
-    return _mm256_add_epi32(sum, _mm256_madd_epi16(odd, x_odd));
-}
 V16_FN v16u v16_dot_codes(v16u sum, v16u w, uint32_t x)
 {
-    return (v16u){v16_dot_codes_half(sum.lo, w.lo, x), v16_dot_codes_half(sum.hi, w.hi, x)};
+    __m256i zero = _mm256_set1_epi8((char)0x80);
+    return v16_dot_bytes(sum, (v16u){_mm256_xor_si256(w.lo, zero), _mm256_xor_si256(w.hi, zero)},
+                         x);
 }
 V16_FN __m256i v16_dot_nibbles_half(__m256i sum, __m256i w, uint32_t x)
 {
     __m256i pairs = _mm256_maddubs_epi16(w, _mm256_set1_epi32((int)x));
-    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    return v16_in_order(_mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))));
 }
 V16_FN v16u v16_dot_nibbles(v16u sum, v16u w, uint32_t x)
 {
     return (v16u){v16_dot_nibbles_half(sum.lo, w.lo, x), v16_dot_nibbles_half(sum.hi, w.hi, x)};
+}
+/* Sums of products with codes of four bits in 16 bits, two for a lane. */
+#define V16_SHORTS 1
+V16_FN v16u v16_dot_shorts(v16u sum, v16u w, uint32_t x)
+{
+    __m256i inputs = _mm256_set1_epi32((int)x);
+    return (v16u){v16_in_order(_mm256_add_epi16(sum.lo, _mm256_maddubs_epi16(w.lo, inputs))),
+                  v16_in_order(_mm256_add_epi16(sum.hi, _mm256_maddubs_epi16(w.hi, inputs)))};
+}
+V16_FN v16u v16_add_shorts(v16u sum, v16u shorts)
+{
+    __m256i ones = _mm256_set1_epi16(1);
+    return (v16u){_mm256_add_epi32(sum.lo, _mm256_madd_epi16(shorts.lo, ones)),
+                  _mm256_add_epi32(sum.hi, _mm256_madd_epi16(shorts.hi, ones))};
 }
 V16_FN v16u v16_words(uint32_t x)
 {

@@ -166,6 +166,21 @@ V16_FN v16u v16_dot_nibbles(v16u sum, v16u w, uint32_t x)
     return _mm512_add_epi32(sum, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
 #endif
 }
+#ifndef V16_VNNI
+/* Sums of products with codes of four bits in 16 bits, two for a lane. */
+#define V16_SHORTS 1
+V16_FN v16u v16_dot_shorts(v16u sum, v16u w, uint32_t x)
+{
+    __m512i products = _mm512_maddubs_epi16(w, _mm512_set1_epi32((int)x));
+    sum = _mm512_add_epi16(sum, products);
+    __asm__("" : "+v"(sum)); /* keeps the order of additions: see the AVX2 set */
+    return sum;
+}
+V16_FN v16u v16_add_shorts(v16u sum, v16u shorts)
+{
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(shorts, _mm512_set1_epi16(1)));
+}
+#endif
 V16_DEFINE(v16u v16_words(uint32_t x), _mm512_set1_epi32((int)x))
 V16_DEFINE(v16u v16_low_nibbles(v16u w), _mm512_and_si512(w, _mm512_set1_epi8(15)))
 V16_DEFINE(v16u v16_high_nibbles(v16u w), v16_low_nibbles(_mm512_srli_epi32(w, 4)))

@@ -222,9 +222,8 @@ static void known_products(const block_case *c, const block_data *d, lx_dtype dt
     memcpy(scale, known.y_scale, (size_t)n * sizeof *scale);
 }
 
-static bool check_case(device *dut, device *oracle, const block_case *c, rng *r)
+static bool check_data(device *dut, device *oracle, const block_case *c, block_data data)
 {
-    block_data data = make_data(c, r);
     int64_t n = c->rows * c->outputs;
     float *got = floats(n), *want = floats(n);
     double *scale = take((size_t)n * sizeof *scale);
@@ -250,6 +249,11 @@ static bool check_case(device *dut, device *oracle, const block_case *c, rng *r)
     dev_release(dut);
     dev_release(oracle);
     return true;
+}
+
+static bool check_case(device *dut, device *oracle, const block_case *c, rng *r)
+{
+    return check_data(dut, oracle, c, make_data(c, r));
 }
 
 /* --- tests --- */
@@ -287,6 +291,36 @@ static bool blocks_match_their_definition(device *dut, device *oracle)
             c.rows = 13;
         if (!check_case(dut, oracle, &c, &r))
             return false;
+    }
+    return true;
+}
+
+/* Codes with all bits, with none and with the highest alone, times inputs of one size: no sum of
+   products is larger. */
+static bool largest_products_of_blocks(device *dut, device *oracle)
+{
+    static const struct {
+        size_t first, n;
+    } codes[COUNT(block_types)] = {{2, 32}, {2, 16}, {16, 128}, {16, 160}, {0, 192}};
+    static const unsigned char fills[] = {0xff, 0x00, 0x80};
+    rng r = {10};
+    if (!dut->blocks && !dut->int4)
+        return true;
+    for (size_t i = 0; i < COUNT(block_types) * COUNT(fills); i++) {
+        size_t type = i % COUNT(block_types);
+        for (int32_t rows = 1; rows <= 12; rows = 2 * rows + 1) {
+            block_case c = {.cols = 512, .outputs = 37, .rows = rows, .dtype = block_types[type]};
+            block_data data = make_data(&c, &r);
+            size_t size = (size_t)lx_format_of(c.dtype)->n_bytes;
+            unsigned char *bytes = (unsigned char *)data.w.data;
+            for (size_t at = 0; at < lx_format_bytes(c.dtype, c.outputs * c.cols); at += size)
+                memset(bytes + at + codes[type].first, fills[i / COUNT(block_types)],
+                       codes[type].n);
+            for (int64_t k = 0; k < c.rows * c.cols; k++)
+                data.x[k] = k / c.cols % 2 == 0 ? 3.0f : -3.0f;
+            if (!check_data(dut, oracle, &c, data))
+                return false;
+        }
     }
     return true;
 }
@@ -549,6 +583,7 @@ static bool tables_of_blocks(device *dut, device *oracle)
 
 const test block_tests[] = {
     {"blocks_match_their_definition", blocks_match_their_definition},
+    {"largest_products_of_blocks", largest_products_of_blocks},
     {"blocks_of_large_matrices", blocks_of_large_matrices},
     {"block_rows_are_independent", block_rows_are_independent},
     {"joined_matrices_give_the_bytes_of_their_parts",

@@ -26,6 +26,21 @@
 #define WORD_STRIDE BODY_BYTES_STRIDE
 #include "kernels/ops/linear/cpu_words.h"
 
+/* Products with codes of four bits. Where a set has V16_SHORTS, the sums of a block are 16-bit
+   numbers in pairs: at most 8 words times 2 products of 15 and 128. The start is added after them.
+ */
+#ifdef V16_SHORTS
+#define BODY_SHORTS true
+#define WORD_DOT v16_dot_shorts
+#else
+#define BODY_SHORTS false
+#define WORD_DOT v16_dot_nibbles
+#endif
+#define WORD_ADD add_four
+#define WORD_SUM v16u
+#define WORD_STRIDE BODY_BYTES_STRIDE
+#include "kernels/ops/linear/cpu_words.h"
+
 /* Two words of inputs, from x on, by a word of nibbles of panels v and v + 1, or of panel v. */
 V16_FN void add_nibbles(v16u *sums, const uint32_t *x, const uint32_t *w, const int v,
                         const int rows, const int panels)
@@ -33,11 +48,11 @@ V16_FN void add_nibbles(v16u *sums, const uint32_t *x, const uint32_t *w, const 
     v16u w0 = v16_load_pairs(w);
     if (panels > 1) {
         v16u w1 = v16_load_pairs(w + 16);
-        add_half_2(sums, x, v16_low_nibbles(w0), v16_low_nibbles(w1), v, rows, panels);
-        add_half_2(sums, x + 1, v16_high_nibbles(w0), v16_high_nibbles(w1), v, rows, panels);
+        add_four_2(sums, x, v16_low_nibbles(w0), v16_low_nibbles(w1), v, rows, panels);
+        add_four_2(sums, x + 1, v16_high_nibbles(w0), v16_high_nibbles(w1), v, rows, panels);
     } else {
-        add_half_1(sums, x, v16_low_nibbles(w0), v, rows, panels);
-        add_half_1(sums, x + 1, v16_high_nibbles(w0), v, rows, panels);
+        add_four_1(sums, x, v16_low_nibbles(w0), v, rows, panels);
+        add_four_1(sums, x + 1, v16_high_nibbles(w0), v, rows, panels);
     }
 }
 
@@ -93,6 +108,33 @@ V16_FN void start_at_zero(v16u *sums, const int v, const int rows, const int pan
 #undef BODY_START
 }
 
+/* The sums of panel v over a block of codes of four bits begin with `from` in the first row, or
+   with 0 where `from` is NULL. */
+V16_FN void start_four(v16u *sums, const uint32_t *from, const int v, const int rows,
+                       const int panels)
+{
+    if (BODY_SHORTS || from == NULL)
+        start_at_zero(sums, v, rows, panels);
+    else
+        start_codes(sums, from, v, rows, panels);
+}
+
+/* After the products of such a block: the whole sums. */
+V16_FN void end_four(v16u *sums, const uint32_t *from, const int v, const int rows,
+                     const int panels)
+{
+#ifdef V16_SHORTS
+#define BODY_END(r)                                                                                \
+    if (r < rows)                                                                                  \
+        sums[r * panels + v] = v16_add_shorts(                                                     \
+            v16_words(from != NULL ? from[r * BODY_BYTES_STRIDE] : 0), sums[r * panels + v]);
+    BODY_REPEAT(BODY_END)
+#undef BODY_END
+#else
+    (void)sums, (void)from, (void)v, (void)rows, (void)panels;
+#endif
+}
+
 /* Block j of the chunk of inputs at x, with codes at w and scales at `scales` in the first group.
  */
 V16_FN void run_one_block(const block *b, v16 *done, const uint32_t *x, int64_t j,
@@ -100,17 +142,24 @@ V16_FN void run_one_block(const block *b, v16 *done, const uint32_t *x, int64_t 
                           const int panels, const bool four)
 {
     const int64_t group = b->job->w->group_words;
-    const uint32_t *inputs = x + j * (LX_BLOCK / 4);
+    const uint32_t *inputs = x + j * (LX_BLOCK / 4), *start = x + BODY_STARTS_AT + j;
     v16u sums[96];
 #define BODY_START_PANEL(v)                                                                        \
-    if (v < panels)                                                                                \
-        start_codes(sums, x + BODY_STARTS_AT + j, v, rows, panels);
+    if (v < panels && four)                                                                        \
+        start_four(sums, start, v, rows, panels);                                                  \
+    else if (v < panels)                                                                           \
+        start_codes(sums, start, v, rows, panels);
     BODY_PANELS(BODY_START_PANEL)
 #undef BODY_START_PANEL
     if (four) {
         for (int64_t k = 0; k < LX_BLOCK / 8; k++)
             BODY_GROUPS(add_nibbles, sums, inputs + 2 * k, w + k * LX_CPU_GROUP, group, rows,
                         panels);
+#define BODY_END_PANEL(v)                                                                          \
+    if (v < panels)                                                                                \
+        end_four(sums, start, v, rows, panels);
+        BODY_PANELS(BODY_END_PANEL)
+#undef BODY_END_PANEL
     } else {
         for (int64_t k = 0; k < LX_BLOCK / 4; k++)
             BODY_GROUPS(add_codes, sums, inputs + k, w + k * LX_CPU_GROUP, group, rows, panels);

@@ -71,6 +71,10 @@ V16_FN void add_k(v16u *sums, const uint32_t *x, const uint32_t *w, const int v,
                   const int panels, const lx_cpu_format format, const int i)
 {
     v16u first, second, first_1, second_1;
+    if (format == LX_CPU_Q4_K) {
+        add_nibbles(sums, x, w + lx_cpu_k_halves(format, i), v, rows, panels);
+        return;
+    }
     k_codes(&first, &second, w, i, format);
     if (panels > 1) {
         k_codes(&first_1, &second_1, w + lx_cpu_k_panel(format), i, format);
@@ -110,7 +114,9 @@ V16_FN void start_k(v16u *sums, const uint32_t *start, const int rows, const int
                     const lx_cpu_format format)
 {
 #define BODY_START_PANEL(v)                                                                        \
-    if (v < panels && has_minima(format))                                                          \
+    if (v < panels && format == LX_CPU_Q4_K)                                                       \
+        start_four(sums, NULL, v, rows, panels);                                                   \
+    else if (v < panels && has_minima(format))                                                     \
         start_at_zero(sums, v, rows, panels);                                                      \
     else if (v < panels)                                                                           \
         start_codes(sums, start, v, rows, panels);
@@ -138,6 +144,8 @@ V16_FN void run_k_part(const k_block *k, v16 *done, const uint32_t *x, int64_t j
     keep_if_many(done, rows, panels);
 #define BODY_FOLD_PANEL(v)                                                                         \
     if (v < panels) {                                                                              \
+        if (format == LX_CPU_Q4_K)                                                                 \
+            end_four(sums, NULL, v, rows, panels);                                                 \
         if (has_minima(format))                                                                    \
             min = k_scale(k, 1, k->head[panels + v], v);                                           \
         fold_k(done, sums, x + BODY_SCALES_AT + j, start, k_scale(k, part, k->head[v], v), min, v, \
