@@ -108,30 +108,30 @@ V16_FN void start_at_zero(v16u *sums, const int v, const int rows, const int pan
 #undef BODY_START
 }
 
-/* The sums of panel v over a block of codes of four bits begin with `from` in the first row, or
-   with 0 where `from` is NULL. */
-V16_FN void start_four(v16u *sums, const uint32_t *from, const int v, const int rows,
-                       const int panels)
+/* The sums of panel v over a block begin with `from` in the first row, or with 0 where `from` is
+   NULL. four: its codes have four bits. */
+V16_FN void start_sums(v16u *sums, const uint32_t *from, const int v, const int rows,
+                       const int panels, const bool four)
 {
-    if (BODY_SHORTS || from == NULL)
+    if ((BODY_SHORTS && four) || from == NULL)
         start_at_zero(sums, v, rows, panels);
     else
         start_codes(sums, from, v, rows, panels);
 }
 
-/* After the products of such a block: the whole sums. */
-V16_FN void end_four(v16u *sums, const uint32_t *from, const int v, const int rows,
-                     const int panels)
+/* After the products of the block: the whole sums. */
+V16_FN void end_sums(v16u *sums, const uint32_t *from, const int v, const int rows,
+                     const int panels, const bool four)
 {
 #ifdef V16_SHORTS
 #define BODY_END(r)                                                                                \
-    if (r < rows)                                                                                  \
+    if (four && r < rows)                                                                          \
         sums[r * panels + v] = v16_add_shorts(                                                     \
             v16_words(from != NULL ? from[r * BODY_BYTES_STRIDE] : 0), sums[r * panels + v]);
     BODY_REPEAT(BODY_END)
 #undef BODY_END
 #else
-    (void)sums, (void)from, (void)v, (void)rows, (void)panels;
+    (void)sums, (void)from, (void)v, (void)rows, (void)panels, (void)four;
 #endif
 }
 
@@ -145,30 +145,25 @@ V16_FN void run_one_block(const block *b, v16 *done, const uint32_t *x, int64_t 
     const uint32_t *inputs = x + j * (LX_BLOCK / 4), *start = x + BODY_STARTS_AT + j;
     v16u sums[96];
 #define BODY_START_PANEL(v)                                                                        \
-    if (v < panels && four)                                                                        \
-        start_four(sums, start, v, rows, panels);                                                  \
-    else if (v < panels)                                                                           \
-        start_codes(sums, start, v, rows, panels);
+    if (v < panels)                                                                                \
+        start_sums(sums, start, v, rows, panels, four);
     BODY_PANELS(BODY_START_PANEL)
 #undef BODY_START_PANEL
     if (four) {
         for (int64_t k = 0; k < LX_BLOCK / 8; k++)
             BODY_GROUPS(add_nibbles, sums, inputs + 2 * k, w + k * LX_CPU_GROUP, group, rows,
                         panels);
-#define BODY_END_PANEL(v)                                                                          \
-    if (v < panels)                                                                                \
-        end_four(sums, start, v, rows, panels);
-        BODY_PANELS(BODY_END_PANEL)
-#undef BODY_END_PANEL
     } else {
         for (int64_t k = 0; k < LX_BLOCK / 4; k++)
             BODY_GROUPS(add_codes, sums, inputs + k, w + k * LX_CPU_GROUP, group, rows, panels);
     }
     keep_if_many(done, rows, panels);
 #define BODY_FOLD_PANEL(v)                                                                         \
-    if (v < panels)                                                                                \
+    if (v < panels) {                                                                              \
+        end_sums(sums, start, v, rows, panels, four);                                              \
         fold_whole(done, NULL, sums, x + BODY_SCALES_AT + j,                                       \
-                   v16_load_f16(scales + v / 2 * 2 * group + v % 2 * 16), v, rows, panels);
+                   v16_load_f16(scales + v / 2 * 2 * group + v % 2 * 16), v, rows, panels);        \
+    }
     BODY_PANELS(BODY_FOLD_PANEL)
 #undef BODY_FOLD_PANEL
 }

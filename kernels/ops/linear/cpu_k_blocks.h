@@ -114,12 +114,8 @@ V16_FN void start_k(v16u *sums, const uint32_t *start, const int rows, const int
                     const lx_cpu_format format)
 {
 #define BODY_START_PANEL(v)                                                                        \
-    if (v < panels && format == LX_CPU_Q4_K)                                                       \
-        start_four(sums, NULL, v, rows, panels);                                                   \
-    else if (v < panels && has_minima(format))                                                     \
-        start_at_zero(sums, v, rows, panels);                                                      \
-    else if (v < panels)                                                                           \
-        start_codes(sums, start, v, rows, panels);
+    if (v < panels)                                                                                \
+        start_sums(sums, has_minima(format) ? NULL : start, v, rows, panels, format == LX_CPU_Q4_K);
     BODY_PANELS(BODY_START_PANEL)
 #undef BODY_START_PANEL
 }
@@ -144,8 +140,7 @@ V16_FN void run_k_part(const k_block *k, v16 *done, const uint32_t *x, int64_t j
     keep_if_many(done, rows, panels);
 #define BODY_FOLD_PANEL(v)                                                                         \
     if (v < panels) {                                                                              \
-        if (format == LX_CPU_Q4_K)                                                                 \
-            end_four(sums, NULL, v, rows, panels);                                                 \
+        end_sums(sums, NULL, v, rows, panels, format == LX_CPU_Q4_K);                              \
         if (has_minima(format))                                                                    \
             min = k_scale(k, 1, k->head[panels + v], v);                                           \
         fold_k(done, sums, x + BODY_SCALES_AT + j, start, k_scale(k, part, k->head[v], v), min, v, \
