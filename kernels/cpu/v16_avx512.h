@@ -173,7 +173,7 @@ V16_FN v16u v16_dot_shorts(v16u sum, v16u w, uint32_t x)
 {
     __m512i products = _mm512_maddubs_epi16(w, _mm512_set1_epi32((int)x));
     sum = _mm512_add_epi16(sum, products);
-    __asm__("" : "+v"(sum)); /* keeps the order of additions: see the AVX2 set */
+    __asm__("" : "+v"(sum)); /* keeps the order: a compiler's own needs memory for the products */
     return sum;
 }
 V16_FN v16u v16_add_shorts(v16u sum, v16u shorts)

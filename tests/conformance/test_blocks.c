@@ -300,7 +300,7 @@ static bool blocks_match_their_definition(device *dut, device *oracle)
 static bool largest_products_of_blocks(device *dut, device *oracle)
 {
     static const struct {
-        size_t first, n;
+        size_t first, n; /* bytes of codes in a block, in the order of block_types */
     } codes[COUNT(block_types)] = {{2, 32}, {2, 16}, {16, 128}, {16, 160}, {0, 192}};
     static const unsigned char fills[] = {0xff, 0x00, 0x80};
     rng r = {10};
