@@ -70,7 +70,9 @@ RUN cmake -B build -DCMAKE_BUILD_TYPE=Release -DLINNET_TESTS=OFF -DLINNET_CUDA=O
 # What both images run on. The platform is said because Podman 4.3 else takes that of the first stage.
 FROM --platform=${TARGETPLATFORM:-linux/amd64} ${BASE} AS runtime
 COPY scripts/deps /tmp/deps
-RUN /tmp/deps run && rm -rf /tmp/deps /var/lib/apt/lists/* /var/cache/* /var/log/*
+# The link lets commands find the models by their names.
+RUN /tmp/deps run && rm -rf /tmp/deps /var/lib/apt/lists/* /var/cache/* /var/log/* \
+    && mkdir -p /usr/local/share/linnet && ln -s /models /usr/local/share/linnet/models
 USER 10001:10001
 ENV LINNET_HOST=0.0.0.0 LINNET_PORT=8080
 EXPOSE 8080

@@ -296,6 +296,11 @@ serves_a_volume() {
 
 stops() { podman_ stop -t 5 "$1" >>"$work/log" 2>&1 && [ "$(state_of "$1")" = "exited 0 false" ]; }
 
+finds_models_by_name() {
+    podman_ exec "$1" linnet generate 海上明月 -n 1 --seed 1 >>"$work/log" 2>&1 &&
+        podman_ exec "$1" linnet inspect poem >>"$work/log" 2>&1
+}
+
 answers_everything() {
     ok "the page answers" page_answers
     ok "a couplet is answered" couplet_answers
@@ -316,6 +321,7 @@ run_tests() {
     ok "linnet health says ready" wait_for 60 healthy one
     answers_everything
     is_closed one
+    ok "commands find its models by name" finds_models_by_name one
     ok "threads and slots fit the limits" fits_its_limits one
     ok "every answer under load is whole" under_load
     ok "kept states and prompts fill what they may have" fills_what_it_keeps

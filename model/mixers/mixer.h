@@ -6,11 +6,12 @@
  *
  * The rest of the program knows only a mixer's declarations. Its parameters (lx_mixer) are the keys
  * of the object that names it in config.json. From the tensors (lx_mixer_parts) come the check of a
- * weights file, their loading and `linnet inspect --kinds`; from the state fields a slot's bytes,
- * the layout of saved states and what GET /v1/states/ID/look shows; from the scratch the activation
- * buffers, which all layers share.
+ * weights file, their loading and the list of `linnet inspect DIR`; from the state fields a slot's
+ * bytes, the layout of saved states and what GET /v1/states/ID/look shows; from the scratch the
+ * activation buffers, which all layers share.
  *
- * A new mixer touches: its file here, one line in mixers.def, weights/train for its training.
+ * A new mixer touches: its file here, one line in mixers.def, tests/mixers/NAME.json for its tests,
+ * weights/train for its training.
  */
 #ifndef LINNET_MODEL_MIXERS_MIXER_H
 #define LINNET_MODEL_MIXERS_MIXER_H

@@ -13,8 +13,8 @@
 
 /* The name in "name:port", "1.2.3.4", "[::1]:80", with no final dot. False: it is malformed. */
 bool lx_host_name(const char *host, char *name, size_t size);
-/* An address, or a name of no public zone: localhost, one without a dot, *.local, *.internal, *.svc
-   (services of Kubernetes and compose). */
+/* An address, or a name of no public zone: one without a dot, *.localhost, *.local, *.internal,
+ *.svc (services of Kubernetes and compose). */
 bool lx_host_is_local(const char *name);
 /* The entry is the name, or "*.example.org" and the name below it, or "*". */
 bool lx_host_matches(const char *entry, const char *name);

@@ -31,8 +31,9 @@ typedef struct lx_cli_model_options {
     int64_t threads; /* 0: all cores that the process may use */
 } lx_cli_model_options;
 
-#define LX_CLI_LOCAL_MODEL_OPTION                                                                  \
-    LX_STRING("model", local.model, "couplet", "DIR",                                              \
+/* `usual`: the name of the model without the option, NULL for none. */
+#define LX_CLI_LOCAL_MODEL_OPTION(usual)                                                           \
+    LX_STRING("model", local.model, usual, "DIR",                                                  \
               "The model is this folder or GGUF file, or has this name among the models that "     \
               "came with linnet.",                                                                 \
               .letter = 'm', .variable = true)
@@ -67,7 +68,7 @@ typedef struct lx_cli_model_options {
         LX_INT("threads", local.threads, "0", 0, 256, "N",                                         \
                "N threads compute; 0 takes all cores.", .letter = 't', .variable = true)
 
-#define LX_CLI_MODEL_OPTIONS LX_CLI_LOCAL_MODEL_OPTION, LX_CLI_BACKEND_OPTIONS
+#define LX_CLI_MODEL_OPTIONS(usual) LX_CLI_LOCAL_MODEL_OPTION(usual), LX_CLI_BACKEND_OPTIONS
 
 #define LX_CLI_CONFIG_OPTION                                                                       \
     LX_STRING("config", config, NULL, "FILE",                                                      \
@@ -148,7 +149,7 @@ void lx_progress_end(lx_progress *p);
  *
  * Where models are looked for when no folder is named, so that a command works from any folder:
  *
- *   LINNET_MODELS                      if it is set, alone
+ *   LINNET_MODELS                      if it is set, alone; for one model a list FOLDER:FOLDER
  *   PROGRAM/../share/linnet/models     the program is installed: /usr/share/linnet/models
  *   PROGRAM/../weights                 it was built in its source: build/linnet
  *   /usr/share/linnet/models
@@ -164,8 +165,9 @@ enum { LX_PLACE_BYTES = 4096 }; /* of a path, with its end */
 lx_status lx_places_models(char out[LX_PLACE_BYTES], lx_error *err) LX_MUST_USE;
 
 /* The folder of one model. `given` is a folder, or, without a "/" and where no such folder is here,
-   the name of a folder in lx_places_models(). `given` may also be a GGUF file. LX_ERR_NOT_FOUND
-   names the folder in which it was looked for. */
+   the name of a folder in lx_places_models(), or in the first folder of LINNET_MODELS that has it.
+   A folder of that list may be the model itself. `given` may also be a GGUF file. LX_ERR_NOT_FOUND
+   names where it was looked for. */
 lx_status lx_places_model(const char *given, char out[LX_PLACE_BYTES], lx_error *err) LX_MUST_USE;
 
 /* The first known font that is installed: fonts of brush strokes come before printed ones; NULL

@@ -22,7 +22,7 @@ typedef struct bench_options {
 
 #define LX_OPTIONS bench_options
 static const lx_option options[] = {
-    LX_CLI_LOCAL_MODEL_OPTION,
+    LX_CLI_LOCAL_MODEL_OPTION("couplet"),
     LX_CLI_DEVICE_OPTIONS,
     LX_STRING("threads", threads, "1", "LIST",
               "Each of these numbers of threads is measured, for example 1,2.", .letter = 't'),

@@ -21,7 +21,7 @@ typedef struct chat_options {
 
 #define LX_OPTIONS chat_options
 static const lx_option options[] = {
-    LX_CLI_MODEL_OPTIONS,
+    LX_CLI_MODEL_OPTIONS(NULL),
     LX_STRING("system", system, NULL, "TEXT",
               "The model reads this text before the conversation, as the system's message."),
     LX_GENERATE_SAMPLING_OPTIONS("Without it: 0.8."),
@@ -211,6 +211,9 @@ static lx_status run(void *values, const char *const *rest, lx_error *err)
     (void)rest;
     const chat_options *o = values;
     lx_cli_model local = {0};
+    if (o->local.model == NULL)
+        return lx_fail(err, LX_ERR_INVALID, "model",
+                       "--model: name a model with a chat template; none came with linnet");
     lx_status st = lx_cli_open(&o->local, LX_CLI_WRITES, LX_GENERATE_ROWS, &local, err);
     if (st == LX_OK)
         st = chat(o, &local, err);

@@ -12,7 +12,7 @@
 
 #define LX_OPTIONS lx_eval_options
 static const lx_option options[] = {
-    LX_CLI_MODEL_OPTIONS,
+    LX_CLI_MODEL_OPTIONS("couplet"),
     LX_INT(
         "limit", limit, "0", 0, 1e9, "N",
         "Only the first N pairs, poems, images or sounds are measured; 0 measures all, and 1,000 "

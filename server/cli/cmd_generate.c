@@ -27,7 +27,7 @@ typedef struct generate_options {
 
 #define LX_OPTIONS generate_options
 static const lx_option options[] = {
-    LX_CLI_MODEL_OPTIONS,
+    LX_CLI_MODEL_OPTIONS("couplet"),
     LX_STRING("prompt", prompt, NULL, "TEXT",
               "The model answers this text in place of PROMPT; it may begin with a hyphen."),
     LX_INT("class", class_index, "-1", -1, LX_MAX_CLASSES - 1, "N",

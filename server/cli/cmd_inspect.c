@@ -17,7 +17,7 @@ typedef struct inspect_options {
 
 #define LX_OPTIONS inspect_options
 static const lx_option options[] = {
-    LX_CLI_LOCAL_MODEL_OPTION,
+    LX_CLI_LOCAL_MODEL_OPTION("couplet"),
     LX_FLAG("tensors", tensors, "on", "Every tensor is listed."),
     LX_FLAG("kinds", kinds, "off",
             "The kinds of layers that are built in are listed, with their keys in config.json."),

@@ -21,7 +21,7 @@ typedef struct tokenize_options {
 
 #define LX_OPTIONS tokenize_options
 static const lx_option options[] = {
-    LX_CLI_LOCAL_MODEL_OPTION,
+    LX_CLI_LOCAL_MODEL_OPTION("couplet"),
     LX_STRING("tokenizer", tokenizer, NULL, "FILE",
               "In place of the model's tokenizer: a tokenizer.json, an RWKV vocabulary, a "
               "vocab.txt, or the word bytes, whose tokens are bytes."),

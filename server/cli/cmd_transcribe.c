@@ -20,7 +20,7 @@ typedef struct transcribe_options {
 
 #define LX_OPTIONS transcribe_options
 static const lx_option options[] = {
-    LX_CLI_MODEL_OPTIONS,
+    LX_CLI_MODEL_OPTIONS("digits-spoken"),
     LX_CLI_BEAM_OPTION,
     LX_FLAG("json", json, "off", "The command prints one JSON object for each file, with times."),
 };

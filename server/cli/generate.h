@@ -44,8 +44,8 @@ typedef struct lx_generate_sampling {
         LX_REAL("presence-penalty", sampling.presence_penalty, "0", -2, 2, "X",                    \
                 "The logit of every token that the answer contains is lowered by X."),             \
         LX_REAL("repetition-penalty", sampling.repetition_penalty, "1", 0.01, 10, "X",             \
-                "For tokens that prompt or answer contain, positive logits are divided by X and "  \
-                "negative ones multiplied by it."),                                                \
+                "For tokens of the answer, and of a prompt of text, positive logits are divided "  \
+                "by X and negative ones multiplied by it."),                                       \
         LX_INT("max-tokens", sampling.max_tokens, "0", 0, 1000000, "N",                            \
                "An answer ends after N tokens; 0 writes the whole answer."),                       \
         LX_STRING("stop", sampling.stop, NULL, "TEXT", "The answer ends before this text.")

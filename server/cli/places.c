@@ -58,21 +58,39 @@ lx_status lx_places_models(char out[LX_PLACE_BYTES], lx_error *err)
                    program, near[0], near[1] + 1, out);
 }
 
+/* Whether `folder` has the model `name`, or is that model; then its path is in *out. */
+static bool has_model(const char *folder, const char *name, char out[LX_PLACE_BYTES])
+{
+    char tail[LX_PLACE_BYTES], config[LX_PLACE_BYTES];
+    const char *last = strrchr(folder, '/');
+    if (put_path(tail, "/", name, NULL) == LX_OK && put_path(out, folder, tail, NULL) == LX_OK &&
+        (is_folder(out) || lx_model_is_file(out)))
+        return true;
+    return last != NULL && strcmp(last + 1, name) == 0 &&
+           put_path(out, folder, "", NULL) == LX_OK &&
+           put_path(config, folder, "/config.json", NULL) == LX_OK && access(config, F_OK) == 0;
+}
+
 lx_status lx_places_model(const char *given, char out[LX_PLACE_BYTES], lx_error *err)
 {
     if (strchr(given, '/') != NULL || is_folder(given) || lx_model_is_file(given))
         return put_path(out, given, "", err);
-    char models[LX_PLACE_BYTES], name[LX_PLACE_BYTES];
+    char models[LX_PLACE_BYTES];
     lx_status st = lx_places_models(models, err);
-    if (st == LX_OK)
-        st = put_path(name, "/", given, err);
-    if (st == LX_OK)
-        st = put_path(out, models, name, err);
-    if (st == LX_OK && !is_folder(out))
-        st = lx_fail(err, LX_ERR_NOT_FOUND, "model",
-                     "no model %.80s: it is neither a folder or GGUF file here nor in %.120s",
-                     given, models);
-    return st;
+    for (const char *at = models; st == LX_OK && at != NULL;) {
+        size_t n = strcspn(at, ":");
+        char folder[LX_PLACE_BYTES];
+        memcpy(folder, at, n);
+        folder[n] = '\0';
+        if (has_model(folder, given, out))
+            return LX_OK;
+        at = at[n] == ':' ? at + n + 1 : NULL;
+    }
+    return st != LX_OK
+               ? st
+               : lx_fail(err, LX_ERR_NOT_FOUND, "model",
+                         "no model %.80s: it is neither a folder or GGUF file here nor in %.120s",
+                         given, models);
 }
 
 const char *lx_places_font(void)

@@ -29,7 +29,7 @@ static const lx_option options[] = {
            "model's part of the memory, up to 256; on a GPU as many as fit three quarters of its "
            "memory, up to 16384."),
     LX_INT("queue", queue, "1024", 0, 1000000, "N",
-           "At most N requests per model wait; further requests are refused."),
+           "At most N prompts per model wait; further requests are refused."),
     LX_STRING("model-slots", model_slots, NULL, "LIST",
               "These models have other --slots: MODEL=N,MODEL=N."),
     LX_STRING("model-queue", model_queue, NULL, "LIST",
@@ -146,8 +146,8 @@ static const lx_option options[] = {
     LX_STRING(
         "allowed-hosts", allowed_hosts, NULL, "LIST",
         "A request's Host header may have these names, in addition to addresses and local names. "
-        "*.example stands for all names below example, * for all names. With API keys all "
-        "names are allowed."),
+        "*.example stands for all names below example, * for all names. With API keys and "
+        "without this list all names are allowed."),
     LX_STRING("tls-cert", tls_cert, NULL, "FILE",
               "The server serves HTTPS with this certificate (PEM, with its chain)."),
     LX_STRING("tls-key", tls_key, NULL, "FILE",

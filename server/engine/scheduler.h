@@ -90,10 +90,11 @@ typedef struct lx_fair_room {
 /* The number of spare slots of an engine with so many slots. */
 int32_t lx_fair_spare(int32_t n_slots);
 /*
- * Whether the claim may have a slot now. Every claim may while fewer than n_slots are active.
- * Beyond that, a request may have its share of n_slots, at least one slot. Half of the spare slots
- * are for the first slots of requests, and half of these for clients that have none. Prompt slots
- * are divided in the same way and take at most half of the spare slots.
+ * Whether the claim may have a slot now. While fewer than n_slots are active every claim may,
+ * unless it wants a prompt slot and its part of these is used. Beyond that, a request may have its
+ * share of n_slots, at least one slot. Half of the spare slots are for the first slots of requests,
+ * and half of these for clients that have none. Prompt slots are divided in the same way and take
+ * at most half of the spare slots.
  */
 bool lx_fair_may(const lx_fair_claim *c, const lx_fair_room *room);
 /*

@@ -121,8 +121,8 @@ void lx_json_write_notes(const lx_json_notes *notes, lx_buffer *out)
              notes->backward);
     if (notes->pool > 0)
         warn(&n, "rank", out,
-             "the answers were chosen from %d samples per prompt, not from %d: the server or the "
-             "key is busy",
+             "the answers were chosen from %d samples per prompt, not from %d: the server's slots "
+             "or the key's limits have no room for more",
              notes->pool, notes->full_pool);
     lx_buffer_puts(out, "]");
 }

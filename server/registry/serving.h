@@ -123,7 +123,8 @@ void lx_serving_drain(lx_serving *s);        /* refuses new jobs from now on */
 void lx_serving_suspend(lx_serving *s);      /* see lx_engine_suspend */
 bool lx_serving_idle(lx_serving *s);         /* no job is queued or running */
 
-/* The model of that name. Name "": the first one of the modality, class-conditional models first.
+/* The model of that name. Name "": the first one of the modality; single pictures come before
+   strips, then models with classes.
    LX_ERR_NOT_FOUND: there is none; LX_ERR_INVALID: its modality has another route. */
 lx_status lx_serving_find_model(lx_serving *s, const char *name, lx_modality modality,
                                 lx_served_model **out, lx_error *err) LX_MUST_USE;
@@ -135,7 +136,7 @@ lx_status lx_serving_choose_model(lx_serving *s, const char *name, lx_modality m
 
 /* The modality of the named model; `otherwise` if there is none, or it makes no tokens. */
 lx_modality lx_serving_made_by(lx_serving *s, const char *name, lx_modality otherwise);
-/* The first model of the task, class-conditional models first; or LX_ERR_NOT_FOUND. */
+/* The first model of the task, in that order; or LX_ERR_NOT_FOUND. */
 lx_status lx_serving_find_task(lx_serving *s, const char *task, lx_served_model **out,
                                lx_error *err) LX_MUST_USE;
 

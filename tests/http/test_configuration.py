@@ -137,6 +137,26 @@ def test_the_variable_says_where_models_are(tmp_path):
     assert result.returncode == 0, result.stderr
 
 
+def test_the_variable_may_name_several_folders(tmp_path):
+    """Folders of models, and models, as `serve --models` takes them."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more/mine").symlink_to(MODEL_DIR)
+    (tmp_path / "alone").symlink_to(MODEL_DIR)
+    env = {**environment(), "LINNET_MODELS": f"{tmp_path}/empty:{tmp_path}/more:{tmp_path}/alone"}
+
+    def inspect(name):
+        return subprocess.run([LINNET, "inspect", name], env=env, cwd="/", text=True, capture_output=True, timeout=60)
+
+    assert inspect("mine").returncode == 0 and inspect("alone").returncode == 0
+    missing = inspect("other")
+    assert missing.returncode != 0 and "no model other" in missing.stderr and f"{tmp_path}/empty" in missing.stderr
+
+
+def test_a_command_without_a_model_of_its_own_asks_for_one():
+    assert "--model: name a model with a chat template" in refused("chat", status=2)
+
+
 # --- nothing half-started
 
 def test_a_port_that_is_taken():
