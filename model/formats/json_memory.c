@@ -1,10 +1,13 @@
 /* Memory for jansson (see json_memory.h). */
 #include "model/formats/json_memory.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/buffer.h"
 
 /* In front of every block. While a text is read its blocks are in a list, else `link` is NULL. */
 typedef struct block {
@@ -67,7 +70,7 @@ static void leave_list(bool freed)
     own.first = NULL;
 }
 
-json_t *lx_json_load(const char *text, size_t bytes, size_t flags, json_error_t *e)
+static json_t *load(const char *text, size_t bytes, size_t flags, json_error_t *e)
 {
     own.reading = true;
     if (setjmp(own.end) != 0) {
@@ -79,6 +82,66 @@ json_t *lx_json_load(const char *text, size_t bytes, size_t flags, json_error_t 
     json_t *root = json_loadb(text, bytes, flags, e);
     leave_list(false);
     return root;
+}
+
+/* The end of the number at text[at]. */
+static size_t number_end(const char *text, size_t n, size_t at)
+{
+    while (at < n && text[at] != '\0' && strchr("+-.0123456789eE", text[at]) != NULL)
+        at++;
+    return at;
+}
+
+/* Whether a number is whole and beyond 64 bits. */
+static bool is_long(const char *number, size_t n)
+{
+    char text[24] = {0};
+    if (n < sizeof "999999999999999999" || memchr(number, '.', n) != NULL ||
+        memchr(number, 'e', n) != NULL || memchr(number, 'E', n) != NULL)
+        return false;
+    memcpy(text, number, n < sizeof text - 1 ? n : sizeof text - 1);
+    errno = 0;
+    (void)strtoll(text, NULL, 10);
+    return errno == ERANGE;
+}
+
+/* As lx_json_load, of a text of which some number is too large for the parser. */
+static json_t *load_long_numbers(const char *text, size_t n, size_t flags, json_error_t *e)
+{
+    lx_buffer all;
+    bool in_string = false;
+    size_t kept = 0; /* bytes of `text` in `all` */
+    lx_buffer_init(&all, 2 * n + 1);
+    for (size_t at = 0; at < n; at++) {
+        char c = text[at];
+        if (in_string && c == '\\')
+            at++;
+        else if (c == '"')
+            in_string = !in_string;
+        else if (!in_string && (c == '-' || (c >= '0' && c <= '9'))) {
+            size_t end = number_end(text, n, at);
+            bool is_real = is_long(text + at, end - at);
+            lx_buffer_append(&all, text + kept, end - kept);
+            lx_buffer_puts(&all, is_real ? "e0" : "");
+            kept = end;
+            at = end - 1;
+        }
+    }
+    lx_buffer_append(&all, text + kept, n - kept);
+    json_t *root = NULL;
+    if (all.status == LX_OK)
+        root = load(all.data, all.length, flags, e);
+    else
+        e->text[JSON_ERROR_TEXT_LENGTH - 1] = json_error_out_of_memory;
+    lx_buffer_fini(&all);
+    return root;
+}
+
+json_t *lx_json_load(const char *text, size_t bytes, size_t flags, json_error_t *e)
+{
+    json_t *root = load(text, bytes, flags, e);
+    bool is_long = root == NULL && json_error_code(e) == json_error_numeric_overflow;
+    return is_long ? load_long_numbers(text, bytes, flags, e) : root;
 }
 
 json_t *lx_json_load_file(const char *text, size_t bytes, size_t flags, json_error_t *e)

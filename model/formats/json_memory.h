@@ -11,7 +11,10 @@
 
 #include <jansson.h>
 
-/* json_loadb. Without memory NULL with the code json_error_out_of_memory and an empty text. */
+/* json_loadb, but whole numbers beyond 64 bits are reals, as JavaScript reads them: bounds of
+   schemas have such numbers. A number that is too large for a real, too, has the code
+   json_error_numeric_overflow. Without memory NULL with the code json_error_out_of_memory and an
+   empty text. */
 json_t *lx_json_load(const char *text, size_t bytes, size_t flags, json_error_t *e);
 /* As above, for the text of a file, which may begin with a byte order mark. */
 json_t *lx_json_load_file(const char *text, size_t bytes, size_t flags, json_error_t *e);

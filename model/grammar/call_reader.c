@@ -281,6 +281,12 @@ static void read_thoughts(lx_call_reader *r, char c)
 
 /* --- arguments --- */
 
+static void end_arguments(lx_call_reader *r, int32_t n_read)
+{
+    newest(r)->ended = true;
+    skip(r, r->format->after_arguments + n_read, AFTER);
+}
+
 static void read_json(lx_call_reader *r, char c)
 {
     add(r, &c, 1);
@@ -292,7 +298,7 @@ static void read_json(lx_call_reader *r, char c)
     } else if (c == '{' || c == '[') {
         r->depth++;
     } else if ((c == '}' || c == ']') && --r->depth == 0) {
-        skip(r, r->format->after_arguments, AFTER);
+        end_arguments(r, 0);
     }
 }
 
@@ -307,7 +313,7 @@ static void read_xml_next(lx_call_reader *r, char c)
         return;
     }
     add_word(r, "}");
-    skip(r, r->format->after_arguments + 2, AFTER);
+    end_arguments(r, 2);
 }
 
 static void add_key(lx_call_reader *r)
@@ -365,7 +371,7 @@ static void read_xml_value(lx_call_reader *r, char c)
 static void end_python(lx_call_reader *r)
 {
     add_word(r, "}");
-    skip(r, r->format->after_arguments + 1, AFTER);
+    end_arguments(r, 1);
 }
 
 static void read_python_name(lx_call_reader *r, char c)

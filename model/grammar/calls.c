@@ -143,7 +143,7 @@ static int32_t number(const json_t *source, const char *name)
 void lx_grammar_read_calls(lx_ast *a, const char *text, size_t bytes)
 {
     json_error_t e;
-    json_t *source = lx_json_load(text, bytes, 0, &e);
+    json_t *source = lx_json_load(text, bytes, JSON_ALLOW_NUL, &e);
     const char *format = json_string_value(json_object_get(source, "format"));
     const json_t *schema = json_object_get(source, "schema");
     maker m = {.a = a,
@@ -159,6 +159,8 @@ void lx_grammar_read_calls(lx_ast *a, const char *text, size_t bytes)
     int32_t tree = 0;
     if (source == NULL && lx_json_starved())
         a->status = lx_fail(a->err, LX_ERR_NO_MEMORY, NULL, "no memory for a grammar");
+    else if (source == NULL)
+        (void)lx_ast_fail(a, "it is not valid JSON: %.100s", e.text);
     else if (m.format == NULL)
         (void)lx_ast_fail(a, "the format of calls is unknown");
     else

@@ -66,7 +66,7 @@ typedef struct lx_read_call {
     char id[32];
     lx_buffer name, arguments; /* arguments: JSON, as far as it was read */
     size_t taken;              /* bytes of the arguments that were handed out */
-    bool named, whole;         /* its name is complete, it is complete */
+    bool named, ended, whole;  /* its name is complete, its arguments are, all of it is */
     bool told;                 /* its name was handed out */
 } lx_read_call;
 

@@ -331,7 +331,7 @@ static void go_back(const lx_follower *f, answer *a, int32_t step, const int32_t
 
 static bool is_end(const lx_words *w, int32_t token)
 {
-    for (int32_t i = 0; i < w->n_ends; i++) {
+    for (int32_t i = 0; i < *w->n_ends; i++) {
         if (w->ends[i] == token)
             return true;
     }

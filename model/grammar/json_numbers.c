@@ -146,7 +146,10 @@ static int64_t whole_of(const lx_decimal *d)
 int32_t lx_json_multiples(lx_ast *a, const lx_json_bounds *b, int64_t step)
 {
     /* Rules are many, so steps alone reach less far. */
-    int64_t far = power_of_ten(step == 1 ? LX_JSON_MOST_DIGITS : 9) - 1;
+    const int64_t farthest = power_of_ten(LX_JSON_MOST_DIGITS) - 1;
+    int64_t far = step == 1 ? farthest : power_of_ten(9) - 1;
+    while (far < farthest && (far < b->low.whole || far < b->high.whole))
+        far = far * 10 + 9;
     int64_t low = b->has_low ? whole_of(&b->low) + b->above_low : -far;
     int64_t high = b->has_high ? whole_of(&b->high) - b->below_high : far;
     steps *s = calloc(1, sizeof *s);
@@ -203,6 +206,8 @@ static int32_t with_fraction(lx_ast *a, const sizes *s, int32_t whole, const cha
 {
     bool ends = low == NULL || (*low == '\0' && !s->above);
     ends &= high == NULL || *high != '\0' || !s->below;
+    if (s->most == 0)
+        return ends ? whole : none(a);
     int32_t dot = lx_ast_word(a, "."), some = fraction(a, s, low, high, s->most, true);
     int32_t rest = pair(a, dot, some);
     return pair(a, whole, ends ? lx_ast_optional(a, rest) : rest);
@@ -231,8 +236,9 @@ static int32_t in_sizes(lx_ast *a, const sizes *s)
 int32_t lx_json_real(lx_ast *a, const lx_json_bounds *b)
 {
     const lx_decimal zero = {.whole = 0};
+    const int64_t farthest = power_of_ten(LX_JSON_MOST_DIGITS) - 1;
     int64_t far = 999999999;
-    while (far / 10 < b->low.whole || far / 10 < b->high.whole)
+    while (far < farthest && (far / 10 < b->low.whole || far / 10 < b->high.whole))
         far = far * 10 + 9;
     const lx_decimal low = b->has_low ? b->low : (lx_decimal){.negative = true, .whole = far};
     const lx_decimal high = b->has_high ? b->high : (lx_decimal){.whole = far};

@@ -633,7 +633,7 @@ static int32_t make_mask(lx_places *p, int32_t place, uint32_t *bits)
             st = add_stacks_on(p, &f, p->stacks[p->words[f.list + i]].below, bits);
     }
     p->listing = true;
-    for (int32_t i = 0; lx_places_may_end(p, place) && i < p->w->n_ends; i++)
+    for (int32_t i = 0; lx_places_may_end(p, place) && i < *p->w->n_ends; i++)
         note_token(p, bits, p->w->ends[i]);
     p->listing = false;
     return st;

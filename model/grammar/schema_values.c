@@ -112,10 +112,10 @@ int32_t lx_schema_string(lx_ast *a, lx_json_rules *r, const json_t *schema)
 /* --- numbers --- */
 
 /* A bound beyond the numbers that are written: it holds for all of them, or for none. */
-static void read_far(lx_ast *a, double x, bool up, double far, const char *name)
+static void read_far(lx_ast *a, double x, bool up, const char *name)
 {
     if (up ? x > 0 : x < 0)
-        (void)lx_ast_fail(a, "%s must be a number from -%g to %g", name, far, far);
+        (void)lx_ast_fail(a, "%s leaves no number of at most %d digits", name, LX_JSON_MOST_DIGITS);
 }
 
 static bool is_less(const lx_decimal *one, const lx_decimal *other)
@@ -131,7 +131,6 @@ static bool is_less(const lx_decimal *one, const lx_decimal *other)
 static void read_bound(lx_ast *a, const json_t *schema, const char *name, bool whole,
                        lx_json_bounds *b)
 {
-    const double far = whole ? 1e14 : 1e11;
     const json_t *value = get(schema, name);
     bool up = strstr(name, "inimum") != NULL, exclusive = name[0] == 'e';
     double x = json_number_value(value);
@@ -142,8 +141,8 @@ static void read_bound(lx_ast *a, const json_t *schema, const char *name, bool w
         (void)lx_ast_fail(a, "%s must be a number", name);
         return;
     }
-    if (fabs(x) > far) {
-        read_far(a, x, up, far, name);
+    if (fabs(x) >= 1e15) { /* a digit more than LX_JSON_MOST_DIGITS */
+        read_far(a, x, up, name);
         return;
     }
     exclusive &= !whole || floor(x) == x;

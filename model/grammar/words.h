@@ -23,8 +23,8 @@ typedef struct lx_words {
     int32_t *tokens;                    /* [n_tokens] ids, sorted by their bytes */
     int32_t n_nodes, n_tokens, deepest; /* deepest: the most bytes of a token */
     int32_t n_ids;                      /* ids of the model, with or without a text */
-    int32_t n_ends;
-    const int32_t *ends; /* tokens that end an answer; borrowed */
+    /* Tokens that end an answer, and their number; borrowed. Loading a chat may add ends later. */
+    const int32_t *ends, *n_ends;
     /* The bytes of a token; NULL: the token has none that an answer can show. */
     const char *(*bytes_of)(const void *context, int32_t id, size_t *n);
     const void *context;

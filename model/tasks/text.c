@@ -294,7 +294,7 @@ static lx_status load_with_shapes(lx_model *model, lx_error *err)
 {
     const lx_text_config *c = lx_text_of(&model->config);
     const lx_words words = {.n_ids = model->config.head_size,
-                            .n_ends = c->n_ends,
+                            .n_ends = &c->n_ends,
                             .ends = c->ends,
                             .bytes_of = word_of,
                             .context = model};

@@ -88,6 +88,8 @@ void lx_handle_asset(lx_api *api, const lx_request *rq, lx_response *rs);
 
 /* The form of errors on the path. */
 lx_envelope lx_envelope_of(const char *path);
+/* The `code` of such an error in an envelope. */
+const char *lx_api_error_code(lx_status status);
 /* Appends the error envelope for a status; the message names the field at fault. */
 void lx_api_write_error(lx_envelope form, lx_status status, const lx_error *err, lx_buffer *out);
 /* The envelope as a response in the form of rs->envelope, with the status's HTTP code. */

@@ -137,7 +137,8 @@ static lx_json_call piece_of(lx_read_call *call, int32_t index)
                           .name = call->name.data,
                           .name_bytes = call->name.length,
                           .arguments = arguments + call->taken,
-                          .bytes = call->arguments.length - call->taken};
+                          .bytes = call->arguments.length - call->taken,
+                          .ended = call->ended};
     call->told = true;
     call->taken = call->arguments.length;
     return piece;

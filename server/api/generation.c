@@ -383,15 +383,16 @@ static int32_t append_kept(const lx_state_saver *saver, int32_t index, lx_buffer
     for (int32_t i = 0; i < saver->n; i++, index++) {
         const lx_kept_state *s = &saver->states[i];
         lx_buffer_puts(text, index > 0 ? "," : "");
-        lx_json_append_kept(&(lx_json_kept){.id = s->id,
-                                            .status = s->status,
-                                            .why = s->err.text,
-                                            .index = index,
-                                            .tokens = s->tokens,
-                                            .rows = s->rows,
-                                            .bytes = s->bytes,
-                                            .memory_bytes = s->memory_bytes},
-                            text);
+        lx_json_append_kept(
+            &(lx_json_kept){.id = s->id,
+                            .code = s->status != LX_OK ? lx_api_error_code(s->status) : NULL,
+                            .why = s->err.text,
+                            .index = index,
+                            .tokens = s->tokens,
+                            .rows = s->rows,
+                            .bytes = s->bytes,
+                            .memory_bytes = s->memory_bytes},
+            text);
     }
     return index;
 }

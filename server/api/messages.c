@@ -78,22 +78,20 @@ static void write_head(const messaging *m, lx_buffer *out)
                 f.id, f.model, f.fingerprint, f.seed);
 }
 
-/* A call that max_tokens cut has no whole arguments, and so an empty input. */
-static void write_call(const lx_json_call *call, bool whole, lx_buffer *out)
+/* A call that was cut has no whole arguments, and so an empty input. */
+static void write_call(const lx_json_call *call, bool with_input, lx_buffer *out)
 {
     lx_json_put(out, "{'type':'tool_use','id':%s,'name':%.*s,'input':", call->id,
                 (int)call->name_bytes, call->name);
-    if (whole && call->bytes > 0)
+    if (with_input && call->ended)
         lx_buffer_append(out, call->arguments, call->bytes);
     else
         lx_buffer_puts(out, "{}");
     lx_buffer_puts(out, "}");
 }
 
-static void write_blocks(const messaging *m, const lx_json_choice *json, lx_buffer *out)
+static void write_blocks(const lx_json_choice *json, lx_buffer *out)
 {
-    bool whole = false;
-    int32_t n_calls = lx_thinking_n_calls(&m->c->choices[0].thinking, &whole);
     const char *comma = "";
     if (json->thought_bytes > 0) {
         lx_json_put(out, "{'type':'thinking','thinking':%.*s,'signature':''}",
@@ -107,7 +105,7 @@ static void write_blocks(const messaging *m, const lx_json_choice *json, lx_buff
     }
     for (int32_t i = 0; i < json->n_calls; i++) {
         lx_buffer_puts(out, comma);
-        write_call(&json->calls[i], whole || json->calls[i].index + 1 < n_calls, out);
+        write_call(&json->calls[i], true, out);
         comma = ",";
     }
 }
@@ -134,7 +132,7 @@ static void write_whole(messaging *m, const lx_json_choice *json, lx_buffer *out
     lx_json_usage usage = lx_completion_usage(m->c);
     lx_json_timings timings = lx_completion_timings(m->c);
     write_head(m, out);
-    write_blocks(m, json, out);
+    write_blocks(json, out);
     lx_buffer_puts(out, "],");
     write_stop(m, json->finish_reason, out);
     write_usage(&usage, out);

@@ -44,6 +44,11 @@ static const struct error_kind *kind_of(lx_status status)
     return k;
 }
 
+const char *lx_api_error_code(lx_status status)
+{
+    return kind_of(status)->code;
+}
+
 lx_envelope lx_envelope_of(const char *path)
 {
     static const char messages[] = "/v1/messages";

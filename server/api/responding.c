@@ -54,8 +54,10 @@ bool lx_responding_has_message(const lx_json_choice *c)
     return c->text_bytes > 0 || c->n_calls == 0;
 }
 
-static void write_call(const lx_json_call *call, const char *status, bool whole, lx_buffer *out)
+static void write_call(const lx_json_call *call, const lx_json_choice *c, bool whole,
+                       lx_buffer *out)
 {
+    const char *status = is_whole(c) && !call->ended ? "incomplete" : status_of(c);
     lx_json_put(out,
                 "{'id':%s,'type':'function_call','status':%s,'call_id':%s,'name':%.*s,"
                 "'arguments':%.*s}",
@@ -86,10 +88,11 @@ static void write_request(const lx_responding *r, lx_buffer *out)
     else
         lx_json_put(out, ",'max_output_tokens':null");
     lx_json_put(out,
-                ",'temperature':%f,'top_p':%f,'top_logprobs':%d,'text':{'format':{'type':'text'}},"
-                "'truncation':%s,'store':%i,'metadata':",
-                s->temperature, s->top_p, r->c->n_logprobs > 0 ? r->c->n_logprobs : 0,
-                r->truncates ? "auto" : "disabled", r->store);
+                ",'temperature':%f,'top_p':%f,'top_logprobs':%d,'text':{'format':", s->temperature,
+                s->top_p, r->c->n_logprobs > 0 ? r->c->n_logprobs : 0);
+    lx_buffer_puts(out, r->format != NULL ? r->format : "{\"type\":\"text\"}");
+    lx_json_put(out, "},'truncation':%s,'store':%i,'metadata':", r->truncates ? "auto" : "disabled",
+                r->store);
     lx_buffer_puts(out, r->metadata != NULL ? r->metadata : "{}");
     lx_json_put(
         out, ",'previous_response_id':%s,'background':false,'parallel_tool_calls':%i,'tools':",
@@ -121,7 +124,7 @@ uint32_t lx_responding_write_items(const lx_responding *r, const lx_json_choice 
         if (i < 0)
             write_item(r, c, out);
         else
-            write_call(&c->calls[i], status_of(c), true, out);
+            write_call(&c->calls[i], c, true, out);
         if (item_bytes != NULL)
             item_bytes[n] = (uint32_t)(out->length - before);
         n++;
@@ -194,12 +197,12 @@ static void write_part_event(const lx_responding *r, response_event event, const
 
 /* The place of a call among the items, then its content. */
 static void write_call_event(const lx_responding *r, response_event event, const lx_json_call *call,
-                             const char *status, lx_buffer *out)
+                             const lx_json_choice *c, lx_buffer *out)
 {
     lx_json_put(out, ",'output_index':%d", call->index + r->has_message);
     if (event == CALL_ADDED || event == CALL_ITEM_DONE) {
         lx_json_put(out, ",'item':");
-        write_call(call, status, event == CALL_ITEM_DONE, out);
+        write_call(call, c, event == CALL_ITEM_DONE, out);
     } else if (event == CALL_DELTA) {
         lx_json_put(out, ",'item_id':%s,'delta':%.*s", call->id, (int)call->bytes, call->arguments);
     } else {
@@ -237,7 +240,7 @@ void lx_responding_write_event(lx_responding *r, response_event event, const lx_
     case CALL_DONE:
     case CALL_ITEM_DONE:
         assert(c != NULL); /* a call is in an answer that has begun */
-        write_call_event(r, event, &c->calls[r->at_call], status_of(c), out);
+        write_call_event(r, event, &c->calls[r->at_call], c, out);
         break;
     }
     lx_buffer_puts(out, "}");

@@ -29,6 +29,7 @@ typedef struct lx_responding {
     char *instructions; /* owned; NULL: none */
     size_t instructions_bytes;
     char *metadata; /* owned; NULL: none */
+    char *format;   /* owned, of text: JSON; NULL: that of a plain text */
     int32_t max_output_tokens;
     char previous[LX_STATE_ID_MAX + 1]; /* the response that it follows; "": none */
     lx_conversation talk;               /* that it belongs to; without an id: none */

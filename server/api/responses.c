@@ -180,7 +180,8 @@ static void begin_message(lx_responding *r)
 /* Text and calls that are new; a message stands before all calls. */
 static void write_new(lx_responding *r, const lx_json_choice *c)
 {
-    if (c->text_bytes > 0 || (c->logprobs != NULL && r->c->calls == NULL)) {
+    bool without_text = r->c->calls == NULL || r->has_message; /* else it may have calls alone */
+    if (c->text_bytes > 0 || (c->logprobs != NULL && without_text)) {
         begin_message(r);
         lx_responding_write_event(r, DELTA, c);
     }
@@ -304,6 +305,7 @@ static void release(void *context)
     lx_buffer_fini(&r->tools);
     free(r->tool_name);
     free(r->metadata);
+    free(r->format);
     if (r->c != NULL)
         lx_completion_release(r->c);
     free(r->instructions);
@@ -371,6 +373,7 @@ static lx_status new_responding(lx_completion_params *p, const lx_saved_state *f
     r->tool_choice = p->tool_choice;
     r->tool_name = p->tool_name;
     r->metadata = p->metadata != NULL ? strdup(p->metadata) : NULL; /* p counts its bytes */
+    r->format = p->format != NULL ? strdup(p->format) : NULL;       /* and those */
     r->serial_calls = p->serial_calls;
     p->tool_name = NULL;
     lx_buffer_init(&r->tools, 2 * lx_json_indented_bytes(p->variables) + EVENT_HEAD);
@@ -378,8 +381,9 @@ static lx_status new_responding(lx_completion_params *p, const lx_saved_state *f
         lx_json_write_tools(p->variables, &r->tools);
     if (st == LX_OK && r->tools.status != LX_OK)
         st = lx_fail(err, r->tools.status, NULL, "no memory for tools");
-    if (st == LX_OK && p->metadata != NULL && r->metadata == NULL)
-        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for metadata");
+    if (st == LX_OK &&
+        ((p->metadata != NULL && r->metadata == NULL) || (p->format != NULL && r->format == NULL)))
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for metadata or text.format");
     return st;
 }
 

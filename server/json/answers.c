@@ -190,9 +190,9 @@ void lx_json_write_message_error(const char *message, const char *type, const ch
 
 void lx_json_append_kept(const lx_json_kept *k, lx_buffer *out)
 {
-    if (k->status != LX_OK)
+    if (k->code != NULL)
         lx_json_put(out, "{'index':%d,'id':null,'error':{'message':%s,'code':%s}}", k->index,
-                    k->why, lx_status_text(k->status));
+                    k->why, k->code);
     else
         lx_json_put(out,
                     "{'index':%d,'id':%s,'object':'state','tokens':%d,'position':%d,'bytes':%jd,"

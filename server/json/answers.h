@@ -30,6 +30,7 @@ typedef struct lx_json_call {
     size_t name_bytes;
     const char *arguments; /* JSON, or the next part of it */
     size_t bytes;
+    bool ended; /* the arguments end with it: they were not cut */
 } lx_json_call;
 
 typedef struct lx_json_choice {
@@ -147,8 +148,8 @@ void lx_json_write_score(const lx_json_score *s, lx_buffer *out);
 /* Element `index` of an answer's "states". */
 typedef struct lx_json_kept {
     const char *id;
-    lx_status status; /* LX_OK: kept */
-    const char *why;  /* not */
+    const char *code; /* of the error's kind; NULL: kept */
+    const char *why;  /* not kept */
     int32_t index, tokens, rows;
     size_t bytes;         /* of the blob */
     int64_t memory_bytes; /* of the network's state in it */

@@ -239,35 +239,6 @@ LX_READER(enable_thinking)
 
 /* --- members of messages --- */
 
-/* The arguments of a call as an object: most clients send them as a text of JSON, which is parsed
-   within the bounds of a body. */
-static lx_status read_arguments(const json_t *value, const char *where, const lx_json_reading *r,
-                                json_t **out, lx_error *err)
-{
-    lx_completion_params *p = r->params;
-    lx_json_extent extent;
-    lx_error why = {0};
-    bool none = value == NULL || lx_json_is(value, "");
-    const char *text = none ? "{}" : json_string_value(value);
-    size_t n = none ? 2 : json_string_length(value);
-    if (json_is_object(value)) {
-        *out = json_incref((json_t *)(uintptr_t)value);
-        return LX_OK;
-    }
-    if (text != NULL) {
-        lx_json_scan(text, n, &extent);
-        p->call_bytes += lx_json_tree_bytes(&extent);
-    }
-    if (p->call_bytes > LX_JSON_TREE_BYTES)
-        return lx_fail(err, LX_ERR_INVALID, r->name, "%s: the calls' arguments are too large",
-                       where);
-    lx_status st = text != NULL ? lx_json_parse(text, n, out, &why) : LX_ERR_INVALID;
-    if (st == LX_ERR_INVALID)
-        return lx_fail(err, st, r->name, "%s must be an object, or a text with an object in JSON",
-                       where);
-    return st == LX_OK ? st : no_memory(where, err);
-}
-
 static lx_status read_call(const json_t *call, const char *where, const lx_json_reading *r,
                            json_t *out, lx_error *err)
 {
@@ -284,7 +255,8 @@ static lx_status read_call(const json_t *call, const char *where, const lx_json_
                        "is function",
                        where);
     lx_json_note_members(call, where, known, r->notes);
-    lx_status st = read_arguments(lx_json_field(function, "arguments"), field, r, &arguments, err);
+    lx_status st =
+        lx_chat_read_arguments(lx_json_field(function, "arguments"), field, r, &arguments, err);
     if (st != LX_OK)
         return st;
     json_t *made = json_pack("{s:s, s:{s:O, s:o}}", "type", "function", "function", "name", name,
@@ -514,7 +486,8 @@ static lx_status keep_call(const json_t *item, size_t i, const lx_json_reading *
                        "%s[%zu] must have a name and a call_id, as it is a function_call", r->name,
                        i);
     json_t *arguments = NULL;
-    lx_status st = read_arguments(lx_json_field(item, "arguments"), where, r, &arguments, err);
+    lx_status st =
+        lx_chat_read_arguments(lx_json_field(item, "arguments"), where, r, &arguments, err);
     if (st != LX_OK)
         return st;
     if (last == NULL || last->role != LX_CHAT_ASSISTANT)

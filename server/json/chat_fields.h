@@ -28,6 +28,10 @@ int64_t lx_chat_joined_bytes(const json_t *parts, bool response);
    NULL is an empty text. */
 lx_status lx_chat_keep_content(const json_t *content, size_t bytes, lx_chat_role role,
                                const lx_json_reading *r, lx_error *err) LX_MUST_USE;
+/* The arguments of a call, which stand at `where`, as an object for the caller to free: most
+   clients send them as a text of JSON, which is parsed within the bounds of a body. */
+lx_status lx_chat_read_arguments(const json_t *value, const char *where, const lx_json_reading *r,
+                                 json_t **out, lx_error *err) LX_MUST_USE;
 /* Adds a call to an assistant's message, with its arguments as an object. */
 lx_status lx_chat_add_call(lx_chat_message *m, const json_t *id, const json_t *name,
                            const json_t *arguments, lx_error *err) LX_MUST_USE;

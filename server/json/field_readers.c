@@ -377,15 +377,9 @@ LX_READER(metadata)
                        "metadata must be an object of at most %d texts without NULs; a key has at "
                        "most %d characters, a text %d",
                        MOST_PAIRS, MOST_KEY, MOST_VALUE);
-    size_t bytes = json_dumpb(value, NULL, 0, JSON_COMPACT);
-    char *copy = malloc(bytes + 1);
-    if (copy == NULL || json_dumpb(value, copy, bytes, JSON_COMPACT) != bytes) {
-        free(copy);
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for metadata");
-    }
-    copy[bytes] = '\0';
-    *(char **)r->to = copy;
-    return LX_OK;
+    *(char **)r->to = lx_json_copy_text(value);
+    return *(char **)r->to != NULL ? LX_OK
+                                   : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for metadata");
 }
 
 LX_READER(include)
@@ -535,12 +529,16 @@ LX_READER(tokens)
     return lx_json_keep_ids(value, r->name, r->name, &p->tokens, &p->n, err);
 }
 
-/* Of n, which is read before. */
+/* As many as n, which is read before; without n they are its number. */
 LX_READER(seeds)
 {
     lx_state_fork *p = r->params;
-    if (!json_is_array(value) || json_array_size(value) != (size_t)p->n)
-        return lx_fail(err, LX_ERR_INVALID, "seeds", "seeds must be a list of n = %d seeds", p->n);
+    size_t n = json_array_size(value);
+    if (!json_is_array(value) || n == 0 || n > (size_t)r->max_n || (p->n > 0 && n != (size_t)p->n))
+        return lx_fail(err, LX_ERR_INVALID, "seeds",
+                       "seeds must be a list of 1 to %d seeds, as many as n if both are sent",
+                       r->max_n);
+    p->n = (int32_t)n;
     p->seeds = calloc((size_t)p->n, sizeof *p->seeds);
     if (p->seeds == NULL)
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the seeds");

@@ -29,8 +29,11 @@ static lx_status fail_syntax(const char *body, size_t bytes, const json_error_t 
         text[i] = e->text[i] >= 0x20 && e->text[i] < 0x7f ? e->text[i] : '?';
     text[n] = '\0';
     bool in_field = strcmp(found.key, "body") != 0;
-    return lx_fail(err, LX_ERR_INVALID, found.key, "the body is not valid JSON%s%s: %s",
-                   in_field ? " at " : "", in_field ? found.key : "", text);
+    const char *fault = json_error_code(e) == json_error_numeric_overflow
+                            ? "the body has a number that is too large"
+                            : "the body is not valid JSON";
+    return lx_fail(err, LX_ERR_INVALID, found.key, "%s%s%s: %s", fault, in_field ? " at " : "",
+                   in_field ? found.key : "", text);
 }
 
 lx_status lx_json_parse(const char *body, size_t bytes, json_t **out, lx_error *err)
@@ -61,6 +64,18 @@ const json_t *lx_json_field(const json_t *root, const char *name)
 {
     const json_t *value = json_object_get(root, name);
     return json_is_null(value) ? NULL : value;
+}
+
+char *lx_json_copy_text(const json_t *value)
+{
+    size_t bytes = json_dumpb(value, NULL, 0, JSON_COMPACT);
+    char *copy = malloc(bytes + 1);
+    if (copy == NULL || json_dumpb(value, copy, bytes, JSON_COMPACT) != bytes) {
+        free(copy);
+        return NULL;
+    }
+    copy[bytes] = '\0';
+    return copy;
 }
 
 bool lx_json_is(const json_t *value, const char *text)

@@ -21,6 +21,8 @@ lx_status lx_json_parse(const char *body, size_t bytes, json_t **out, lx_error *
 
 /* NULL when absent or null. */
 const json_t *lx_json_field(const json_t *root, const char *name);
+/* The text of an object or a list, which the caller frees; NULL without memory. */
+char *lx_json_copy_text(const json_t *value);
 /* Whether it is that string. */
 bool lx_json_is(const json_t *value, const char *text);
 

@@ -297,7 +297,9 @@ static lx_status keep_message(const json_t *message, size_t i, const lx_json_rea
     (void)snprintf(where, sizeof where, "%s[%zu]", r->name, i);
     while (k < 3 && !lx_json_is(role, roles[k]))
         k++;
-    bool listed = json_is_array(content) && json_array_size(content) > 0;
+    /* an answer may have no block, and is sent back so */
+    bool listed =
+        json_is_array(content) && (json_array_size(content) > 0 || k == (int)LX_CHAT_ASSISTANT);
     if (k == 3 || (!json_is_string(content) && !listed))
         return lx_fail(err, LX_ERR_INVALID, r->name,
                        "%s must have a role, user, assistant or system, and a content that is a "

@@ -97,6 +97,7 @@ void lx_completion_params_fini(lx_completion_params *p)
     free(p->state);
     free(p->conversation);
     free(p->metadata);
+    free(p->format);
     free((char *)p->shape.text);
     task_fields_fini(&p->fields);
     lx_completion_params_init(p);
@@ -558,11 +559,11 @@ void lx_state_create_fini(lx_state_create *p)
 lx_status lx_json_read_state_fork(const char *body, size_t bytes, int32_t max_n, lx_state_fork *p,
                                   lx_error *err)
 {
-    *p = (lx_state_fork){.n = 1};
-    if (bytes == 0)
-        return LX_OK; /* one copy */
+    *p = (lx_state_fork){.n = 0};
     lx_json_reading r = {.route = LX_JSON_FORK, .max_n = max_n, .params = p, .notes = &p->notes};
-    return read_whole(body, bytes, r, err);
+    lx_status st = bytes > 0 ? read_whole(body, bytes, r, err) : LX_OK;
+    p->n = p->n > 0 ? p->n : 1;
+    return st;
 }
 
 /* --- tokens --- */

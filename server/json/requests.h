@@ -160,6 +160,7 @@ typedef struct lx_completion_params {
     int64_t kept_bytes;
     bool truncates;     /* of a response: the client allows that the conversation is cut */
     char *metadata;     /* owned, of a response or conversation: a JSON object; NULL: none */
+    char *format;       /* owned, of a response: text.format, a JSON object; NULL: none */
     int64_t timeout_ms; /* 0: the server's */
 } lx_completion_params;
 

@@ -146,7 +146,13 @@ LX_READER(response_text)
     if (!json_is_object(value))
         return lx_fail(err, LX_ERR_INVALID, r->name, "text must be an object");
     lx_json_note_members(value, r->name, known, r->notes);
-    return format != NULL ? read_format(format, "text.format", r, err) : LX_OK;
+    if (format == NULL)
+        return LX_OK;
+    lx_completion_params *p = r->params;
+    lx_status st = read_format(format, "text.format", r, err);
+    if (st == LX_OK && (p->format = lx_json_copy_text(format)) == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for text.format");
+    return st;
 }
 
 /* Anthropic's object for the form of an answer. */

@@ -49,12 +49,12 @@ static void follow(lx_grammar *g, uint32_t seed)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    static const int32_t ends[] = {END};
+    static const int32_t ends[] = {END}, n_ends = 1;
     char single[256];
     for (int32_t i = 0; i < 256; i++)
         single[i] = (char)i;
     const lx_words words = {
-        .n_ids = N_IDS, .n_ends = 1, .ends = ends, .bytes_of = bytes_of, .context = single};
+        .n_ids = N_IDS, .n_ends = &n_ends, .ends = ends, .bytes_of = bytes_of, .context = single};
     lx_error err = {0};
     lx_grammars *all = NULL;
     lx_grammar *g = NULL;

@@ -111,6 +111,16 @@ def test_chatml(port, models):
     assert ended["choices"][0]["finish_reason"] == "stop" and ended["choices"][0]["message"]["content"] == ""
 
 
+def test_ends_that_come_with_the_chat_end_shapes(port, models):
+    """Those of the template and of generation_config.json, which config.json does not name."""
+    assert complete_ok(port, model="chatml", prompt="a", regex="b+", max_tokens=30, seed=1)["choices"][0]["text"].startswith("b")
+    for model, end in ("chatml", models[1].token_to_id("<|im_end|>")), ("own", 7):
+        fields = {"response_format": {"type": "json_object"}, "return_token_ids": True, "logit_bias": {str(end): 100}}
+        answer = chat(port, model=model, temperature=0, max_tokens=200, **fields).json()["choices"][0]
+        assert (answer["finish_reason"], answer["token_ids"][-1]) == ("stop", end), answer
+        assert isinstance(json.loads(answer["message"]["content"]), dict)
+
+
 @pytest.mark.parametrize("model", LLAMA3_TEXTS)
 def test_llama3(port, models, model):
     """Python's own idea of white space, as Jinja trims it: not the zero-width space, but U+001C and U+3000."""

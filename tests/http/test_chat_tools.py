@@ -138,9 +138,21 @@ def test_arguments_are_an_object_or_its_text(port):
     whole = {"add_generation_prompt": True}
     assert prompt(port, call_with({"city": 1}), **whole) == prompt(port, call_with('{"city": 1}'), **whole)
     assert prompt(port, call_with(""), **whole) == prompt(port, call_with({}), **whole) == prompt(port, call_with(None), **whole)
-    for bad in ("{", "[1]", "1", 1, [], "[" * 40 + "]" * 40, '{"a": 1, "a": 2}'):
+    for bad in ("[1]", "[1", "1", 1, [], "[" * 40 + "]" * 40, '{"a": 1} 2', '{"a": x}', '{"a" 1}', "a"):
         refused(template(port, call_with(bad)), "messages", "messages[1].tool_calls[0].function.arguments must be an object")
     refused(template(port, call_with('{"a": [' + "[]," * 150_000 + "[]]}")), "messages", "too large")
+
+
+def test_calls_of_answers_can_be_sent_back(port):
+    """A call may be cut, have a key twice or be nested deeper than a body: answers have such calls."""
+    result = [{"role": "tool", "content": "sun"}]
+    empty = chat_ok(port, call_with({}) + result, max_tokens=1, return_token_ids=True)
+    for cut in ("{", '{"city": "a', '{"city": ', '{"city": "a"', '{"a": ' * 33 + "1" + "}" * 33):
+        said = chat_ok(port, call_with(cut) + result, max_tokens=1, return_token_ids=True)
+        assert said["prompt_token_ids"] == empty["prompt_token_ids"], cut
+        assert [w["param"] for w in said["warnings"]] == ["messages[1].tool_calls[0].function.arguments"], said["warnings"]
+    assert prompt(port, call_with('{"city": 1, "city": 2}'), add_generation_prompt=True) == prompt(
+        port, call_with({"city": 2}), add_generation_prompt=True)
 
 
 @pytest.mark.parametrize("tools, words", [

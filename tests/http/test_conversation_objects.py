@@ -190,7 +190,7 @@ def test_calls_of_one_id_are_items_of_their_own(api, port):
     assert "the conversation has a function_call_output, which model rwkv does not know" in reply.error["message"]
     reply = call(port, "POST", "/v1/responses", {"model": "rwkv", "input": [{"type": "function_call_output", "call_id": "c", "output": "y"}]})
     assert reply.status == 400 and reply.error["param"] == "input" and reply.error["message"].startswith("input[0] has")
-    reply = call(port, "POST", f"/v1/conversations/{talk.id}/items", {"items": [call_ | {"arguments": "{"}]})
+    reply = call(port, "POST", f"/v1/conversations/{talk.id}/items", {"items": [call_ | {"arguments": "["}]})
     assert reply.status == 400 and reply.error["message"].startswith("items[0].arguments must be")
 
 

@@ -249,6 +249,14 @@ def events_of(reply):
 DELTAS = {"text_delta": ("text", "text"), "thinking_delta": ("thinking", "thinking"), "input_json_delta": ("tool_use", "partial_json")}
 
 
+def arguments_of(text):
+    """{}: they were cut."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {}
+
+
 def build(events):
     """The message that the events build up, which must come in Anthropic's order."""
     start, ping, *middle, delta, stop = events
@@ -274,8 +282,8 @@ def build(events):
                 block[member] += event["delta"][member]
     assert not begun
     for block, text in zip(message["content"], inputs, strict=True):
-        if text and delta["delta"]["stop_reason"] == "tool_use":
-            block["input"] = json.loads(text)
+        if text:
+            block["input"] = arguments_of(text)
     for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"):
         assert message["usage"][name] == delta["usage"][name]
     return message | delta["delta"] | {"usage": delta["usage"]}
@@ -297,6 +305,27 @@ def test_a_stream_builds_the_whole_answer(port, models, fields):
     for seed in range(4):
         asked = {"temperature": 1, "seed": seed} | fields | ({"logit_bias": bias} if fields.get("model") == "thinking" else {})
         assert plain(build(events_of(post(port, stream=True, **asked)))) == plain(ask(port, **asked))
+
+
+@pytest.mark.parametrize("family", ["hermes", "xml"])
+def test_a_stream_of_a_cut_call(port, family):
+    """Whole arguments are an input, though the mark of the call's end is cut."""
+    fields = {"model": family, "tools": OWN_TOOLS, "tool_choice": {"type": "tool", "name": "time_of-day"}, "temperature": 1}
+    whole = ask(port, max_tokens=900, **fields)
+    assert whole["stop_reason"] == "tool_use"
+    inputs = []
+    for n in range(0, whole["usage"]["output_tokens"], 2):
+        cut = fields | {"max_tokens": whole["usage"]["output_tokens"] - n}
+        message = ask(port, **cut)
+        assert plain(build(events_of(post(port, stream=True, **cut)))) == plain(message)
+        inputs += [given for _, given in calls_of(message)]
+    assert inputs[0] == calls_of(whole)[0][1] and {} in inputs
+
+
+def test_an_answer_without_blocks_is_sent_back(port):
+    turns = [*HELLO, {"role": "assistant", "content": []}, *HELLO]
+    assert count(port, turns) == count(port, [*HELLO, {"role": "assistant", "content": ""}, *HELLO])
+    assert post(port, [{"role": "user", "content": []}]).status == 400
 
 
 def test_a_stream_of_a_couplet(couplet_port):

@@ -25,6 +25,25 @@ TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
 SCHEMAS = shapes.BY_HAND + shapes.schemas(60, 1)
 
 
+FAR = 2**64 - 1  # of an unsigned number, as pydantic's Field(le=...) writes it
+
+
+def test_bounds_beyond_64_bits_are_read(port):
+    schema = {"type": "integer", "minimum": 0, "maximum": FAR, "exclusiveMaximum": 10**30}
+    answer = complete(port, model="words", prompt="a", seed=1, max_tokens=60, response_format={
+        "type": "json_schema", "json_schema": {"name": "n", "schema": schema}})
+    assert answer.status == 200 and json.loads(answer.json()["choices"][0]["text"]) >= 0, answer.text
+    for number in "seed", "max_tokens":
+        assert complete(port, model="words", prompt="a", **{number: FAR}).error["param"] == number
+    assert "x" in [w["param"] for w in complete(port, model="words", prompt="a", max_tokens=1, x=[-FAR]).json()["warnings"]]
+
+
+@pytest.mark.parametrize("shape", [{"regex": "[a-z]{3}"}, {"guided_choice": ["ab"]}, {"response_format": {"type": "json_object"}}])
+def test_a_shape_does_not_go_with_a_list_of_tokens(port, shape):
+    reply = complete(port, model="words", prompt="a", allowed_token_ids=[5], **shape)
+    assert (reply.status, reply.error["param"]) == (400, "allowed_token_ids"), reply.text
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     path = tmp_path_factory.mktemp("shapes")

@@ -228,6 +228,9 @@ def test_forks(port):
     assert sorted(c["text"] for c in together["choices"]) == sorted(ends)
     seeded = post(port, f"/v1/states/{state}/fork", 201, n=2, seeds=[1, 2])["data"]
     assert [c["seed"] for c in seeded] == [1, 2]
+    assert [c["seed"] for c in post(port, f"/v1/states/{state}/fork", 201, seeds=[1, 2])["data"]] == [1, 2]
+    for bad in ({"n": 1, "seeds": [1, 2]}, {"seeds": []}, {"seeds": [1] * 1000}, {"seeds": 1}):
+        assert call(port, "POST", f"/v1/states/{state}/fork", bad).error["param"] == "seeds", bad
     assert text_of(complete(port, state=seeded[0]["id"])) == text_of(complete(port, state=state, seed=1))
     assert post(port, f"/v1/states/{state}/fork", 201)["data"][0]["sample"] == 0
 

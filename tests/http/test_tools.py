@@ -291,6 +291,39 @@ def test_calls_without_results_are_not_continued(port):
     refused(post(port, "hermes", RESPONSES, messages=None, max_tokens=None, input=items, tools=None), "input", "ends with calls")
 
 
+def test_a_response_says_which_calls_are_whole(port):
+    """A call that a stop or max_output_tokens cut must not be run."""
+    tool = {"type": "function", "name": "f", "parameters": {
+        "type": "object", "properties": {"a": {"type": "string", "minLength": 3, "maxLength": 9}}, "required": ["a"]}}
+    fields = {"messages": None, "max_tokens": None, "input": "a", "tools": [tool], "tool_choice": "required", "parallel_tool_calls": False}
+    for more, status in ({"max_output_tokens": 12}, "incomplete"), ({"stop": ['"a"']}, "incomplete"), ({"max_output_tokens": 600}, "completed"):
+        answer = post(port, "hermes", RESPONSES, **fields, **more).json()
+        assert answer["status"] == ("incomplete" if more == {"max_output_tokens": 12} else "completed")
+        assert [item["status"] for item in answer["output"]] == [status], answer["output"]
+        body = post(port, "hermes", RESPONSES, stream=True, **fields, **more).text
+        events = [json.loads(line.removeprefix("data: ")) for line in body.split("\n") if line.startswith("data: ")]
+        assert [e["item"]["status"] for e in events if e["type"] == "response.output_item.done"] == [status]
+
+
+@pytest.mark.parametrize("arguments", ["{", '{"a": 1, "a": 2}'])
+def test_a_conversation_is_read_again_with_the_calls_of_its_answers(port, arguments):
+    items = [{"role": "user", "content": "a"}, {"type": "function_call", "call_id": "c", "name": "ping", "arguments": arguments},
+             {"type": "function_call_output", "call_id": "c", "output": "x"}]
+    talk = call(port, "POST", "/v1/conversations", {"items": items}).json()["id"]
+    answer = post(port, "hermes", RESPONSES, messages=None, max_tokens=None, input="b", conversation=talk, tools=None,
+                  max_output_tokens=2)
+    assert answer.status == 200, answer.text
+
+
+def test_a_response_repeats_the_format_of_its_text(port):
+    fields = {"messages": None, "max_tokens": None, "input": "a", "tools": None, "max_output_tokens": 200}
+    schema = {"type": "json_schema", "name": "x", "strict": True, "schema": {"type": "object", "properties": {"é": {"type": "integer"}}}}
+    for form in (schema, {"type": "json_object"}, {"type": "text"}):
+        made = post(port, "hermes", RESPONSES, text={"format": form}, **fields).json()
+        assert made["text"] == {"format": form} == call(port, "GET", f"{RESPONSES}/{made['id']}").json()["text"]
+    assert post(port, "hermes", RESPONSES, **fields).json()["text"] == {"format": {"type": "text"}}
+
+
 def test_two_tools_of_one_name_are_refused(port):
     """A call names its tool, and a client would run either. OpenAI and Anthropic refuse this too."""
     two = [{"name": name, "description": str(i)} for i, name in enumerate("aba")]

@@ -310,7 +310,7 @@ static const rule rules_of_all[] = {
     {"\"n_layers\": 8", "\"n_layers\": 257", "n_layers"},
     {"\"n_layers\": 8", "\"n_layers\": -1", "n_layers"},
     {"\"n_layers\": 8", "\"n_layers\": 4294967304", "n_layers"},
-    {"\"n_layers\": 8", "\"n_layers\": 99999999999999999999", "line 2"},
+    {"\"n_layers\": 8", "\"n_layers\": 99999999999999999999", "n_layers must be a whole number"},
     {"\"n_layers\": 8", "\"n_layers\": \"8\"", "n_layers"},
     {"\"n_layers\": 8", "\"n_layers\": true", "n_layers"},
     {"\"n_layers\": 8", "\"n_layers\": 8.5", "n_layers"},

@@ -36,13 +36,13 @@ static const char *bytes_of(const void *context, int32_t id, size_t *n)
     return id == END || id >= N_IDS ? NULL : id <= 256 ? &single[id - 1] : longer[id - 257];
 }
 
-static const int32_t ends[] = {END};
+static const int32_t ends[] = {END}, n_ends = 1;
 
 static lx_words words_of_test(void)
 {
     for (int i = 0; i < 256; i++)
         single[i] = (char)i;
-    return (lx_words){.n_ids = N_IDS, .n_ends = 1, .ends = ends, .bytes_of = bytes_of};
+    return (lx_words){.n_ids = N_IDS, .n_ends = &n_ends, .ends = ends, .bytes_of = bytes_of};
 }
 
 typedef struct machine {
@@ -230,21 +230,14 @@ static void numbers_keep_their_bounds(void **state)
     check_numbers(NUMBER "\"multipleOf\": 100, \"exclusiveMinimum\": 0}", 1, 1e9, 100, true);
 }
 
-/* Repeats are narrowed until every text has a length that the schema allows. */
-static void patterns_keep_their_lengths(void **state)
+/* A schema, texts that it allows and texts that it does not, with a blank between two. */
+typedef struct choice {
+    const char *source, *yes, *no;
+} choice;
+
+static void check_choices(const choice *cases, size_t n)
 {
-    (void)state;
-    static const struct {
-        const char *source, *yes, *no;
-    } cases[] = {
-        {"{\"pattern\": \"^[a-z]+$\", \"minLength\": 2, \"maxLength\": 4}", "\"ab\" \"abcd\"",
-         "\"a\" \"abcde\""},
-        {"{\"pattern\": \"^(a|bb)*$\", \"maxLength\": 5}", "\"\" \"abb\" \"bbbb\"", "\"bbbbbb\""},
-        {"{\"pattern\": \"\\\"\", \"maxLength\": 3}", "\"\\\"\" \"a\\\"b\"", "\"ab\\\"c\""},
-        {"{\"format\": \"uuid\", \"minLength\": 1, \"maxLength\": 36}",
-         "\"12345678-1234-1234-1234-123456789abc\"", "\"\""},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < n; i++) {
         machine m;
         make_machine(&m, LX_SHAPE_SCHEMA, cases[i].source);
         for (int wanted = 0; wanted < 2; wanted++) {
@@ -256,6 +249,45 @@ static void patterns_keep_their_lengths(void **state)
         }
         machine_fini(&m);
     }
+}
+
+/* Bounds of up to 15 digits count, and those beyond hold for all numbers that are written. */
+static void numbers_keep_far_bounds(void **state)
+{
+    (void)state;
+    static const choice cases[] = {
+        {INTEGER "\"minimum\": 1, \"maximum\": 100000000000005}",
+         "1 7 100000000000005 99999999999999", "0 -1 100000000000006 268033030323661"},
+        {INTEGER "\"minimum\": 100000000000000, \"maximum\": 100000000000005}",
+         "100000000000000 100000000000005", "99999999999999 100000000000006 5 283721303733243"},
+        {INTEGER "\"minimum\": -100000000000005, \"maximum\": -1}", "-1 -100000000000005",
+         "-100000000000006 0 1 -680330303226613"},
+        {INTEGER "\"minimum\": 0, \"maximum\": 18446744073709551615}", "0 999999999999999", "-1"},
+        {INTEGER "\"minimum\": 5000000000000, \"multipleOf\": 1000}", "5000000000000 5000000001000",
+         "4999999999000 5000000000001"},
+        {NUMBER "\"minimum\": 100000000000, \"maximum\": 100000000005}",
+         "100000000000 100000000004.5 100000000005", "3333388883627 100000000005.1 99999999999.9"},
+        {NUMBER "\"minimum\": 1600000000000}", "1600000000000 1700000000000.2 16000000000000",
+         "1599999999999.9 1"},
+        {NUMBER "\"minimum\": 0.25, \"maximum\": 900000000000000}", "1 900000000000000",
+         "0 0.1 900000000000001"},
+    };
+    check_choices(cases, sizeof cases / sizeof *cases);
+}
+
+/* Repeats are narrowed until every text has a length that the schema allows. */
+static void patterns_keep_their_lengths(void **state)
+{
+    (void)state;
+    static const choice cases[] = {
+        {"{\"pattern\": \"^[a-z]+$\", \"minLength\": 2, \"maxLength\": 4}", "\"ab\" \"abcd\"",
+         "\"a\" \"abcde\""},
+        {"{\"pattern\": \"^(a|bb)*$\", \"maxLength\": 5}", "\"\" \"abb\" \"bbbb\"", "\"bbbbbb\""},
+        {"{\"pattern\": \"\\\"\", \"maxLength\": 3}", "\"\\\"\" \"a\\\"b\"", "\"ab\\\"c\""},
+        {"{\"format\": \"uuid\", \"minLength\": 1, \"maxLength\": 36}",
+         "\"12345678-1234-1234-1234-123456789abc\"", "\"\""},
+    };
+    check_choices(cases, sizeof cases / sizeof *cases);
 }
 
 /* --- masks --- */
@@ -581,6 +613,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_are_those_of_the_language),
         cmocka_unit_test(numbers_keep_their_bounds),
+        cmocka_unit_test(numbers_keep_far_bounds),
         cmocka_unit_test(patterns_keep_their_lengths),
         cmocka_unit_test(masks_are_the_tokens_that_may_follow),
         cmocka_unit_test(a_saved_place_is_found_again),

@@ -148,7 +148,7 @@ static const struct {
     {"[0,24]", "[-24,0]", "tensor a: data_offsets"},
     {"[0,24]", "[0,24.0]", "tensor a: data_offsets"},
     {"[0,24]", "[0,9223372036854775807]", "tensor a: ends at"},
-    {"[0,24]", "[0,18446744073709551615]", "header"},
+    {"[0,24]", "[0,18446744073709551615]", "data_offsets must be"},
     {"[0,24]", "[15,39]", "tensor a: ends at data byte 39, the file has 38"},
     {"[0,24]", "[1,25]", "tensor a: begins at data byte 1, nothing ends at 0"},
     {"[24,34]", "[23,33]", "tensor b: begins at data byte 23, a ends at 24"},
