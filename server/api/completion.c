@@ -92,6 +92,7 @@ static lx_work_params work_params(const lx_api *api, const lx_plan *plan,
         .return_state = p->return_state,
         .kept_twice = p->store && p->conversation != NULL,
         .suspend = p->suspend,
+        .load = lx_pending_load_fields(p),
     };
 }
 
@@ -417,8 +418,7 @@ static lx_status start_works(lx_completion *c, lx_api *api, lx_served_model *ser
     if (st != LX_OK && c->n_prompts > 0) { /* the refusal was counted */
         atomic_store(&c->works[0].pending.counted, true);
         lx_completion_cancel(c);
-        for (int32_t i = 0; i < c->n_prompts; i++)
-            lx_pending_refund(&c->works[i].pending);
+        lx_pending_refund(&c->works[0].pending); /* of all */
     }
     return st;
 }
@@ -469,6 +469,7 @@ static lx_status start(lx_api *api, lx_served_model *served, const lx_completion
     lx_completion *c = NULL;
     lx_bias *biases = NULL;
     lx_work_choose_seed(&w);
+    lx_work_set_load(&w, plans, p->n_prompts);
     lx_status st = LX_OK;
     for (int32_t i = 0; st == LX_OK && i < p->n_prompts; i++)
         st = open_plan(plans[i], &w, p, err);

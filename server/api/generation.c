@@ -33,6 +33,15 @@ int32_t lx_work_new_tokens(const lx_work_params *p, const lx_plan *plan)
     return p->max_new > 0 && p->max_new < most ? p->max_new : most;
 }
 
+void lx_work_set_load(lx_work_params *p, lx_plan *const *plans, int32_t n_plans)
+{
+    int64_t n_tokens = 0;
+    for (int32_t i = 0; i < n_plans; i++)
+        n_tokens += plans[i]->n_given + lx_work_new_tokens(p, plans[i]);
+    p->load.n_tokens = ((int64_t)p->n + p->n_reviews) * n_tokens;
+    p->load.n_samples = (int64_t)p->n * n_plans;
+}
+
 static lx_job_params job_params(const lx_api *api, const lx_work_params *p, const lx_plan *plan)
 {
     int64_t timeout = lx_api_timeout_ns(api, p->timeout_ms);
@@ -192,11 +201,8 @@ lx_status lx_work_start(lx_work *w, lx_api *api, lx_served_model *served, lx_pla
     w->deadline_ns = lx_pending_read_by(params.deadline_ns);
     params.client = rq->client;
     lx_status st = check_suspend(api, p, err);
-    if (st == LX_OK)
-        st = lx_pending_take(&w->pending, rq,
-                             (int64_t)(params.n + p->n_reviews) *
-                                 (params.max_new - params.start.n_tokens),
-                             params.n, retry_after_s, err);
+    if (st == LX_OK && p->first == NULL)
+        st = lx_pending_take(&w->pending, rq, &p->load, retry_after_s, err);
     if (st == LX_OK)
         st = lx_job_new(plan, &params, rq->wake, rq->wake_context, &w->job, err);
     else
@@ -243,6 +249,7 @@ void lx_work_defer(lx_api *api, lx_served_model *served, lx_plan *plan, const lx
     lx_error err = {0};
     int32_t retry_after_s = 0;
     lx_work_params own = *p;
+    lx_work_set_load(&own, &plan, 1);
     int64_t bytes = lx_work_bytes(api, &plan, 1, p) + answer_bytes + lx_cost_notes(p->notes);
     lx_work *w = calloc(1, sizeof *w);
     lx_status st =

@@ -35,6 +35,7 @@ typedef struct lx_work_params {
                                     lx_completion_params */
     lx_reserve *reserve;         /* memory for it and its answer; every user takes a reference */
     lx_job *first;               /* the first job of the same request; NULL: this one */
+    lx_key_load load;            /* of all jobs of the request, which the first one takes */
     int32_t n_reviews;           /* samples that get a review: see review.h */
     const lx_json_notes *notes;  /* of lx_work_defer's request, copied; NULL: none */
 } lx_work_params;
@@ -74,6 +75,9 @@ lx_status lx_work_reserve(lx_api *api, lx_served_model *served, int64_t bytes, c
 
 /* New tokens of a sample of the plan, at most. */
 int32_t lx_work_new_tokens(const lx_work_params *p, const lx_plan *plan);
+
+/* Fills in the load of a request with these plans, but for the names of fields. */
+void lx_work_set_load(lx_work_params *p, lx_plan *const *plans, int32_t n_plans);
 
 /* Where no seed was given: that of the state it continues from, or a random one. For
    several jobs that share it; lx_work_start does it for one. */

@@ -22,6 +22,9 @@ static lx_status start_work(lx_images *im, lx_api *api, lx_served_model *served,
                             int32_t *retry_after_s, lx_error *err)
 {
     lx_work_params p = r->work;
+    p.load.samples_field = "n";
+    p.load.tokens_field = p.n > 1 ? "n" : NULL;
+    lx_work_set_load(&p, &plan, 1);
     int64_t bytes = lx_work_bytes(api, &plan, 1, &p) + r->answer_bytes;
     lx_status st = lx_work_reserve(api, served, bytes, p.return_state ? "return_state" : "n",
                                    &p.reserve, retry_after_s, err);

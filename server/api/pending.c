@@ -33,13 +33,22 @@ lx_status lx_pending_reserve(lx_api *api, lx_served_model *served, int64_t bytes
     return st;
 }
 
-lx_status lx_pending_take(lx_pending *p, const lx_request *rq, int64_t n_tokens, int32_t n_samples,
+lx_key_load lx_pending_load_fields(const lx_completion_params *p)
+{
+    const char *samples = p->best_of > p->n ? "best_of" : p->n > 1 ? "n" : "prompt";
+    bool is_one = samples[0] == 'p' && p->n_prompts == 1;
+    const char *tokens = p->response ? "max_output_tokens" : p->max_tokens_field;
+    return (lx_key_load){.samples_field = samples,
+                         .tokens_field = p->max_tokens > 0 || is_one ? tokens : samples};
+}
+
+lx_status lx_pending_take(lx_pending *p, const lx_request *rq, const lx_key_load *load,
                           int32_t *retry_after_s, lx_error *err)
 {
     lx_key *key = lx_key_of(&rq->client);
     if (key == NULL)
         return LX_OK;
-    p->load = (lx_key_load){.n_tokens = n_tokens, .n_samples = n_samples};
+    p->load = *load;
     lx_status st = lx_key_take(key, &p->load, lx_now_ns(), retry_after_s, err);
     p->key = st == LX_OK ? key : NULL;
     return st;

@@ -28,9 +28,11 @@ void lx_pending_fini(lx_pending *p);
  *retry_after_s is set with LX_ERR_BUSY. */
 lx_status lx_pending_reserve(lx_api *api, lx_served_model *served, int64_t bytes, const char *param,
                              lx_reserve **out, int32_t *retry_after_s, lx_error *err) LX_MUST_USE;
+/* Only the names of the fields to change where a request for texts is too much for its key. */
+lx_key_load lx_pending_load_fields(const lx_completion_params *p);
 /* Takes the most tokens and samples of the answer from the limits of the request's key. With
    LX_ERR_LIMIT *retry_after_s is when to try again. */
-lx_status lx_pending_take(lx_pending *p, const lx_request *rq, int64_t n_tokens, int32_t n_samples,
+lx_status lx_pending_take(lx_pending *p, const lx_request *rq, const lx_key_load *load,
                           int32_t *retry_after_s, lx_error *err) LX_MUST_USE;
 /* The request is refused as a whole: its key may ask for its tokens again. */
 void lx_pending_refund(lx_pending *p);

@@ -42,7 +42,8 @@ static bool fits(const lx_api *api, const lx_served_model *served, const lx_requ
     int64_t requests = (seeded ? 0 : lx_engine_jobs(served->engine)) + p->n_prompts;
     lx_key *key = lx_key_of(&rq->client);
     int32_t n_scored = n_samples + reviews_of(served->model, p->n, n_samples);
-    lx_key_load load = {.n_tokens = tokens * n_scored, .n_samples = n_samples * p->n_prompts};
+    lx_key_load load = {.n_tokens = tokens * n_scored,
+                        .n_samples = (int64_t)n_samples * p->n_prompts};
     return n_samples <= api->max_n &&
            n_samples * requests <= atomic_load(&served->metrics.slots_total) &&
            (key == NULL || lx_key_has_room(key, &load, seeded, lx_now_ns()));

@@ -168,18 +168,18 @@ static lx_status take_load(heard *h, const lx_upload *file, const lx_request *rq
 {
     const lx_key *key = lx_key_of(&rq->client);
     const lx_listener *l = lx_transcriber_listener(h->pending.served->transcriber);
-    int64_t n_tokens = 0;
+    lx_key_load load = {.n_samples = 1};
     lx_status st = LX_OK;
     if (key != NULL && lx_key_counts_tokens(key)) /* else the file is not opened for its weight */
-        st = lx_listener_weigh(l, file->data, file->bytes, "file", &n_tokens, err);
+        st = lx_listener_weigh(l, file->data, file->bytes, "file", &load.n_tokens, err);
     if (st != LX_OK)
         return st;
-    st = lx_pending_take(&h->pending, rq, n_tokens, 1, again_s, err);
+    st = lx_pending_take(&h->pending, rq, &load, again_s, err);
     if (st == LX_ERR_INVALID)
         return lx_fail(err, st, "file",
                        "decoding the file counts as %lld tokens, more than a key may have per "
                        "minute (--key-tokens)",
-                       (long long)n_tokens);
+                       (long long)load.n_tokens);
     return st;
 }
 

@@ -32,7 +32,8 @@ struct lx_key {
     int64_t weight;
     lx_key *before; /* the list of all keys, also of replaced ones */
     /* under keys->lock */
-    int32_t running, samples;
+    int32_t running;
+    int64_t samples;
     bucket requests, tokens;
 };
 
@@ -502,10 +503,11 @@ bool lx_key_counts_tokens(const lx_key *key)
 static lx_status check_possible(const lx_key_limits *limits, const lx_key_load *load, lx_error *err)
 {
     if (limits->samples > 0 && load->n_samples > limits->samples)
-        return lx_fail(err, LX_ERR_INVALID, "n", "n is %d, but a key may have %d samples at once",
-                       load->n_samples, limits->samples);
+        return lx_fail(err, LX_ERR_INVALID, load->samples_field,
+                       "the request is for %lld samples, but a key may have %d samples at once",
+                       (long long)load->n_samples, limits->samples);
     if (limits->tokens > 0 && load->n_tokens > limits->tokens)
-        return lx_fail(err, LX_ERR_INVALID, "max_tokens",
+        return lx_fail(err, LX_ERR_INVALID, load->tokens_field,
                        "the request is for %lld new tokens, but a key may have %lld per minute",
                        (long long)load->n_tokens, (long long)limits->tokens);
     return LX_OK;
@@ -524,8 +526,8 @@ lx_status lx_key_take(lx_key *key, const lx_key_load *load, int64_t now_ns, int3
     if (limits->samples > 0 && key->samples + load->n_samples > limits->samples) {
         *retry_after_s = BUSY_RETRY_S;
         return lx_fail(err, LX_ERR_LIMIT, NULL,
-                       "this key may have %d samples at once, and %d are being made",
-                       limits->samples, key->samples);
+                       "this key may have %d samples at once, and %lld are being made",
+                       limits->samples, (long long)key->samples);
     }
     if (limits->tokens > 0 && key->tokens.left < wanted) {
         *retry_after_s = wait_s(&key->tokens, most, wanted);

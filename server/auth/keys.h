@@ -90,19 +90,20 @@ lx_key *lx_key_of(const lx_client *client);
 /* Whether its tokens have a limit. */
 bool lx_key_counts_tokens(const lx_key *key);
 
-/* The needs of a piece of work: n_samples at once, with n_tokens in all. */
+/* The needs of a request: n_samples at once, with n_tokens in all. An error names the request's
+   fields that ask for so many; NULL: no field does. */
 typedef struct lx_key_load {
-    int64_t n_tokens;
-    int32_t n_samples;
+    int64_t n_tokens, n_samples;
+    const char *tokens_field, *samples_field; /* static */
 } lx_key_load;
 
-/* The work begins. LX_ERR_LIMIT: a limit, named in the text, forbids it for *retry_after_s >= 1;
+/* The request begins. LX_ERR_LIMIT: a limit, named in the text, forbids it for *retry_after_s >= 1;
    LX_ERR_INVALID: for ever. */
 lx_status lx_key_take(lx_key *key, const lx_key_load *load, int64_t now_ns, int32_t *retry_after_s,
                       lx_error *err) LX_MUST_USE;
-/* Whether lx_key_take would take the work now; idle: if the key had no other work. */
+/* Whether lx_key_take would take the request now; idle: if the key had no other one. */
 bool lx_key_has_room(lx_key *key, const lx_key_load *load, bool idle, int64_t now_ns);
-/* The work is over. refund: it did nothing, so its tokens are given back too. */
+/* The request is over. refund: it did nothing, so its tokens are given back too. */
 void lx_key_give_back(lx_key *key, const lx_key_load *load, bool refund);
 
 #endif

@@ -112,6 +112,12 @@ def test_a_small_request_finds_pages_beside_large_ones_of_another_key(tmp_path):
         assert ask("kb", max_tokens=512).status == 200  # large ones take turns by key
 
 
+@pytest.fixture(scope="module")
+def limited():
+    with Server("--key-samples", "4", "--key-tokens", "100") as server:
+        yield server
+
+
 def test_what_a_key_may_ask_for():
     with Server("--key-samples", "5", "--key-tokens", "100") as server:
         reply = complete(server.port, prompt="海上明月", n=6)
@@ -129,3 +135,30 @@ def test_what_a_key_may_ask_for():
         reply = replies[-1]
         assert reply.status == 429 and reply.error["code"] == "rate_limit_exceeded"
         assert "100 new tokens" in reply.error["message"] and 1 <= int(reply.headers["retry-after"]) <= 60
+
+
+@pytest.mark.parametrize(
+    "fields,param,text",
+    [
+        ({"prompt": ["海上明月"] * 5, "max_tokens": 1}, "prompt", "5 samples"),
+        ({"prompt": ["海上明月"] * 2, "best_of": 3, "max_tokens": 1}, "best_of", "6 samples"),
+        ({"prompt": ["海上明月"] * 2, "n": 3, "max_tokens": 1}, "n", "6 samples"),
+        ({"prompt": "海上明月", "best_of": 5}, "best_of", "5 samples"),
+        ({"prompt": [lines.of_length(32)] * 4, "max_tokens": 30}, "max_tokens", "120 new tokens"),
+        ({"prompt": [lines.of_length(32)] * 4}, "prompt", "128 new tokens"),
+    ],
+)
+def test_the_prompts_of_a_request_count_together(limited, fields, param, text):
+    reply = complete(limited.port, **fields)
+    assert reply.status == 400 and reply.error["param"] == param and text in reply.error["message"], reply.text
+    assert "retry-after" not in reply.headers
+
+
+def test_all_prompts_of_a_request_wait_for_the_key():
+    with Server("--key-tokens", "60") as server:
+        complete_ok(server.port, prompt=lines.of_length(30))
+        complete_ok(server.port, prompt=lines.of_length(20))
+        for _ in range(2):
+            reply = complete(server.port, prompt=[lines.of_length(20)] * 3)
+            assert reply.status == 429 and 40 <= int(reply.headers["retry-after"]) <= 50, reply.text
+        complete_ok(server.port, prompt=lines.of_length(5))

@@ -272,11 +272,14 @@ static void test_samples_and_tokens(void **state)
     int32_t wait = 0;
     int64_t now = LX_NS_PER_S;
     lx_key_load three = {.n_tokens = 30, .n_samples = 3}, two = {.n_tokens = 10, .n_samples = 2};
-    lx_key_load five = {.n_samples = 5}, many = {.n_tokens = 61}, rest = {.n_tokens = 40};
+    lx_key_load five = {.n_samples = 5, .samples_field = "best_of"}, rest = {.n_tokens = 40};
+    lx_key_load many = {.n_tokens = 61, .tokens_field = "max_new"}, unnamed = {.n_tokens = 61};
     assert_int_equal(lx_key_take(key, &five, now, &wait, &err), LX_ERR_INVALID);
-    assert_string_equal(err.param, "n");
+    assert_string_equal(err.param, "best_of");
     assert_int_equal(lx_key_take(key, &many, now, &wait, &err), LX_ERR_INVALID);
-    assert_string_equal(err.param, "max_tokens");
+    assert_string_equal(err.param, "max_new");
+    assert_int_equal(lx_key_take(key, &unnamed, now, &wait, &err), LX_ERR_INVALID);
+    assert_string_equal(err.param, "");
     assert_int_equal(lx_key_take(key, &three, now, &wait, &err), LX_OK);
     assert_int_equal(lx_key_take(key, &two, now, &wait, &err), LX_ERR_LIMIT);
     assert_non_null(strstr(err.text, "4 samples"));
