@@ -238,6 +238,13 @@ static lx_key *find_key(const lx_access *g, const lx_request_head *head)
                  : lx_keys_find(g->keys, head->authorization);
 }
 
+void lx_access_set_origin(void *context, const char *origin, lx_pass *pass)
+{
+    const lx_access *g = context;
+    pass->allow_origin = allowed_origin(g, origin);
+    pass->vary_origin = g->origins.n > 0 && !g->any_origin;
+}
+
 bool lx_access_admit(void *context, const lx_request_head *head, lx_pass *pass, lx_response *rs)
 {
     lx_access *g = context;
@@ -248,8 +255,6 @@ bool lx_access_admit(void *context, const lx_request_head *head, lx_pass *pass, 
             "this server is not known by the name in Host: start it with --allowed-hosts");
         return false;
     }
-    pass->allow_origin = allowed_origin(g, head->origin);
-    pass->vary_origin = g->origins.n > 0 && !g->any_origin;
     if (pass->allow_origin != NULL && head->asks_for_method &&
         strcmp(head->method, "OPTIONS") == 0) {
         answer_preflight(rs);

@@ -33,7 +33,8 @@ bool lx_access_has_admin(const lx_access *g); /* see keys.h, as for the next */
 lx_status lx_access_reload(lx_access *g, lx_key_changes *changes, lx_error *err) LX_MUST_USE;
 void lx_access_share(lx_access *g, int64_t max_states, int64_t max_state_bytes);
 
-/* For lx_http_options.admit and .leave; context is an lx_access. */
+/* For lx_http_options.set_origin, .admit and .leave; context is an lx_access. */
+void lx_access_set_origin(void *context, const char *origin, lx_pass *pass);
 bool lx_access_admit(void *context, const lx_request_head *head, lx_pass *pass, lx_response *rs);
 void lx_access_leave(void *context, lx_pass *pass);
 

@@ -193,6 +193,8 @@ static enum MHD_Result begin(lx_http *h, struct MHD_Connection *connection, cons
     ex->old_version = strcmp(version, "HTTP/1.0") == 0;
     limit_body(ex);
     lx_watch_begin(&h->watch, ex->conn, lx_now_ns() + h->options.read_timeout_s * LX_NS_PER_S);
+    if (h->options.set_origin != NULL)
+        h->options.set_origin(h->options.access, header(ex, "Origin"), &ex->pass);
     lx_error err = {0};
     int fault = front_fault(ex, &err);
     if (fault != 0)

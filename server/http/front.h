@@ -21,6 +21,7 @@ enum {
     LX_HTTP_HEAD_BYTES = 16000, /* request line and headers, with the empty line */
     LX_MAX_QUERY_ARGUMENTS = 32,
     LX_MAX_CHUNK_LINE = 1024, /* size and extensions */
+    LX_MAX_ORIGIN = 512,      /* of a refused request; longer ones are left out */
     LX_MAX_EMPTY_LINES = 4,   /* before a request: without a limit they would be read for ever */
     LX_FRONT_BLOCK = 8192     /* most bytes of one lx_front_add */
 };
@@ -71,7 +72,8 @@ int lx_front_fault(const lx_front *f, int64_t request, lx_error *err);
    leaves check->fault. */
 void lx_front_head(const char *head, size_t n, const lx_body_limits *limits, lx_buffer *out,
                    lx_header_check *check);
-/* The head that stands for a refused one. Of `head` only the first line is used, if it is sound. */
+/* The head that stands for a refused one. Of `head` only the first line is used, if it is sound,
+   and the Origin. */
 void lx_front_stand_in(const char *head, size_t n, lx_buffer *out);
 /* A header's line, without its end, is sound. */
 bool lx_front_line_ok(const char *line, size_t n);

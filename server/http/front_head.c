@@ -194,6 +194,25 @@ void lx_front_head(const char *head, size_t n, const lx_body_limits *limits, lx_
         out->length = before;
 }
 
+/* The value of a header that the head has once; with none, or a strange one, it is empty. The head
+   may be malformed. */
+static span find_once(span head, const char *wanted)
+{
+    span found = {NULL, 0};
+    int32_t n = 0;
+    while (head.n > 0) {
+        span value = cut(&head, '\n'), name = cut(&value, ':');
+        if (!is(name, wanted))
+            continue;
+        if (value.n > 0 && value.at[value.n - 1] == '\r')
+            value.n--;
+        found = trim(value);
+        n++;
+    }
+    bool is_plain = n == 1 && found.n <= LX_MAX_ORIGIN && !lx_has_control(found.at, found.n);
+    return is_plain ? found : (span){NULL, 0};
+}
+
 void lx_front_stand_in(const char *head, size_t n, lx_buffer *out)
 {
     static const request_line plain = {.method = {"GET", 3}, .target = {"/", 1}};
@@ -211,6 +230,9 @@ void lx_front_stand_in(const char *head, size_t n, lx_buffer *out)
         l.target = l.target.n > 0 && l.target.at[0] == '/' ? l.target : plain.target;
     }
     put_line(&l, "HTTP/1.1", out);
+    span origin = find_once(rest, "Origin");
+    if (origin.n > 0)
+        put_header((span){"Origin", 6}, origin, out);
     lx_buffer_puts(out, "Host: -\r\nConnection: close\r\n\r\n");
 }
 

@@ -57,7 +57,8 @@ static bool add_origin(struct MHD_Response *m, const lx_pass *pass)
         return false;
     return pass->allow_origin == NULL ||
            (add(m, "Access-Control-Allow-Origin", pass->allow_origin) &&
-            add(m, "Access-Control-Expose-Headers", "X-Request-Id, Retry-After"));
+            add(m, "Access-Control-Expose-Headers",
+                "Allow, Linnet-Ignored, Retry-After, X-Request-Id"));
 }
 
 /* False without memory: an answer that lacks a header is not sent. */

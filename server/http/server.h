@@ -147,8 +147,11 @@ typedef struct lx_http_options {
     lx_budget *bodies; /* bytes of bodies that are being read; see shares.h */
     /* Lets a request in before its body is read, or answers it. NULL: lets all in. */
     bool (*admit)(void *context, const lx_request_head *head, lx_pass *pass, lx_response *rs);
+    /* Before it, also for a request that HTTP refuses: what its answer says of the page's origin.
+       NULL: nothing. */
+    void (*set_origin)(void *context, const char *origin, lx_pass *pass);
     void (*leave)(void *context, lx_pass *pass); /* once per request, after its answer */
-    void *access;                                /* context of the two */
+    void *access;                                /* context of the three */
     /* Whether a request without a body costs next to nothing. Then its connection's thread calls
        the handler, so it does not wait for other requests' work. NULL: none does. */
     bool (*is_quick)(const char *method, const char *path);

@@ -219,6 +219,26 @@ def test_answers_and_errors_carry_the_origin(shared_with_origins, stream):
         assert reply.headers["access-control-allow-origin"] == ORIGIN
 
 
+@pytest.mark.parametrize("status,more", [
+    (413, {"Content-Length": "2000000"}), (415, {"Content-Encoding": "gzip", "Content-Length": "2"}),
+    (400, {"Content-Length": "x"}), (431, {"A": "b" * 20_000}), (421, {"Host": "other.example"})])
+def test_requests_that_http_refuses_carry_the_origin(status, more):
+    with Server("--cors-origins", ORIGIN) as server:
+        for origin, shown in ((ORIGIN, ORIGIN), ("https://evil.example", None)):
+            headers = {"Host": "localhost", "Origin": origin, **more}
+            lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            data = f"POST /v1/completions HTTP/1.1\r\n{lines}\r\n".encode()
+            reply = client.parse_replies(client.exchange(server.port, data))[0][0]
+            assert reply.status == status, reply.text
+            assert reply.headers.get("access-control-allow-origin") == shown and "Origin" in reply.headers["vary"]
+
+
+def test_pages_may_read_the_servers_own_headers(shared_with_origins):
+    reply = client.call(shared_with_origins.port, "GET", "/v1/models", headers={"Origin": ORIGIN, **bearer(KEY)})
+    shown = reply.headers["access-control-expose-headers"].split(", ")
+    assert sorted(shown) == ["Allow", "Linnet-Ignored", "Retry-After", "X-Request-Id"]
+
+
 def test_without_a_list_nothing_is_said():
     with Server() as server:
         reply = client.call(server.port, "GET", "/v1/models", headers={"Origin": ORIGIN})

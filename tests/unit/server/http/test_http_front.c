@@ -30,6 +30,9 @@ static const lx_body_limits limits = {
 #define STAND_IN_UP "POST /up HTTP/1.1\r\nHost: -\r\nConnection: close\r\n\r\n"
 #define STAND_IN "POST /x HTTP/1.1\r\nHost: -\r\nConnection: close\r\n\r\n"
 
+#define ORIGIN_STAND_IN                                                                            \
+    "POST /x HTTP/1.1\r\nOrigin: https://a\r\nHost: -\r\nConnection: close\r\n\r\n"
+
 typedef struct front_case {
     const char *what, *in;
     size_t n;        /* 0: to the NUL */
@@ -106,6 +109,12 @@ static const front_case cases[] = {
     {"form where none go", UPLOAD("/x", FORM, "1001"), 0, STAND_IN, 413, "body", 1},
     {"form and JSON", UPLOAD("/up", FORM "\r\nContent-Type: application/json", "1001"), 0,
      STAND_IN_UP, 413, "body", 1},
+
+    {"refused with an origin", POST "Origin:  https://a \t\r\nContent-Length: 1001\r\n\r\n", 0,
+     ORIGIN_STAND_IN, 413, "body", 1},
+    {"folded origin", POST "Origin: https://a\r\n b\r\n\r\n", 0, ORIGIN_STAND_IN, 400, "headers",
+     1},
+    {"control character in an origin", POST "Origin: a\rb\r\n\r\n", 0, STAND_IN, 400, "headers", 1},
 
     {"chunk line by bare LF", CHUNKED "2\nab\r\n0\r\n\r\n", 0, CHUNKED "0\r\n\r\n", 400, "body", 1},
     {"extension by bare LF", CHUNKED "2;a\nab\r\n0\r\n\r\n", 0, CHUNKED "0\r\n\r\n", 400, "body",
