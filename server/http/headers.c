@@ -34,7 +34,6 @@ void lx_header_check_begin(lx_header_check *c, const char *method, const char *v
     if (strcmp(version, "HTTP/1.1") != 0 && strcmp(version, "HTTP/1.0") != 0)
         lx_header_fault(c, 505, "version", "only HTTP/1.0 and HTTP/1.1 are spoken here");
     c->old = strcmp(version, "HTTP/1.0") == 0;
-    c->n_host = c->old ? -1 : 0; /* -1: may be absent */
 }
 
 bool lx_has_control(const char *s, size_t n)
@@ -43,6 +42,32 @@ bool lx_has_control(const char *s, size_t n)
         if (((unsigned char)s[i] < 0x20 && s[i] != '\t') || s[i] == 0x7f)
             return true;
     return false;
+}
+
+static bool is_name(const char *name, size_t n, const char *wanted)
+{
+    return n == strlen(wanted) && strncasecmp(name, wanted, n) == 0;
+}
+
+/* Two parsers in a row may differ in which of two values counts, as an API key or as a type. */
+enum { HOST };
+static const char *const once[] = {
+    [HOST] = "Host", "Anthropic-Version", "Authorization", "Content-Type",
+    "Origin",        "Sec-Fetch-Site",    "X-Api-Key",
+};
+
+static void check_once(lx_header_check *c, const char *name, size_t name_bytes)
+{
+    for (size_t i = 0; i < sizeof once / sizeof *once; i++) {
+        if (!is_name(name, name_bytes, once[i]))
+            continue;
+        if (c->fault == 0 && (c->seen & 1u << i) != 0) {
+            c->fault = 400;
+            (void)lx_fail(&c->error, LX_ERR_INVALID, once[i], "%s is given more than once",
+                          once[i]);
+        }
+        c->seen |= 1u << i;
+    }
 }
 
 static void check_length(lx_header_check *c, const char *value, size_t n)
@@ -86,11 +111,6 @@ static void check_coding(lx_header_check *c)
                   "the body's Content-Encoding is %s: send it without one", c->coding);
 }
 
-static bool is_name(const char *name, size_t n, const char *wanted)
-{
-    return n == strlen(wanted) && strncasecmp(name, wanted, n) == 0;
-}
-
 bool lx_is_media_type(const char *content_type, size_t n, const char *type)
 {
     size_t own = strlen(type);
@@ -107,6 +127,7 @@ void lx_header_check_add(lx_header_check *c, const char *name, size_t name_bytes
         lx_header_fault(c, 400, "headers", "a header's name is malformed");
     if (lx_has_control(value, value_bytes))
         lx_header_fault(c, 400, "headers", "a header's value holds a control character");
+    check_once(c, name, name_bytes);
     if (is_name(name, name_bytes, "Content-Length"))
         check_length(c, value, value_bytes);
     else if (is_name(name, name_bytes, "Transfer-Encoding"))
@@ -114,10 +135,8 @@ void lx_header_check_add(lx_header_check *c, const char *name, size_t name_bytes
     else if (is_name(name, name_bytes, "Content-Encoding") &&
              !is_name(value, value_bytes, "identity"))
         copy_coding(c, value, value_bytes);
-    else if (is_name(name, name_bytes, "Host"))
-        c->n_host = c->n_host < 0 ? 1 : c->n_host + 1;
     else if (is_name(name, name_bytes, "Content-Type"))
-        c->is_form = ++c->n_types == 1 && lx_is_media_type(value, value_bytes, LX_FORM_TYPE);
+        c->is_form = lx_is_media_type(value, value_bytes, LX_FORM_TYPE);
 }
 
 lx_body_limit lx_body_limit_of(const lx_body_limits *l, const char *method, const char *path,
@@ -134,10 +153,8 @@ int lx_header_check_end(lx_header_check *c, lx_body_limit most)
                         "Content-Length and Transfer-Encoding exclude each other");
     if (c->old && c->chunked)
         lx_header_fault(c, 400, "Transfer-Encoding", "HTTP/1.0 has no Transfer-Encoding");
-    if (c->n_host == 0)
+    if (!c->old && (c->seen & 1u << HOST) == 0)
         lx_header_fault(c, 400, "Host", "the Host header is missing");
-    if (c->n_host > 1)
-        lx_header_fault(c, 400, "Host", "Host is given more than once");
     check_coding(c);
     if (c->fault == 0 && c->length > most.bytes) {
         c->fault = 413;

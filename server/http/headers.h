@@ -39,12 +39,13 @@ lx_body_limit lx_body_limit_of(const lx_body_limits *l, const char *method, cons
 bool lx_is_media_type(const char *content_type, size_t n, const char *type);
 
 typedef struct lx_header_check {
-    int32_t n_headers, n_host, n_types; /* n_types: of Content-Type */
-    bool has_length, chunked, old;      /* old: HTTP/1.0 */
-    bool is_form;                       /* its only Content-Type is multipart/form-data */
-    uint64_t length;                    /* of Content-Length */
-    char coding[32];                    /* of the body, by Content-Encoding; "": none */
-    int fault;                          /* HTTP status of the first fault, 0 for none */
+    int32_t n_headers;
+    unsigned seen;                 /* bits of the headers that come once; see headers.c */
+    bool has_length, chunked, old; /* old: HTTP/1.0 */
+    bool is_form;                  /* its Content-Type is multipart/form-data */
+    uint64_t length;               /* of Content-Length */
+    char coding[32];               /* of the body, by Content-Encoding; "": none */
+    int fault;                     /* HTTP status of the first fault, 0 for none */
     lx_error error;
 } lx_header_check;
 

@@ -50,6 +50,10 @@ REFUSED = {
     "authority as the URL": (b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "request"),
     **{f"header of {n} bytes": (GET + b"A: " + b"a" * n + b"\r\n\r\n", 431, "headers")
        for n in (16_000, 16_100, 16_300, 16_384, 16_500, 17_000, 24_000, 32_000)},
+    **{f"{name.decode()} twice, {value.decode()}": (
+           GET + b"%s: a\r\n%s: %s\r\n\r\n" % (name, name.lower(), value) + SMUGGLED, 400, name.decode())
+       for name in (b"Authorization", b"X-Api-Key", b"Content-Type", b"Origin", b"Sec-Fetch-Site", b"Anthropic-Version")
+       for value in (b"a", b"b")},
     "65 headers": (GET + b"Accept: */*\r\n" * 65 + b"\r\n", 431, "headers"),
 }
 

@@ -108,7 +108,7 @@ static const front_case cases[] = {
      "body", 1},
     {"form where none go", UPLOAD("/x", FORM, "1001"), 0, STAND_IN, 413, "body", 1},
     {"form and JSON", UPLOAD("/up", FORM "\r\nContent-Type: application/json", "1001"), 0,
-     STAND_IN_UP, 413, "body", 1},
+     STAND_IN_UP, 400, "Content-Type", 1},
 
     {"refused with an origin", POST "Origin:  https://a \t\r\nContent-Length: 1001\r\n\r\n", 0,
      ORIGIN_STAND_IN, 413, "body", 1},
