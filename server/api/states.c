@@ -178,7 +178,8 @@ static void answer_blob(lx_api *api, void *params, const void *bytes, size_t n, 
 void lx_handle_state_get(lx_api *api, const lx_request *rq, lx_response *rs)
 {
     state_request r = {0};
-    bool blob = strncmp(rq->accept, octets, sizeof octets - 1) == 0;
+    int asked = lx_accept_quality(rq->accept, octets);
+    bool blob = asked > 0 && asked >= lx_accept_quality(rq->accept, "application/json");
     if (begin(api, rq, &r, rs))
         call_store(api, LX_STORE_GET, &r, blob ? answer_blob : answer_facts, NULL, 0, rq, rs);
 }
@@ -215,7 +216,7 @@ static void answer_uploaded(lx_api *api, void *params, const void *bytes, size_t
 /* An uploaded state is checked as a whole before it is kept. */
 void lx_handle_state_put(lx_api *api, const lx_request *rq, lx_response *rs)
 {
-    if (strncmp(rq->content_type, octets, sizeof octets - 1) != 0) {
+    if (!lx_is_media_type(rq->content_type, strlen(rq->content_type), octets)) {
         lx_respond_unread(rs, octets);
         return;
     }

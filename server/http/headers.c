@@ -118,6 +118,35 @@ bool lx_is_media_type(const char *content_type, size_t n, const char *type)
            strchr(" ;\t", n > own ? content_type[own] : '\0') != NULL;
 }
 
+/* Of the parameters of a type in Accept, which end with a comma or the text. */
+static int read_quality(const char *s)
+{
+    int q = 1000, digit = 100;
+    for (s += strcspn(s, ",;"); *s == ';'; s += strcspn(s, ",;")) {
+        s += 1 + strspn(s + 1, " \t");
+        if (strncasecmp(s, "q=", 2) != 0)
+            continue;
+        s += 2;
+        q = *s == '1' ? 1000 : 0;
+        if (q == 0 && *s == '0' && s[1] == '.')
+            for (s += 2; *s >= '0' && *s <= '9'; s++, digit /= 10)
+                q += (*s - '0') * digit;
+        return q;
+    }
+    return q;
+}
+
+int lx_accept_quality(const char *accept, const char *type)
+{
+    for (const char *s = accept; *s != '\0'; s += *s == ',') {
+        s += strspn(s, " \t");
+        if (lx_is_media_type(s, strcspn(s, ",;"), type))
+            return read_quality(s);
+        s += strcspn(s, ",");
+    }
+    return 0;
+}
+
 void lx_header_check_add(lx_header_check *c, const char *name, size_t name_bytes, const char *value,
                          size_t value_bytes)
 {

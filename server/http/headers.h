@@ -38,6 +38,9 @@ lx_body_limit lx_body_limit_of(const lx_body_limits *l, const char *method, cons
 /* Whether a Content-Type of n bytes is this media type, whatever its parameters. */
 bool lx_is_media_type(const char *content_type, size_t n, const char *type);
 
+/* How much an Accept header wants this media type, which it must name: 0 (not at all) to 1000. */
+int lx_accept_quality(const char *accept, const char *type);
+
 typedef struct lx_header_check {
     int32_t n_headers;
     unsigned seen;                 /* bits of the headers that come once; see headers.c */

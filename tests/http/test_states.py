@@ -56,6 +56,22 @@ def put(port, state, blob):
     return call(port, "PUT", f"/v1/states/{state}", blob, {"Content-Type": OCTETS})
 
 
+@pytest.mark.parametrize("accept,octets", [
+    (OCTETS, True), (OCTETS.upper(), True), (f"text/html, {OCTETS};q=0.9, */*;q=0.1", True), (f"{OCTETS};q=0", False),
+    (f"{OCTETS};q=0.5, application/json", False), (f"application/json;q=0.5, {OCTETS}", True), ("*/*", False),
+    (f"{OCTETS}2", False)])
+def test_accept_chooses_facts_or_the_state(port, accept, octets):
+    _, state = begun(port, 2)
+    reply = call(port, "GET", f"/v1/states/{state}", headers={"Accept": accept})
+    assert reply.status == 200 and (reply.headers["content-type"] == OCTETS) == octets, reply.text
+
+
+def test_a_content_type_in_capitals(port):
+    _, state = begun(port, 2)
+    reply = call(port, "PUT", f"/v1/states/{state}", blob_of(port, state), {"Content-Type": OCTETS.upper()})
+    assert reply.status == 201, reply.text
+
+
 @pytest.fixture
 def start_server():
     """Starts servers that end with the test."""

@@ -272,6 +272,33 @@ static void test_request_ids(void **state)
     assert_false(lx_request_id_ok("a+b"));
 }
 
+static void test_the_quality_of_a_type(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *accept;
+        int quality;
+    } heads[] = {{"", 0},
+                 {"*/*", 0},
+                 {"a/b", 1000},
+                 {"A/B", 1000},
+                 {"a/bc", 0},
+                 {"a/b;q=0", 0},
+                 {"a/b ; Q=0.000", 0},
+                 {"a/b;q=0.5", 500},
+                 {"a/b;q=0.1234", 123},
+                 {"a/b;q=1.0", 1000},
+                 {"a/b;q=", 0},
+                 {"a/b;v=2;q=0.25, c/d", 250},
+                 {"c/d;q=0.5, a/b", 1000},
+                 {"c/d;q=0.5,,\ta/b\t;q=0.7", 700},
+                 {"c/d;a/b", 0},
+                 {"a/b;", 1000}};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        if (lx_accept_quality(heads[i].accept, "a/b") != heads[i].quality)
+            fail_msg("\"%s\": %d", heads[i].accept, lx_accept_quality(heads[i].accept, "a/b"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_a_form_is_one_by_its_only_type),
         cmocka_unit_test(test_a_large_body_is_refused_with_its_limit),
         cmocka_unit_test(test_nul_in_a_value_is_refused),
+        cmocka_unit_test(test_the_quality_of_a_type),
         cmocka_unit_test(test_number_of_headers_is_limited),
         cmocka_unit_test(test_request_ids),
         cmocka_unit_test(test_traces),
