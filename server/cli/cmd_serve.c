@@ -479,6 +479,7 @@ static lx_status check_start(const lx_serve_options *o, const served *models, lx
 {
     lx_api api;
     char *password = NULL;
+    int32_t max_connections = 0;
     parts p = {0};
     init_api(o, memory, &api);
     memory->limit = &api.answers.limit;
@@ -495,6 +496,14 @@ static lx_status check_start(const lx_serve_options *o, const served *models, lx
         st = take_state_key(o, &api, &p, err);
     if (st == LX_OK)
         st = read_password(o->state_store_password_file, &password, err);
+    if (st == LX_OK)
+        st = lx_state_store_check(o->state_store, password, err);
+    lx_redis_url_hide_password((char *)(uintptr_t)o->state_store); /* as take_secret */
+    if (st == LX_OK)
+        st = lx_http_check_host(o->host, err);
+    if (st == LX_OK)
+        st = lx_lifecycle_connections(memory->connections, (int32_t)o->http_threads,
+                                      &max_connections, err);
     if (st == LX_OK)
         st = lx_serving_new(&api.serving, err);
     if (st == LX_OK)

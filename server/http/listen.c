@@ -42,16 +42,34 @@ static int32_t port_of(int fd)
     return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
 }
 
+static lx_status find_addresses(const char *host, const char *service, struct addrinfo **found,
+                                lx_error *err)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    int rc = getaddrinfo(host, service, &hints, found);
+    return rc == 0
+               ? LX_OK
+               : lx_fail(err, LX_ERR_INVALID, "host", "--host \"%s\": %s", host, gai_strerror(rc));
+}
+
+lx_status lx_http_check_host(const char *host, lx_error *err)
+{
+    struct addrinfo *found = NULL;
+    lx_status st = find_addresses(host, "0", &found, err);
+    if (st == LX_OK)
+        freeaddrinfo(found);
+    return st;
+}
+
 lx_status lx_http_listen(const char *host, int32_t port, int *fd, int32_t *bound_port,
                          lx_error *err)
 {
     char service[16];
     (void)snprintf(service, sizeof service, "%d", port);
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
-    int rc = getaddrinfo(host, service, &hints, &found);
-    if (rc != 0)
-        return lx_fail(err, LX_ERR_INVALID, "host", "host %s: %s", host, gai_strerror(rc));
+    lx_status st = find_addresses(host, service, &found, err);
+    if (st != LX_OK)
+        return st;
     int s = -1;
     for (const struct addrinfo *a = found; a != NULL && s < 0; a = a->ai_next)
         s = bind_one(a);

@@ -185,6 +185,8 @@ lx_status lx_http_renew_tls(lx_http *h, const char *certificate, const char *key
                             lx_error *err) LX_MUST_USE;
 /* Whether the two belong together, without a server. */
 lx_status lx_http_check_tls(const char *certificate, const char *key, lx_error *err) LX_MUST_USE;
+/* Whether the host of the options has an address, without listening on it. */
+lx_status lx_http_check_host(const char *host, lx_error *err) LX_MUST_USE;
 /* Closes the listening socket; open connections are closed after their answer from now on. */
 void lx_http_quiesce(lx_http *h);
 /* Cancels every pending answer. The clients still get the ends that `finish` or `pull` make. */

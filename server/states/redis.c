@@ -134,7 +134,9 @@ lx_status lx_redis_url_parse(const char *text, const char *password, lx_redis_ur
             "--state-store: rediss:// is not built in: let a TLS proxy (stunnel, HAProxy) carry a "
             "redis:// connection");
     if (strncmp(text, plain, sizeof plain - 1) != 0)
-        return bad_url("neither memory nor redis://[user:password@]host[:port][/db]", err);
+        return bad_url("it is neither memory, nor a file NAME.db, nor "
+                       "redis://[user:password@]host[:port][/db]",
+                       err);
     const char *begin = text + sizeof plain - 1, *end = begin + strcspn(begin, "/?#");
     const char *at = memrchr(begin, '@', (size_t)(end - begin));
     lx_status st = at != NULL ? read_login(begin, at, &u, err) : LX_OK;

@@ -356,6 +356,12 @@ static lx_status start_threads(redis_store *s, lx_error *err)
     return LX_OK;
 }
 
+lx_status lx_state_redis_check(const char *url, const char *password, lx_error *err)
+{
+    lx_redis_url parsed;
+    return lx_redis_url_parse(url, password, &parsed, err);
+}
+
 lx_status lx_state_redis_open(const char *url, const char *password, int64_t timeout_ms,
                               int64_t max_bytes, lx_state_store **out, lx_error *err)
 {

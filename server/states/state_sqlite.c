@@ -293,6 +293,12 @@ static lx_status open_file(sqlite_store *s, const lx_state_store_options *o, lx_
     return st;
 }
 
+lx_status lx_state_sqlite_check(lx_error *err)
+{
+    (void)err;
+    return LX_OK;
+}
+
 lx_status lx_state_sqlite_open(const lx_state_store_options *o, lx_state_store **out, lx_error *err)
 {
     sqlite_store *s = calloc(1, sizeof *s);

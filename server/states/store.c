@@ -124,16 +124,26 @@ bool lx_store_is_file(const char *where)
     return n > 3 && strcmp(where + n - 3, ".db") == 0 && strstr(where, "://") == NULL;
 }
 
-lx_status lx_state_store_open(const lx_state_store_options *o, lx_state_store **out, lx_error *err)
+lx_status lx_state_store_check(const char *where, const char *password, lx_error *err)
 {
-    bool memory = strcmp(o->where, "memory") == 0, file = lx_store_is_file(o->where);
-    if ((memory || file) && o->password != NULL)
+    bool memory = strcmp(where, "memory") == 0;
+    if (!memory && !lx_store_is_file(where))
+        return lx_state_redis_check(where, password, err);
+    if (password != NULL)
         return lx_fail(err, LX_ERR_INVALID, "state-store-password-file",
                        "--state-store-password-file: states in %s have no password",
                        memory ? "memory" : "a file");
-    if (memory)
+    return memory ? LX_OK : lx_state_sqlite_check(err);
+}
+
+lx_status lx_state_store_open(const lx_state_store_options *o, lx_state_store **out, lx_error *err)
+{
+    lx_status st = lx_state_store_check(o->where, o->password, err);
+    if (st != LX_OK)
+        return st;
+    if (strcmp(o->where, "memory") == 0)
         return lx_state_memory_open(o->max_states, o->max_bytes, out, err);
-    if (file)
+    if (lx_store_is_file(o->where))
         return lx_state_sqlite_open(o, out, err);
     return lx_state_redis_open(o->where, o->password, o->timeout_ms, o->max_on_their_way, out, err);
 }

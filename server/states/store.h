@@ -130,9 +130,16 @@ bool lx_store_is_file(const char *where);
 lx_status lx_state_sqlite_open(const lx_state_store_options *o, lx_state_store **out,
                                lx_error *err) LX_MUST_USE;
 
+/* Whether a URL or a file can name a store of this build, without opening it. */
+lx_status lx_state_redis_check(const char *url, const char *password, lx_error *err) LX_MUST_USE;
+lx_status lx_state_sqlite_check(lx_error *err) LX_MUST_USE;
+
 /* The store that the options name (store.c). LX_ERR_INVALID with the option's name. */
 lx_status lx_state_store_open(const lx_state_store_options *o, lx_state_store **out,
                               lx_error *err) LX_MUST_USE;
+
+/* The faults that follow from `where` and `password` alone: nothing is opened. */
+lx_status lx_state_store_check(const char *where, const char *password, lx_error *err) LX_MUST_USE;
 
 /* One operation on the store as a request sees it (store.c). The request may free it at any time,
    also while the store still works on it. */

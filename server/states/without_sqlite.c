@@ -3,13 +3,18 @@
 #include "server/states/prefix_store.h"
 #include "server/states/store.h"
 
+lx_status lx_state_sqlite_check(lx_error *err)
+{
+    return lx_fail(
+        err, LX_ERR_INVALID, "state-store",
+        "--state-store: states cannot be kept in a file: " LX_WITHOUT("SQLite", "LINNET_SQLITE"));
+}
+
 lx_status lx_state_sqlite_open(const lx_state_store_options *o, lx_state_store **out, lx_error *err)
 {
     (void)o;
     (void)out;
-    return lx_fail(
-        err, LX_ERR_INVALID, "state-store",
-        "--state-store: states cannot be kept in a file: " LX_WITHOUT("SQLite", "LINNET_SQLITE"));
+    return lx_state_sqlite_check(err);
 }
 
 /* Without a store in a file there is no file of prompt states: these are never called. */

@@ -380,6 +380,12 @@ def test_a_check_finds_what_a_start_would(tmp_path):
                          (("--tls-cert", keys, "--tls-key", keys), "are not a certificate and its key"),
                          (("--model-slots", "no-such-model=4"), "--model-slots: no model is named no-such-model"),
                          (("--model-queue", "couplet=4x"), '"couplet=4x" is not MODEL=NUMBER'),
+                         (("--state-store", "foo"), "neither memory, nor a file NAME.db, nor redis://"),
+                         (("--state-store", "redis://"), "no host"),
+                         (("--state-store", "redis://h/x"), "not a whole number"),
+                         (("--state-store-password-file", keys), "states in memory have no password"),
+                         (("--host", ""), '--host ""'),
+                         (("--host", "999.1.1.1"), '--host "999.1.1.1"'),
                          (("--font", keys), "--font")]:
         result = run("serve", "--check", "--model", MODEL_DIR, *flags)
         assert result.returncode != 0 and words in result.stderr.splitlines()[-1], result.stderr
