@@ -518,12 +518,23 @@ static lx_status check_start(const lx_serve_options *o, const served *models, lx
     return st;
 }
 
+/* It may be meant for another program, so the server starts. */
+static void report_unknown_variables(void)
+{
+    const lx_option *nearest = NULL;
+    const char *name = NULL;
+    size_t at = 0, n = 0;
+    while ((name = lx_options_unknown_variable(&lx_serve_command, &at, &n, &nearest)) != NULL)
+        lx_log(LX_LOG_WARN, "the variable %.*s names no option and has no effect", (int)n, name);
+}
+
 lx_status lx_serve(void *values, const char *const *rest, lx_error *err)
 {
     (void)rest;
     const lx_serve_options *o = values;
     set_log_level(o->log_level);
     lx_log_set_json(strcmp(o->log_format, "json") == 0);
+    report_unknown_variables();
     served models;
     lx_memory memory;
     lx_status st = find_models(o, &models, err);

@@ -17,6 +17,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "server/auth/secret.h"
 
@@ -201,6 +202,102 @@ static lx_status fail_unknown(const lx_command *c, const char *where, const char
                        name, dashes, nearest);
     return lx_fail(err, LX_ERR_INVALID, NULL, "%sunknown option \"%s%.*s\"; see linnet %s --help",
                    where, dashes, shown, name, c->name);
+}
+
+/* --- variables that no option has --- */
+
+static const char prefix[] = "LINNET_";
+
+static bool ends_with(const char *name, size_t n, const char *end)
+{
+    size_t m = strlen(end);
+    return n >= m && memcmp(name + n - m, end, m) == 0;
+}
+
+/* Kubernetes gives pods variables of each service, such as "linnet" and "linnet-redis". The name
+   begins with an underscore. */
+static bool is_of_service(const char *name, size_t n, const char *value)
+{
+    static const char port[] = "_PORT_", named[] = "_SERVICE_PORT_";
+    const char *at = memmem(name, n, port, sizeof port - 1);
+    return ends_with(name, n, "_SERVICE_HOST") || ends_with(name, n, "_SERVICE_PORT") ||
+           memmem(name, n, named, sizeof named - 1) != NULL ||
+           (at != NULL && isdigit((unsigned char)at[sizeof port - 1])) ||
+           (ends_with(name, n, "_PORT") && strstr(value, "://") != NULL);
+}
+
+/* Of the proxy, the files of compose and the tests, whose environment a server may have. */
+static bool is_of_deployment(const char *name, size_t n)
+{
+    static const char *const names[] = {"1",     "2",      "BIND",    "STATUS_BIND",
+                                        "IMAGE", "MEMORY", "PUBLISH", "CUDA_IMAGE",
+                                        "DATA",  "URL",    "TESTS",   "MODEL_DIR"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == n && memcmp(names[i], name, n) == 0)
+            return true;
+    return false;
+}
+
+/* The option that a variable's name of n bytes, without its prefix, resembles: by one edit, and by
+   two where it is long, as other programs may have short names. */
+static const lx_option *find_near(const lx_command *c, const char *name, size_t n)
+{
+    char flag[LX_VARIABLE_BYTES];
+    const lx_option *nearest = NULL;
+    size_t best = n < 8 ? 2 : 3;
+    for (size_t i = 0; i < n && n < sizeof flag; i++)
+        flag[i] = name[i] == '_' ? '-' : (char)tolower((unsigned char)name[i]);
+    for (size_t i = 0; i < c->n_options && n < sizeof flag; i++) {
+        size_t d = edit_distance(flag, n, c->options[i].name);
+        if (d < best) {
+            best = d;
+            nearest = &c->options[i];
+        }
+    }
+    return nearest;
+}
+
+static bool is_variable(const lx_command *c, const char *name, size_t n)
+{
+    for (size_t i = 0; i < c->n_options; i++) {
+        char room[LX_VARIABLE_BYTES];
+        const char *own = lx_option_variable(c, &c->options[i], room);
+        if (own != NULL && strlen(own) == n && memcmp(own, name, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+const char *lx_options_unknown_variable(const lx_command *c, size_t *at, size_t *length,
+                                        const lx_option **nearest)
+{
+    size_t skipped = sizeof prefix - 1;
+    while (environ != NULL && environ[*at] != NULL) {
+        const char *name = environ[(*at)++];
+        size_t n = strcspn(name, "=");
+        const char *own = name + skipped;
+        if (n <= skipped || strncmp(name, prefix, skipped) != 0 || is_variable(c, name, n) ||
+            is_of_deployment(own, n - skipped) || is_of_service(own - 1, n - skipped + 1, name + n))
+            continue;
+        *length = n;
+        *nearest = find_near(c, own, n - skipped);
+        return name;
+    }
+    return NULL;
+}
+
+static lx_status check_variables(const lx_command *c, lx_error *err)
+{
+    const lx_option *nearest = NULL;
+    const char *name = NULL;
+    char room[LX_VARIABLE_BYTES];
+    size_t n = 0;
+    for (size_t at = 0; (name = lx_options_unknown_variable(c, &at, &n, &nearest)) != NULL;)
+        if (nearest != NULL)
+            return lx_fail(err, LX_ERR_INVALID, nearest->name,
+                           "unknown variable \"%.*s\"; did you mean %s?", (int)n, name,
+                           lx_option_variable(c, nearest, room));
+    return LX_OK;
 }
 
 /* --- arguments --- */
@@ -390,6 +487,8 @@ lx_status lx_options_parse(const lx_command *c, int argc, char **argv, void *val
         if (st == LX_OK)
             st = parse_arguments(c, argc, argv, values, positional, n_positional, err);
     }
+    if (st == LX_OK && c->variables)
+        st = check_variables(c, err);
     if (st == LX_OK && *n_positional < c->min_positional)
         st = lx_fail(err, LX_ERR_INVALID, NULL, "%s is missing; see linnet %s --help",
                      c->positional, c->name);

@@ -86,7 +86,8 @@ typedef struct lx_command {
  * Fills `values` (the struct that the offsets refer to). positional[max_positional] receives the
  * other arguments and *n_positional their number. argv[0] is the first argument after the command's
  * name. LX_ERR_INVALID: the text names the flag (variable, file and line), the value and the
- * allowed values; for an unknown flag it suggests a known one that resembles it. LX_ERR_CANCELLED
+ * allowed values; for an unknown flag it suggests a known one that resembles it. Where every option
+ * has a variable, one that resembles an option's is a fault, too. LX_ERR_CANCELLED
  * after --help, -h, --help=markdown or --help=man: the caller prints the help and ends with
  * success.
  */
@@ -98,6 +99,12 @@ enum { LX_VARIABLE_BYTES = 64 };
 /* The option's variable in the environment, "LINNET_MAX_N" for --max-n; NULL for none. */
 const char *lx_option_variable(const lx_command *c, const lx_option *o,
                                char room[LX_VARIABLE_BYTES]);
+
+/* The next variable LINNET_... of the environment that no option has and that neither Kubernetes
+   nor our deployments set, and its length; NULL: there is none. *at begins as 0. nearest: the
+   option that it resembles, NULL for none; with one, lx_options_parse has failed. */
+const char *lx_options_unknown_variable(const lx_command *c, size_t *at, size_t *length,
+                                        const lx_option **nearest);
 
 /* --- pages that are made of the tables (manual.c): --help, a table in Markdown for
    docs/operations.md, manual pages (linnet(1), and one per command), and the completions of bash

@@ -59,6 +59,37 @@ def test_arguments_and_variables_win_over_the_file(config):
     assert result.returncode == 2 and "256.0.0.1" in result.stderr
 
 
+def check_with(**variables):
+    env = {**environment(), **variables}
+    return subprocess.run([LINNET, "serve", "--check", "--model", MODEL_DIR], env=env, text=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize("name, option", [("LINNET_API_KEYS", "LINNET_API_KEY"), ("LINNET_APIKEY", "LINNET_API_KEY"),
+                                          ("LINNET_ALOWED_HOST", "LINNET_ALLOWED_HOSTS"), ("LINNET_slots", "LINNET_SLOTS"),
+                                          ("LINNET_STATE-STORE", "LINNET_STATE_STORE")])
+def test_a_misspelt_variable_is_refused(name, option):
+    result = check_with(**{name: "x"})
+    assert result.returncode == 2, result.stderr
+    assert f'unknown variable "{name}"; did you mean {option}?' in result.stderr.splitlines()[-1]
+
+
+def test_variables_of_others():
+    """Those of Kubernetes' services, of our deployments and of tests are not judged; an unknown one is in the log."""
+    known = {"SERVICE_HOST": "10.0.0.1", "SERVICE_PORT": "8080", "SERVICE_PORT_HTTP": "8080", "PORT_8080_TCP": "tcp://10.0.0.1:8080",
+             "PORT_8080_TCP_PROTO": "tcp", "REDIS_SERVICE_HOST": "10.0.0.2", "REDIS_PORT": "tcp://10.0.0.2:6379",
+             "REDIS_PORT_6379_TCP_ADDR": "10.0.0.2", "1": "a:1", "2": "b:1", "BIND": ":8000", "STATUS_BIND": ":8405", "IMAGE": "a",
+             "CUDA_IMAGE": "a", "MEMORY": "2g", "PUBLISH": ":8080", "DATA": "/data", "URL": "http://a", "TESTS": "ON",
+             "MODEL_DIR": "weights"}
+    result = check_with(**{f"LINNET_{name}": value for name, value in known.items()})
+    assert result.returncode == 0 and "names no option" not in result.stderr, result.stderr
+    result = check_with(LINNET_FLAVOUR="sweet", LINNETS_PORTS="1")
+    assert result.returncode == 0, result.stderr
+    (line,) = [line for line in result.stderr.splitlines() if "names no option" in line]
+    assert "warn" in line and "LINNET_FLAVOUR" in line and "sweet" not in line
+    env = {**environment(), "LINNET_API_KEYS": "x"}  # of serve alone
+    assert subprocess.run([LINNET, "inspect", MODEL_DIR], env=env, capture_output=True, timeout=60).returncode == 0
+
+
 @pytest.mark.parametrize("text, words", [
     ("port = 8080\nslots = many\n", ["linnet.conf:2: slots", "many", "number"]),
     ("port = 99999\n", ["linnet.conf:1: port", "0 to 65535"]),
