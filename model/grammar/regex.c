@@ -216,13 +216,26 @@ static int32_t any_but_line_ends(reader *r)
 
 static int32_t read_alternatives(reader *r);
 
+/* A group's name and its closing bracket. */
+static bool read_name(reader *r)
+{
+    size_t begin = r->at;
+    for (; goes_on(r) && peek(r, 0) != '>'; r->at++) {
+        unsigned char c = (unsigned char)peek(r, 0), small = c | 0x20;
+        bool digit = c >= '0' && c <= '9' && r->at > begin;
+        if (!digit && c != '_' && c < 0x80 && (small < 'a' || small > 'z'))
+            return false;
+    }
+    return r->at > begin && take(r, '>');
+}
+
 static int32_t read_group(reader *r)
 {
     if (take(r, '?')) {
         bool named = take(r, 'P');
         if (take(r, '<') && peek(r, 0) != '=' && peek(r, 0) != '!') {
-            while (goes_on(r) && !take(r, '>'))
-                r->at++;
+            if (!read_name(r))
+                return fail(r, "the name of a group has letters, digits and _, and ends with >");
         } else if (named || !take(r, ':')) {
             return fail(r, "groups that look around, name others or set flags are not supported");
         }
@@ -233,6 +246,41 @@ static int32_t read_group(reader *r)
     int32_t tree = read_alternatives(r);
     r->nested--;
     return take(r, ')') ? tree : fail(r, "a group has no closing parenthesis");
+}
+
+/* The bounds of {m}, {m,}, {,n}, {,} or {m,n}; false: the brace is a character of the text. */
+static bool read_bounds(reader *r, int32_t *least, int32_t *most)
+{
+    size_t at = r->at + 1;
+    int32_t bounds[2] = {-1, -1}, n = 0;
+    for (; at < r->n && r->text[at] != '}'; at++) {
+        char c = r->text[at];
+        if (c == ',' && n == 0)
+            n = 1;
+        else if (c >= '0' && c <= '9')
+            bounds[n] = bounds[n] > LX_AST_MOST_REPEATS
+                            ? bounds[n]
+                            : (bounds[n] < 0 ? 0 : bounds[n]) * 10 + (c - '0');
+        else
+            return false;
+    }
+    if (at == r->n || (n == 0 && bounds[0] < 0))
+        return false;
+    r->at = at + 1;
+    *least = bounds[0] < 0 ? 0 : bounds[0];
+    *most = n == 0 ? *least : bounds[1];
+    if (*most >= 0 && *most < *least)
+        (void)fail(r, "the most repeats are fewer than the least");
+    return true;
+}
+
+/* Whether a repetition stands here. The text goes on where it stands. */
+static bool at_repeat(const reader *r)
+{
+    reader ahead = *r;
+    int32_t least = 0, most = 0;
+    char c = peek(r, 0);
+    return c == '*' || c == '+' || c == '?' || (c == '{' && read_bounds(&ahead, &least, &most));
 }
 
 static int32_t read_part(reader *r)
@@ -250,8 +298,8 @@ static int32_t read_part(reader *r)
         r->at += 2;
         return r->spell(r->a, &k.sure);
     }
-    if (c == '*' || c == '+' || c == '?')
-        return fail(r, "nothing stands before a repetition");
+    if (at_repeat(r))
+        return fail(r, "nothing stands before a repetition; a backslash makes it a text");
     if (c == '^' || c == '$')
         return fail(r, "^ and $ are supported at the ends of the expression only");
     return spell_char(r, read_char(r));
@@ -272,32 +320,6 @@ static int32_t repeat(reader *r, int32_t part, int32_t least, int32_t most)
     return lx_ast_repeat(r->a, part, least, most);
 }
 
-/* The bounds of {m}, {m,}, {,n} or {m,n}; false: the brace is a character of the text. */
-static bool read_bounds(reader *r, int32_t *least, int32_t *most)
-{
-    size_t at = r->at + 1;
-    int32_t bounds[2] = {-1, -1}, n = 0;
-    for (; at < r->n && r->text[at] != '}'; at++) {
-        char c = r->text[at];
-        if (c == ',' && n == 0)
-            n = 1;
-        else if (c >= '0' && c <= '9')
-            bounds[n] = bounds[n] > LX_AST_MOST_REPEATS
-                            ? bounds[n]
-                            : (bounds[n] < 0 ? 0 : bounds[n]) * 10 + (c - '0');
-        else
-            return false;
-    }
-    if (at == r->n || (bounds[0] < 0 && bounds[1] < 0))
-        return false;
-    r->at = at + 1;
-    *least = bounds[0] < 0 ? 0 : bounds[0];
-    *most = n == 0 ? *least : bounds[1];
-    if (*most >= 0 && *most < *least)
-        (void)fail(r, "the most repeats are fewer than the least");
-    return true;
-}
-
 static int32_t read_repeats(reader *r, int32_t part)
 {
     int32_t least = 0, most = -1;
@@ -308,8 +330,7 @@ static int32_t read_repeats(reader *r, int32_t part)
     else if (!take(r, '*') && !(peek(r, 0) == '{' && read_bounds(r, &least, &most)))
         return part;
     (void)take(r, '?'); /* a lazy repeat matches the same texts */
-    char c = peek(r, 0);
-    if (c == '+' || c == '*' || c == '?')
+    if (at_repeat(r))
         return fail(r, "a repetition stands after a repetition");
     return repeat(r, part, least, most);
 }

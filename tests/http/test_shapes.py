@@ -97,7 +97,8 @@ def test_answers_differ(port):
 
 @pytest.mark.parametrize("pattern", [
     "a", "a|bc|", "(yes|no)( please){0,2}", "[a-f0-9]{4}-[^a-z\\n]{2,3}", "\\d+\\.\\d{2}", "^\\w+@\\w+\\.com$", "(?:ab?)+c*?", ".{3}", "[\\w.-]{2}",
-    "\\S\\s\\S", "\\D{2}\\W", "(?P<year>\\d{4})", "é{2}[α-ω]", "x{,2}y", "\\x41\\u00e9\\t", "[\\]x]", "(a{2}){3}"])
+    "\\S\\s\\S", "\\D{2}\\W", "(?P<year>\\d{4})", "é{2}[α-ω]", "x{,2}y", "\\x41\\u00e9\\t", "[\\]x]", "(a{2}){3}",
+    "a{2}?", "a{,}b", "a{", "{", "{}", "a{b}", "a{2", "{2", "a{2}{", "a}", "}{1,", "(?P<a_1>b)"])
 def test_regular_expressions_match_as_a_whole(port, pattern):
     for model in MODELS:
         texts = whole(port, model=model, n=16, regex=pattern)
@@ -106,7 +107,9 @@ def test_regular_expressions_match_as_a_whole(port, pattern):
             assert re.fullmatch(pattern, text) and re.fullmatch(pattern, text, re.ASCII), (pattern, text)
 
 
-@pytest.mark.parametrize("pattern", ["(?=a)b", "(a)\\1", "\\bword", "(?i)a", "a++", "*a", "(a", "a)", "[b-a]", "[a", "a$b", "\\p{L}", "a{3,2}", "a{200000}"])
+@pytest.mark.parametrize("pattern", ["(?=a)b", "(a)\\1", "\\bword", "(?i)a", "a++", "*a", "(a", "a)", "[b-a]", "[a", "a$b", "\\p{L}", "a{3,2}", "a{200000}",
+                                     "a{2}{3}", "{3}", "a|{3}", "({2,})", "^{3}", "a**", "a{2}*", "a{2}?{3}", "a?{2}", "a+?{2,3}", "a{2}{,3}", "{,3}",
+                                     "{,}", "(?P<>a)", "(?P<1>a)", "(?P<a-b>a)", "(?P<a"])
 def test_other_expressions_are_refused(port, pattern):
     refused(port, "regex", regex=pattern)
 
