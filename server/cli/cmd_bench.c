@@ -8,6 +8,7 @@
  */
 #include <stdlib.h>
 
+#include "common/visible.h"
 #include "server/cli/bench.h"
 #include "server/cli/cli.h"
 
@@ -187,6 +188,19 @@ static lx_status bench_positions(const bench_options *o, lx_transformer *t, int3
     return st;
 }
 
+/* Time is measured there all the same, as weights and state do not know the limit. */
+static void note_context(const bench_options *o, const lx_model *m, const int32_t *list, int32_t n)
+{
+    const char *name = o->positions != NULL ? "positions" : o->prefill != NULL ? "prefill" : "at";
+    int64_t farthest = o->at;
+    for (int32_t i = 0; i < n && (o->positions != NULL || o->prefill != NULL); i++)
+        farthest = list[i] > farthest ? list[i] : farthest;
+    if (farthest > m->max_rows)
+        lx_visible_line(stderr,
+                        "linnet bench: note: --%s %lld is beyond the %d tokens that %s reads", name,
+                        (long long)farthest, m->max_rows, m->name);
+}
+
 /* `list` is of batch sizes, of positions or of prompts' lengths. */
 static lx_status bench_threads(const bench_options *o, int32_t threads, const int32_t *list,
                                int32_t n, bool first, lx_error *err)
@@ -203,10 +217,12 @@ static lx_status bench_threads(const bench_options *o, int32_t threads, const in
     lx_status st = lx_cli_open(&local, LX_CLI_WRITES, max_rows, &m, err);
     if (st != LX_OK)
         return st;
-    if (first)
+    if (first) {
+        note_context(o, m.model, list, n);
         print_header(o, &m);
-    else
+    } else {
         print_comma(o, false);
+    }
     st = (o->positions != NULL ? bench_positions : bench_list)(o, m.transformer, threads, list, n,
                                                                err);
     lx_cli_close(&m);

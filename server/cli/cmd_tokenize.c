@@ -222,6 +222,10 @@ static lx_status run(void *values, const char *const *rest, lx_error *err)
 {
     const tokenize_options *o = values;
     lx_tokenizer *t = NULL;
+    const char *unread = o->count ? "--count" : !o->template ? "--no-template" : NULL;
+    if (o->decode && unread != NULL)
+        return lx_fail(err, LX_ERR_INVALID, "decode",
+                       "%s does not fit: --decode prints the texts of ids", unread);
     lx_status st = open_tokenizer(o, &t, err);
     if (st == LX_OK && rest[0] != NULL && strcmp(rest[0], "-") != 0)
         st = run_one(o, t, rest[0], strlen(rest[0]), err);

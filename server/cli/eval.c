@@ -1,6 +1,7 @@
 /* Lines and answers for linnet eval (see eval.h). */
 #include "server/cli/eval.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,8 @@ lx_status lx_eval_lines_read(const char *path, int64_t limit, const char *what, 
         if (st != LX_OK)
             (void)lx_fail(err, st, NULL, "%s:%lld: %s", path, (long long)n, why.text);
     }
+    if (st == LX_OK && ferror(f) != 0) /* a folder can be opened, too */
+        st = lx_fail(err, LX_ERR_IO, NULL, "%s: %s", path, strerror(errno));
     (void)fclose(f);
     if (st == LX_OK && n == 0)
         st = lx_fail(err, LX_ERR_INVALID, NULL, "%s: the file holds no %s", path, what);

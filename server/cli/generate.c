@@ -77,6 +77,8 @@ const char *lx_generate_text_only(const lx_generate_sampling *o)
            : o->frequency_penalty < 0 || o->frequency_penalty > 0   ? "--frequency-penalty"
            : o->presence_penalty < 0 || o->presence_penalty > 0     ? "--presence-penalty"
            : o->repetition_penalty < 1 || o->repetition_penalty > 1 ? "--repetition-penalty"
+           : o->top_k > 0                                           ? "--top-k"
+           : o->top_p < 1                                           ? "--top-p"
            : o->min_p > 0                                           ? "--min-p"
            : o->typical_p < 1                                       ? "--typical-p"
                                                                     : NULL;

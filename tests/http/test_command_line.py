@@ -221,6 +221,7 @@ def test_eval_of_nothing(tmp_path):
     assert run("eval", "--model", MODEL_DIR, path).returncode in (1, 2)
     assert run("eval", "--model", MODEL_DIR, tmp_path / "none.tsv").returncode in (1, 2)
     assert run("eval", "--model", MODEL_DIR).returncode == 2
+    assert "directory" in words_of_failure(run("eval", "--model", MODEL_DIR, tmp_path), 1)
 
 
 def test_inspect():
@@ -267,6 +268,14 @@ def test_bench_of_prompts():
     assert [row["prompt"] for row in rows] == [3, 600]
     assert all(row["ms_per_prompt"] > 0 for row in rows)
     assert "one of --positions, --prefill and --draft" in run(*flags, "--positions", 5).stderr
+
+
+@pytest.mark.parametrize("flag, inside, beyond", [("--prefill", "3,65", "65,66"), ("--positions", "65", "1,66"), ("--at", "65", "66")])
+def test_bench_says_what_is_beyond_the_context(flag, inside, beyond):
+    flags = ["bench", "--model", MODEL_DIR, "--batch", 1, "--steps", 1]
+    assert run(*flags, flag, inside).stderr == ""
+    (line,) = run(*flags, flag, beyond).stderr.splitlines()
+    assert f"{flag} 66 is beyond the 65 tokens that {MODEL_DIR.name} reads" in line
 
 
 def test_bench_of_drafts():

@@ -328,6 +328,8 @@ def test_bad_arguments(tmp_path):
     assert "-1" in tokenize("--tokenizer", "bytes", "--decode", text=b"1 -1", status=2)
     assert "256" in tokenize("--tokenizer", "bytes", "--decode", "256", status=2)
     assert "token id" in tokenize("--tokenizer", "bytes", "--decode", "1 x", status=2)
+    for flag in ("--count", "--no-template"):
+        assert f"{flag} does not fit" in tokenize("--tokenizer", "bytes", "--decode", flag, "1", status=2)
     assert "more than 16777216 bytes" in tokenize("--tokenizer", "bytes", text=b"a" * ((16 << 20) + 1), status=1)
 
 
