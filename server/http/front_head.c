@@ -194,18 +194,20 @@ void lx_front_head(const char *head, size_t n, const lx_body_limits *limits, lx_
         out->length = before;
 }
 
-/* The value of a header that the head has once; with none, or a strange one, it is empty. The head
-   may be malformed. */
-static span find_once(span head, const char *wanted)
+/* The value of a header that the lines have once, up to an empty line; with none, or a strange one,
+   it is empty. The lines may be malformed. */
+static span find_once(span lines, const char *wanted)
 {
     span found = {NULL, 0};
     int32_t n = 0;
-    while (head.n > 0) {
-        span value = cut(&head, '\n'), name = cut(&value, ':');
-        if (!is(name, wanted))
-            continue;
+    while (lines.n > 0) {
+        span value = cut(&lines, '\n');
         if (value.n > 0 && value.at[value.n - 1] == '\r')
             value.n--;
+        if (value.n == 0)
+            break;
+        if (!is(cut(&value, ':'), wanted))
+            continue;
         found = trim(value);
         n++;
     }

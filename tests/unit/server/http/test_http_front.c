@@ -112,6 +112,10 @@ static const front_case cases[] = {
 
     {"refused with an origin", POST "Origin:  https://a \t\r\nContent-Length: 1001\r\n\r\n", 0,
      ORIGIN_STAND_IN, 413, "body", 1},
+    {"origin in a body", POST "Content-Length: 1001\r\n\r\nOrigin: https://a\r\n", 0, STAND_IN, 413,
+     "body", 1},
+    {"two origins", POST "Origin: https://a\r\nOrigin: https://a\r\n\r\n", 0, STAND_IN, 400,
+     "Origin", 1},
     {"folded origin", POST "Origin: https://a\r\n b\r\n\r\n", 0, ORIGIN_STAND_IN, 400, "headers",
      1},
     {"control character in an origin", POST "Origin: a\rb\r\n\r\n", 0, STAND_IN, 400, "headers", 1},
