@@ -9,6 +9,7 @@
 #include "model/tokenizers/regex.h"
 
 #include <pcre2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -69,7 +70,23 @@ static void pass(source *s, size_t n)
     s->at += n;
 }
 
-/* \p{Name}, \p{^Name} */
+/* Whether PCRE2 has a script of that name. A PCRE2 before 10.40 has no word for scripts alone, and
+   reads their names as Oniguruma does. */
+static bool is_script(const char *name, size_t n)
+{
+    char pattern[64];
+    int code, used = snprintf(pattern, sizeof pattern, "\\p{sc:%.*s}", (int)n, name);
+    size_t offset;
+    if (used >= (int)sizeof pattern)
+        return false;
+    pcre2_code *c =
+        pcre2_compile((PCRE2_SPTR)pattern, (size_t)used, PCRE2_UTF, &code, &offset, NULL);
+    pcre2_code_free(c);
+    return c != NULL;
+}
+
+/* \p{Name}, \p{^Name}. The name of a script is its own characters; PCRE2 would add those that it
+   shares with other scripts, such as the full stop of Han. */
 static lx_status property(source *s)
 {
     size_t n = 3;
@@ -77,13 +94,20 @@ static lx_status property(source *s)
         n++;
     if (s->at + n >= s->end || s->at[2] != '{')
         return refuse(s, "\\p without {}");
+    size_t name = n > 3 && s->at[3] == '^' ? 4 : 3;
+    bool script = is_script(s->at + name, n - name);
+    n -= name;
+    pass(s, name);
+    lx_buffer_puts(&s->out, script ? "sc:" : "");
     pass(s, n + 1);
     return LX_OK;
 }
 
-/* The characters of \w in Oniguruma's tables. */
+/* The characters of \w in Oniguruma's tables; outside of a set its table of Latin 1 has ², ³, ¹,
+   ¼, ½ and ¾, too. */
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
-#define IS_WORD "[" WORD "]"
+#define MORE_WORD WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
+#define IS_WORD "[" MORE_WORD "]"
 
 /* The expression for \w, \W, \b or \B. NULL for another letter, and where a set has no such part.
  */
@@ -93,7 +117,7 @@ static const char *word_part(char c, bool in_set)
     case 'w':
         return in_set ? WORD : IS_WORD;
     case 'W':
-        return in_set ? NULL : "[^" WORD "]";
+        return in_set ? NULL : "[^" MORE_WORD "]";
     case 'b':
         return in_set ? NULL
                       : "(?:(?<=" IS_WORD ")(?!" IS_WORD ")|(?<!" IS_WORD ")(?=" IS_WORD "))";

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from tokenizers import Tokenizer, normalizers, processors
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors
 
 import vocabularies
 import world
@@ -90,6 +90,25 @@ def test_equals_the_library(name, tmp_path):
 @pytest.mark.parametrize("name", [name for name, _ in vocabularies.stages()])
 def test_equals_the_library_with_a_stage_before(name, tmp_path):
     compare(name, tmp_path, some(25))
+
+
+@pytest.mark.parametrize("pattern", [r"\p{Han}", r"\p{^Hiragana}", r"[^\p{Katakana}]", r"\P{Latin}", r"\p{Common}", r"\p{L}", r"\p{Lu}", r"\w",
+                                     r"\W", r"[\w]", r".\b", r"\B."])
+def test_characters_of_a_class_are_those_of_the_library(pattern, tmp_path):
+    """The characters that scripts share are of none, and \\w has superscripts and fractions outside of sets alone."""
+    known = [chr(c) for c in [*range(1, 0x700), *range(0x3000, 0x3400), *range(0xff00, 0x10000)] if vocabularies.is_known(c)]
+    tokenizer = Tokenizer.from_str(made("gpt2").to_str())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "removed"), pre_tokenizers.ByteLevel(use_regex=False)])
+    compare_with(tokenizer, tmp_path, filter(vocabularies.same_tables, [*known, *(c + " a" for c in known)]))
+
+
+@pytest.mark.parametrize("lstrip", [True, False])
+def test_white_space_that_a_token_took_is_no_token_with_lstrip(lstrip, tmp_path):
+    file = json.loads(made("gpt2").to_str())
+    for token in file["added_tokens"]:
+        token["lstrip"] = lstrip and token["content"] in ("  ", "\n\n\n")
+    longer = [] if lstrip else ["<tool>   a", "<tool>\n\n\n\n<|end|>"]  # the library fails where more white space was taken
+    compare_with(Tokenizer.from_str(json.dumps(file)), tmp_path, ["<tool>  a", "a<tool>\n\n\n<tool>  word", *longer])
 
 
 @pytest.mark.parametrize("around", [processors.RobertaProcessing, processors.BertProcessing])
