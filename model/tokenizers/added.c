@@ -49,7 +49,8 @@ static size_t spaces_behind(const lx_added_walk *w, size_t end)
     return end;
 }
 
-/* A match that counts: with its white space. */
+/* A match that counts: with its white space. One that begins in the white space which the token
+   before it took still counts, as in the library, but with `lstrip` it begins after that. */
 static bool accept(const lx_added *a, const lx_added_walk *w, int32_t place, size_t start,
                    size_t end, lx_added_span *out)
 {
@@ -59,9 +60,10 @@ static bool accept(const lx_added *a, const lx_added_walk *w, int32_t place, siz
         return false;
     if (t->single_word && touches_word(w, start, end))
         return false;
-    *out = (lx_added_span){t->id, t->lstrip ? spaces_before(w, start) : start,
-                           t->rstrip ? spaces_behind(w, end) : end};
-    return true;
+    *out = (lx_added_span){t->id, start, t->rstrip ? spaces_behind(w, end) : end};
+    if (t->lstrip)
+        out->start = start < w->done ? w->done : spaces_before(w, start);
+    return out->start < out->end;
 }
 
 /* Text up to `start`, if there is any, comes before the token. */
