@@ -18,6 +18,7 @@ typedef struct run {
     const char *marks; /* of the text; NULL: none */
     unsigned flags;
     lx_normalize_run normalize;
+    lx_buffer text, text_marks; /* of a span with marks, normalized */
     lx_split_run split;
     lx_word word;
     lx_lattice lattice;
@@ -178,14 +179,14 @@ static lx_status encode_word(void *to, const char *text, size_t n, lx_error *err
 
 /* --- texts --- */
 
-/* Normalized text has lost the places of its marks, so a span with any mark has no special tokens.
- */
-static lx_status encode_normalized(run *r, const char *text, size_t n, bool at_start, bool marked)
+/* `marks` as those of a walk (added.h). */
+static lx_status encode_normalized(run *r, const char *text, const char *marks, size_t n,
+                                   bool at_start)
 {
     lx_added_span span;
     lx_status st = LX_OK;
-    lx_added_walk walk = {.text = text, .n = n};
-    walk.plain_specials = marked || (r->flags & LX_ENCODE_PLAIN_SPECIALS) != 0;
+    lx_added_walk walk = {.text = text, .marks = marks, .n = n};
+    walk.plain_specials = (r->flags & LX_ENCODE_PLAIN_SPECIALS) != 0;
     while (st == LX_OK && lx_added_next(&r->h->added_normalized, &walk, &span)) {
         if (span.id < 0)
             st = lx_split(&r->split, text + span.start, span.end - span.start,
@@ -196,6 +197,56 @@ static lx_status encode_normalized(run *r, const char *text, size_t n, bool at_s
     return st == LX_OK ? list_status(r->out) : st;
 }
 
+static lx_status normalize(run *r, const char *text, size_t n, const char **out, size_t *n_out)
+{
+    return lx_normalize(&r->h->normalizer, text, n, &r->normalize, out, n_out, r->err);
+}
+
+/* Normalizes text[n] into r->text, with its marks: piece by piece, of characters that are all ours
+   or all a client's, because a normalizer does not say where a character went. */
+static lx_status normalize_pieces(run *r, const char *text, const char *marks, size_t n)
+{
+    const char *piece;
+    size_t n_piece;
+    lx_status st = LX_OK;
+    r->text.length = r->text_marks.length = 0;
+    for (size_t at = 0, end = 0; st == LX_OK && at < n; at = end) {
+        for (end = at + 1; end < n && (marks[end] == marks[at] || (text[end] & 0xc0) == 0x80);)
+            end++;
+        r->normalize.begins_inside = at > 0;
+        r->normalize.ends_inside = end < n;
+        st = normalize(r, text + at, end - at, &piece, &n_piece);
+        if (st != LX_OK)
+            break;
+        size_t done = r->text_marks.length;
+        lx_buffer_append(&r->text, piece, n_piece);
+        lx_buffer_append(&r->text_marks, piece, n_piece);
+        if (r->text_marks.status == LX_OK && n_piece > 0)
+            memset(r->text_marks.data + done, marks[at], n_piece);
+        else if (r->text_marks.status != LX_OK)
+            st = lx_fail(r->err, r->text_marks.status, NULL, "the normalized text: %s",
+                         lx_status_text(r->text_marks.status));
+    }
+    r->normalize.begins_inside = r->normalize.ends_inside = false;
+    return st;
+}
+
+/* Text between the added tokens that are found before the normalizer. */
+static lx_status encode_span(run *r, const char *text, const char *marks, size_t n, bool at_start)
+{
+    const char *normalized;
+    size_t n_normalized;
+    lx_status st;
+    if (r->h->normalizes_specials && marks != NULL && memchr(marks, 1, n) != NULL) {
+        st = normalize_pieces(r, text, marks, n);
+        return st == LX_OK ? encode_normalized(r, r->text.data, r->text_marks.data, r->text.length,
+                                               at_start)
+                           : st;
+    }
+    st = normalize(r, text, n, &normalized, &n_normalized);
+    return st == LX_OK ? encode_normalized(r, normalized, NULL, n_normalized, at_start) : st;
+}
+
 static lx_status encode_text(run *r, const char *text, size_t n)
 {
     lx_added_span span;
@@ -203,18 +254,11 @@ static lx_status encode_text(run *r, const char *text, size_t n)
     lx_added_walk walk = {.text = text, .marks = r->marks, .n = n};
     walk.plain_specials = (r->flags & LX_ENCODE_PLAIN_SPECIALS) != 0;
     while (st == LX_OK && lx_added_next(&r->h->added_raw, &walk, &span)) {
-        if (span.id >= 0) {
+        if (span.id >= 0)
             lx_token_list_add(r->out, span.id);
-            continue;
-        }
-        const char *normalized;
-        size_t n_normalized;
-        st = lx_normalize(&r->h->normalizer, text + span.start, span.end - span.start,
-                          &r->normalize, &normalized, &n_normalized, r->err);
-        if (st == LX_OK)
-            st = encode_normalized(r, normalized, n_normalized, span.start == 0,
-                                   r->marks != NULL && memchr(r->marks + span.start, 1,
-                                                              span.end - span.start) != NULL);
+        else
+            st = encode_span(r, text + span.start, r->marks != NULL ? r->marks + span.start : NULL,
+                             span.end - span.start, span.start == 0);
     }
     return st == LX_OK ? list_status(r->out) : st;
 }
@@ -234,6 +278,8 @@ static lx_status hugging_face_encode(const lx_tokenizer *t, const char *text, co
     r.split.to = &r;
     size_t max = GROWTH * (size_t)LX_TOKENIZER_MAX_TEXT;
     lx_normalize_run_init(&r.normalize, max);
+    lx_buffer_init(&r.text, max);
+    lx_buffer_init(&r.text_marks, max);
     for (int i = 0; i < LX_SPLIT_MAX_STAGES; i++)
         lx_buffer_init(&r.split.texts[i], max);
     lx_status st = lx_regex_run_new(n, &r.split.regex_run, err);
@@ -246,6 +292,8 @@ static lx_status hugging_face_encode(const lx_tokenizer *t, const char *text, co
     lx_word_fini(&r.word);
     lx_lattice_fini(&r.lattice);
     lx_normalize_run_fini(&r.normalize);
+    lx_buffer_fini(&r.text);
+    lx_buffer_fini(&r.text_marks);
     for (int i = 0; i < LX_SPLIT_MAX_STAGES; i++)
         lx_buffer_fini(&r.split.texts[i]);
     return st == LX_ERR_CANCELLED ? LX_OK : st;

@@ -27,6 +27,7 @@ typedef struct lx_hugging_face {
     lx_texts added_names; /* by id: the added tokens, as the file writes them */
     lx_texts added_texts; /* by id: their texts as the search looks for them */
     lx_added added_raw, added_normalized;
+    bool normalizes_specials; /* some of added_normalized are special */
     lx_normalizer normalizer;
     lx_splitter splitter;
     lx_bpe bpe;

@@ -42,14 +42,14 @@ static bool is_plain(const char *text, size_t n, lx_normalize_kind kind)
     return true;
 }
 
-static void strip(const lx_normalize_step *s, const char *text, size_t n, lx_buffer *out)
+static void strip(bool left, bool right, const char *text, size_t n, lx_buffer *out)
 {
     size_t start = 0, end = 0;
     for (size_t at = 0, from = 0; at < n; from = at) {
         bool space = lx_unicode_is_space((uint32_t)lx_utf8_next(text, n, &at));
-        if (space && s->left && start == from)
+        if (space && left && start == from)
             start = at;
-        if (!space || !s->right)
+        if (!space || !right)
             end = at;
     }
     if (end > start)
@@ -88,21 +88,21 @@ static lx_status replace_matches(const lx_normalize_step *s, const char *text, s
     return st;
 }
 
-static lx_status run_step(const lx_normalize_step *s, const char *text, size_t n, lx_regex_run *run,
-                          lx_buffer *out, lx_error *err)
+static lx_status run_step(const lx_normalize_step *s, const char *text, size_t n,
+                          const lx_normalize_run *run, lx_buffer *out, lx_error *err)
 {
     switch (s->kind) {
     case LX_NORMALIZE_REPLACE:
         if (s->regex != NULL)
-            return replace_matches(s, text, n, run, out, err);
+            return replace_matches(s, text, n, run->regex, out, err);
         lx_replace_all(text, n, s, out);
         break;
     case LX_NORMALIZE_PREPEND:
-        lx_buffer_append(out, s->content, s->n_content);
+        lx_buffer_append(out, s->content, run->begins_inside ? 0 : s->n_content);
         lx_buffer_append(out, text, n);
         break;
     case LX_NORMALIZE_STRIP:
-        strip(s, text, n, out);
+        strip(s->left && !run->begins_inside, s->right && !run->ends_inside, text, n, out);
         break;
     case LX_NORMALIZE_STRIP_ACCENTS:
     case LX_NORMALIZE_LOWERCASE:
@@ -142,7 +142,7 @@ lx_status lx_normalize(const lx_normalizer *nz, const char *text, size_t n, lx_n
         which = !which;
         b->length = 0;
         lx_buffer_append(b, "", 0);
-        lx_status st = run_step(s, text, n, run->regex, b, err);
+        lx_status st = run_step(s, text, n, run, b, err);
         if (st != LX_OK)
             return st;
         if (b->status != LX_OK)

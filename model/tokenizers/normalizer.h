@@ -49,6 +49,8 @@ void lx_replace_all(const char *text, size_t n, const lx_normalize_step *s, lx_b
 typedef struct lx_normalize_run {
     lx_buffer buffers[2]; /* their maximum bounds the text */
     lx_regex_run *regex;  /* borrowed; needed with has_regex */
+    /* The text is a piece, with more before or after it: nothing is put or left out there. */
+    bool begins_inside, ends_inside;
 } lx_normalize_run;
 
 void lx_normalize_run_init(lx_normalize_run *run, size_t max);

@@ -78,6 +78,7 @@ static void read_token(lx_json_reader *r, const lx_json_part *p, lx_hugging_face
     set_text(r, h, &token, normalized, text, n);
     lx_added *to = normalized ? &h->added_normalized : &h->added_raw;
     to->tokens[to->n++] = token;
+    h->normalizes_specials |= normalized && token.special;
 }
 
 /* The trie over the texts of the tokens that were read. */
