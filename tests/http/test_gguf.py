@@ -306,7 +306,20 @@ def test_a_chat_is_that_of_its_folder(made, tmp_path):
             answers.append((reply.json()["choices"], reply.json()["usage"]["prompt_tokens"]))
     assert answers[0] == answers[1]
     said = run("inspect", tmp_path / "file.gguf").stdout
-    assert "ends         3 (</s>)" in said and "sampling     temperature 0.25, top_k 7" in said, said
+    assert "ends         3 (</s>), 1 (<|end|>)" in said and "sampling     temperature 0.25, top_k 7" in said, said
+
+
+@pytest.mark.parametrize(("kind", "ends"), [(gguf_file.CONTROL, True), (gguf_file.USER_DEFINED, True), (1, False)])
+@pytest.mark.parametrize("name", ["<|im_end|>", "<end_of_turn>", "<|im_end"])
+def test_the_end_of_a_message_is_known_by_its_name(made, tmp_path, kind, ends, name):
+    """Many files have no key for it: their answers went on after it, to the limit."""
+    keys, tensors = gguf_file.parts_of(made / "llama")
+    keys["tokenizer.ggml.tokens"][-1] = name
+    keys["tokenizer.ggml.token_type"][1][-1] = kind
+    end, path = len(keys["tokenizer.ggml.tokens"]) - 1, tmp_path / "file.gguf"
+    path.write_bytes(gguf_file.whole(keys, tensors))
+    said = [line for line in run("inspect", path).stdout.splitlines() if line.startswith("ends")][0]
+    assert said.startswith("ends         3 (</s>)") and (f"{end} ({name})" in said) == (ends and name.endswith(">")), said
 
 
 @pytest.mark.parametrize(("pre", "said", "begins"), [("llama-bpe", None, True), ("llama-bpe", False, False), ("gpt-2", None, False),

@@ -12,21 +12,32 @@ enum { MAX_KEY = 256 };
 
 /* --- keys of all architectures --- */
 
-/* The tokens before a text and at the end of an answer. */
+/* A list of at most LX_MAX_ENDS tokens, each of them once. */
+static void add_end(json_t *list, int32_t id)
+{
+    bool known = id < 0 || json_array_size(list) == LX_MAX_ENDS;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        known |= json_integer_value(json_array_get(list, i)) == id;
+    if (!known)
+        (void)json_array_append_new(list, json_integer(id));
+}
+
+/* The tokens before a text and at the end of an answer. Many files name the end of a message by no
+   key: programs know it by its text. */
 static void set_text(lx_gguf_reader *r, json_t *text)
 {
     static const char *const ends[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
-    int32_t id = -1;
+    int32_t id = -1, named[LX_MAX_ENDS], n = 0;
     json_t *list = json_array();
     for (size_t i = 0; i < sizeof ends / sizeof *ends && r->st == LX_OK; i++) {
         r->st = lx_gguf_token(r->f, ends[i], &id, r->err);
-        bool known = false;
-        for (size_t k = 0; k < json_array_size(list); k++)
-            known |= json_integer_value(json_array_get(list, k)) == id;
-        if (r->st == LX_OK && id >= 0 && !known)
-            (void)json_array_append_new(list, json_integer(id));
+        add_end(list, r->st == LX_OK ? id : -1);
     }
+    if (r->st == LX_OK)
+        r->st = lx_gguf_named_ends(r->f, named, LX_MAX_ENDS, &n, r->err);
+    for (int32_t i = 0; i < n; i++)
+        add_end(list, named[i]);
     if (r->st == LX_OK)
         r->st = lx_gguf_token(r->f, "tokenizer.ggml.bos_token_id", &id, r->err);
     if (r->st == LX_OK && id >= 0 && lx_gguf_begins(r->f))

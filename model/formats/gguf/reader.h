@@ -68,6 +68,10 @@ void lx_gguf_wrong(lx_gguf_reader *r, const char *key, const char *what);
 
 /* A text of any key; *out is malloc'ed, or NULL where the file has none. */
 lx_status lx_gguf_text(const lx_gguf *f, const char *key, char **out, lx_error *err) LX_MUST_USE;
+/* The first `max` tokens whose names alone say that they end an answer, such as <|im_end|>: those
+   that llama.cpp knows. None where the list of tokens is bad, which lx_gguf_tokenizer says. */
+lx_status lx_gguf_named_ends(const lx_gguf *f, int32_t *ids, int32_t max, int32_t *n_ids,
+                             lx_error *err) LX_MUST_USE;
 /* Whether every prompt begins with the token tokenizer.ggml.bos_token_id. */
 bool lx_gguf_begins(const lx_gguf *f);
 /* A token's id under a key: -1 where there is none. */

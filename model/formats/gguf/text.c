@@ -248,6 +248,44 @@ lx_status lx_gguf_tokenizer(const lx_gguf *f, lx_tokenizer **out, lx_error *err)
     return st;
 }
 
+/* --- ends --- */
+
+static bool ends_by_name(const char *text, size_t n)
+{
+    static const char *const names[] = {"<|im_end|>",      "<|eot_id|>",
+                                        "<|eom_id|>",      "<|end|>",
+                                        "<end_of_turn>",   "<|endoftext|>",
+                                        "<|end_of_text|>", "<EOT>",
+                                        "_<EOT>",          "[EOT]",
+                                        "[EOS]",           "</s>",
+                                        "<eos>",           "<end_of_utterance>"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strlen(names[i]) == n && memcmp(names[i], text, n) == 0)
+            return true;
+    }
+    return false;
+}
+
+lx_status lx_gguf_named_ends(const lx_gguf *f, int32_t *ids, int32_t max, int32_t *n_ids,
+                             lx_error *err)
+{
+    tokens t = {.f = f};
+    lx_error why = {0};
+    *n_ids = 0;
+    lx_status st = list_tokens(f, &t, &why);
+    if (st != LX_OK) /* lx_gguf_tokenizer refuses a bad list */
+        return st == LX_ERR_NO_MEMORY ? lx_fail(err, st, NULL, "%s", why.text) : LX_OK;
+    for (int32_t id = 0; id < t.n && *n_ids < max; id++) {
+        size_t n = 0;
+        const char *text = text_of(&t, id, &n);
+        int type = type_of(&t, id);
+        if ((type == CONTROL || type == USER_DEFINED) && ends_by_name(text, n))
+            ids[(*n_ids)++] = id;
+    }
+    free(t.at);
+    return LX_OK;
+}
+
 /* --- chats --- */
 
 bool lx_gguf_begins(const lx_gguf *f)
