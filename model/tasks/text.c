@@ -163,11 +163,12 @@ static lx_status check_ids(const lx_model *model, const lx_task_request *request
     return LX_OK;
 }
 
+/* `begin`: the token before the text, unless the text begins with it; -1: none. */
 static lx_status encode(const lx_model *model, const char *text, const char *marks, size_t bytes,
-                        unsigned flags, const char *param, lx_token_list *out, lx_error *err)
+                        unsigned flags, int32_t begin, const char *param, lx_token_list *out,
+                        lx_error *err)
 {
     lx_error why = {0};
-    int32_t begin = (flags & LX_ENCODE_TEMPLATE) != 0 ? lx_text_of(&model->config)->begin : -1;
     if (begin >= 0)
         lx_token_list_add(out, begin);
     lx_status st =
@@ -182,13 +183,14 @@ static lx_status encode(const lx_model *model, const char *text, const char *mar
 lx_status lx_text_encode(const lx_model *model, const char *text, size_t bytes, unsigned flags,
                          const char *param, lx_token_list *out, lx_error *err)
 {
-    return encode(model, text, NULL, bytes, flags, param, out, err);
+    int32_t begin = (flags & LX_ENCODE_TEMPLATE) != 0 ? lx_text_of(&model->config)->begin : -1;
+    return encode(model, text, NULL, bytes, flags, begin, param, out, err);
 }
 
 lx_status lx_text_encode_marked(const lx_model *model, const char *text, const char *marks,
                                 size_t bytes, const char *param, lx_token_list *out, lx_error *err)
 {
-    return encode(model, text, marks, bytes, 0, param, out, err);
+    return encode(model, text, marks, bytes, 0, lx_text_of(&model->config)->begin, param, out, err);
 }
 
 /* Appends the prompt's tokens. One more than is read is room enough to see that there are more. */

@@ -33,7 +33,7 @@ lx_status lx_text_encode(const lx_model *model, const char *text, size_t bytes, 
                          const char *param, lx_token_list *out, lx_error *err) LX_MUST_USE;
 
 /* As above for a rendered chat, whose marks show the client's text: see lx_tokenizer_encode_marked.
- */
+   text.begin stands before it; the tokens of the tokenizer's own template do not. */
 lx_status lx_text_encode_marked(const lx_model *model, const char *text, const char *marks,
                                 size_t bytes, const char *param, lx_token_list *out,
                                 lx_error *err) LX_MUST_USE;

@@ -486,6 +486,16 @@ static lx_thinking_begin find_thoughts(const lx_model *model, const lx_completio
     return begun ? LX_THINKS_AT_ONCE : LX_THINKS_MARK;
 }
 
+/* Whether the first token stands before the text: the template did not write it. */
+static bool is_before(const lx_model *model, const lx_jinja_text *text, const lx_token_list *list)
+{
+    size_t n = 0;
+    if (list->n == 0 || list->ids[0] != lx_text_of(&model->config)->begin)
+        return false;
+    const char *name = lx_tokenizer_token(model->tokenizer, list->ids[0], &n);
+    return name == NULL || n > text->n || memcmp(text->bytes, name, n) != 0;
+}
+
 static lx_status encode_jinja(const lx_model *model, const lx_jinja_text *text,
                               lx_completion_params *p, lx_error *err)
 {
@@ -495,12 +505,11 @@ static lx_status encode_jinja(const lx_model *model, const lx_jinja_text *text,
     lx_status st =
         lx_text_encode_marked(model, text->bytes, text->marks, text->n, field_of(p, 1), &list, err);
     if (st == LX_OK) {
-        bool begun = list.n > 0 && list.ids[0] == lx_text_of(&model->config)->begin;
         lx_chat_tokens c = {.tokenizer = model->tokenizer,
                             .text = text->bytes,
                             .n = text->n,
                             .ids = list.ids,
-                            .first = begun,
+                            .first = is_before(model, text, &list),
                             .end = list.n};
         lx_chat_borders_of(&c, &model->marks, &borders);
         st = check_lists(&list, &borders, err);

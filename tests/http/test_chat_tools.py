@@ -390,7 +390,7 @@ def test_an_answer_ends_before_a_mark(marked):
             answer = chat_ok(port, model=model, allowed_token_ids=sorted(set(drawn)), temperature=3, max_tokens=100, seed=seed)
             back = [*HELLO, answer["choices"][0]["message"], *HELLO]
             assert chat(port, back, model=model, max_tokens=1).status == 200, answer
-    prompt_ids = list(b"<|user|>hello<|assistant|>")
+    prompt_ids = [text_model.BEGIN, *b"<|user|>hello<|assistant|>"]
     raw = complete_ok(port, model="bare", prompt=prompt_ids, max_tokens=8, seed=3)["choices"][0]["text"]
     assert chat_ok(port, model="bare", max_tokens=8)["choices"][0]["message"]["content"] == raw
 

@@ -327,11 +327,14 @@ def test_the_end_of_a_message_is_known_by_its_name(made, tmp_path, kind, ends, n
 def test_the_beginning_of_a_prompt(made, tmp_path, pre, said, begins):
     keys, tensors = gguf_file.parts_of(made / "llama", pre="qwen2")
     keys |= {"tokenizer.ggml.pre": pre, "tokenizer.ggml.add_bos_token": said}
-    path = tmp_path / "file.gguf"
+    keys["tokenizer.chat_template"] = "{% for m in messages %}{{ m.content }}{% endfor %}"
+    path, fields = tmp_path / "file.gguf", {"model": "file", "max_tokens": 1, "return_token_ids": True}
     path.write_bytes(gguf_file.whole({key: value for key, value in keys.items() if value is not None}, tensors))
     with Server(model_dir=path) as server:
-        counts = [complete_ok(server.port, model="file", prompt=prompt, max_tokens=1)["usage"]["prompt_tokens"] for prompt in ("a", "<s>a")]
+        counts = [complete_ok(server.port, prompt=prompt, **fields)["usage"]["prompt_tokens"] for prompt in ("a", "<s>a")]
+        chat = call(server.port, "POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], **fields}).json()
     assert counts == [1 + begins, 2]
+    assert len(chat["prompt_token_ids"]) == 1 + begins and (chat["prompt_token_ids"][0] == 2) == begins
 
 
 def test_a_file_is_reloaded(made, tmp_path):
