@@ -14,8 +14,11 @@
 #include <unistd.h>
 
 #include "model/formats/file.h"
+#include "model/formats/hugging_face/chat.h"
 #include "model/formats/hugging_face/names.h"
 #include "model/model_files.h"
+#include "model/tasks/task.h"
+#include "model/tasks/text_config.h"
 #include "model/tokenizers/tokenizer.h"
 
 /* A tensor of the new file. */
@@ -251,8 +254,15 @@ static lx_status copy_file(conversion *c, const char *name, lx_error *err)
     return st;
 }
 
-/* Whether a file of the folder belongs to the new one: a text that some reader of models may read,
-   or that says whose the model is. Empty and larger files are none that a reader takes. */
+/* The tokenizer's file, whatever its name; "" for a task that names none. */
+static const char *tokenizer_of(const lx_model *m)
+{
+    return m->task->ends != NULL ? lx_text_of(&m->config)->tokenizer : "";
+}
+
+/* Whether a file of the folder belongs to the new one: the tokenizer, a text that some reader of
+   models may read, or that says whose the model is. Empty and larger files are none that a reader
+   takes. */
 static bool is_text(const conversion *c, const char *name)
 {
     static const char *const ends[] = {".json", ".txt", ".jinja", ".md"};
@@ -261,6 +271,7 @@ static bool is_text(const conversion *c, const char *name)
     struct stat s;
     size_t n = strlen(name);
     bool fits = strncmp(name, license, sizeof license - 1) == 0;
+    fits = fits || strcmp(name, tokenizer_of(c->m)) == 0;
     for (size_t i = 0; i < sizeof ends / sizeof *ends && !fits; i++) {
         size_t n_end = strlen(ends[i]);
         fits = n > n_end && strcmp(name + n - n_end, ends[i]) == 0;
@@ -270,11 +281,24 @@ static bool is_text(const conversion *c, const char *name)
            S_ISREG(s.st_mode) && s.st_size > 0 && s.st_size <= LX_TOKENIZER_MAX_FILE;
 }
 
+/* The one file of a folder within the model's that is read. */
+static lx_status copy_template(conversion *c, lx_error *err)
+{
+    static const char name[] = LX_HF_TEMPLATES "/" LX_HF_TOOL_TEMPLATE;
+    char path[LX_MODEL_PATH];
+    if (!is_text(c, name))
+        return LX_OK;
+    lx_status st = lx_model_path(path, c->out, "", LX_HF_TEMPLATES, err);
+    if (st == LX_OK && mkdir(path, 0777) != 0)
+        st = fail_io(path, err);
+    return st == LX_OK ? copy_file(c, name, err) : st;
+}
+
 static lx_status copy_files(conversion *c, lx_error *err)
 {
     DIR *dir = opendir(c->m->dir);
     const struct dirent *entry;
-    lx_status st = dir != NULL ? LX_OK : fail_io(c->m->dir, err);
+    lx_status st = dir != NULL ? copy_template(c, err) : fail_io(c->m->dir, err);
     while (st == LX_OK && (entry = readdir(dir)) != NULL) {
         if (is_text(c, entry->d_name))
             st = copy_file(c, entry->d_name, err);
@@ -284,25 +308,29 @@ static lx_status copy_files(conversion *c, lx_error *err)
     return st == LX_OK ? copy_file(c, "config.json", err) : st;
 }
 
-/* Removes the new folder, in which all files are ours. */
-static void remove_folder(const conversion *c)
+/* Removes a folder within the new one, "" for that itself; all their files are ours. */
+static void remove_folder(const conversion *c, const char *sub)
 {
-    char path[LX_MODEL_PATH];
+    char path[LX_MODEL_PATH], file[LX_MODEL_PATH];
     const struct dirent *entry;
-    DIR *dir = opendir(c->out);
+    if (lx_model_path(path, c->out, "", sub, NULL) != LX_OK)
+        return;
+    DIR *dir = opendir(path);
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        if (lx_model_path(path, c->out, "", entry->d_name, NULL) == LX_OK)
-            (void)unlink(path); /* "." and ".." stay */
+        if (lx_model_path(file, path, "", entry->d_name, NULL) == LX_OK)
+            (void)unlink(file); /* "." and ".." stay */
     }
     if (dir != NULL)
         (void)closedir(dir);
-    (void)rmdir(c->out);
+    (void)rmdir(path);
 }
 
 /* --- the whole --- */
 
-static lx_status check(const lx_model *m, lx_error *err)
+static lx_status check(const lx_model *m, const char *out, lx_error *err)
 {
+    char name[LX_MODEL_NAME];
+    size_t end;
     if (lx_model_is_file(m->dir))
         return lx_fail(err, LX_ERR_INVALID, NULL,
                        "%s is a GGUF file: a server reads its blocks as they are",
@@ -311,7 +339,7 @@ static lx_status check(const lx_model *m, lx_error *err)
         return lx_fail(err, LX_ERR_INVALID, NULL,
                        "%s has most weights of its base, %s: convert that folder",
                        lx_file_label(m->dir), m->config.base);
-    return LX_OK;
+    return lx_model_name(out, name, &end, err); /* a model that nothing could load */
 }
 
 static lx_status make_folder(const char *out, lx_error *err)
@@ -328,7 +356,7 @@ static lx_status make_folder(const char *out, lx_error *err)
 lx_status lx_model_convert(const lx_model *m, lx_dtype to, const char *out,
                            lx_convert_report *report, void *context, lx_error *err)
 {
-    lx_status st = check(m, err);
+    lx_status st = check(m, out, err);
     if (st != LX_OK)
         return st;
     conversion c = {.m = m, .out = out};
@@ -350,8 +378,10 @@ lx_status lx_model_convert(const lx_model *m, lx_dtype to, const char *out,
         st = write_weights(&c, report, context, err);
         if (st == LX_OK)
             st = copy_files(&c, err);
-        if (st != LX_OK)
-            remove_folder(&c);
+        if (st != LX_OK) {
+            remove_folder(&c, LX_HF_TEMPLATES);
+            remove_folder(&c, "");
+        }
     }
     free(c.items);
     return st;

@@ -248,25 +248,10 @@ static lx_status check_tensors(lx_model *m, const char *path, lx_error *err)
    lines and metric labels, so it is kept to characters that are plain in all of them. */
 static lx_status set_name(lx_model *m, const char *dir, lx_error *err)
 {
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                  "._-";
-    size_t end = strlen(dir);
-    while (end > 1 && dir[end - 1] == '/')
-        end--;
-    size_t start = end;
-    while (start > 0 && dir[start - 1] != '/')
-        start--;
-    static const char gguf[] = ".gguf"; /* no part of a file's name */
-    size_t n = end - start, n_gguf = sizeof gguf - 1;
-    if (lx_gguf_is_file(dir) && n > n_gguf)
-        n -= n_gguf;
-    if (n < sizeof m->name)
-        memcpy(m->name, dir + start, n);
-    if (n == 0 || n >= sizeof m->name || dir[start] == '.' || strspn(m->name, allowed) != n)
-        return lx_fail(err, LX_ERR_INVALID, "model",
-                       "%s: a model folder's name has 1 to %zu letters, digits, '.', '_' and '-', "
-                       "and does not begin with '.'",
-                       lx_file_label(dir), sizeof m->name - 1);
+    size_t end = 0;
+    lx_status st = lx_model_name(dir, m->name, &end, err);
+    if (st != LX_OK)
+        return st;
     m->dir = strndup(dir, end);
     return m->dir != NULL ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a model");
 }

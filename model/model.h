@@ -19,7 +19,10 @@ struct lx_jinja;
 struct lx_gguf;
 struct lx_gguf_arch;
 
-enum { LX_MAX_BRANCHES = 3 };
+enum {
+    LX_MAX_BRANCHES = 3,
+    LX_MODEL_NAME = 64, /* bytes of a name, with its NUL */
+};
 
 /* What a model does with a tensor of its file: flags. */
 enum {
@@ -64,8 +67,8 @@ typedef struct lx_frame_tensor {
 } lx_frame_tensor;
 
 typedef struct lx_model {
-    char name[64];        /* the folder's name, the id clients use */
-    char *dir;            /* the folder, or the one file that it is */
+    char name[LX_MODEL_NAME]; /* the folder's name, the id clients use */
+    char *dir;                /* the folder, or the one file that it is */
     struct lx_gguf *gguf; /* that file, while it is loaded; NULL: a folder, or its weights own it */
     const struct lx_gguf_arch *arch; /* of such a file */
     lx_config config;

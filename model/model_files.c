@@ -18,6 +18,30 @@ lx_status lx_model_path(char *path, const char *dir, const char *base, const cha
     return LX_OK;
 }
 
+lx_status lx_model_name(const char *dir, char *name, size_t *end, lx_error *err)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "._-";
+    static const char gguf[] = ".gguf"; /* no part of a file's name */
+    *end = strlen(dir);
+    while (*end > 1 && dir[*end - 1] == '/')
+        (*end)--;
+    size_t start = *end;
+    while (start > 0 && dir[start - 1] != '/')
+        start--;
+    size_t n = *end - start, n_gguf = sizeof gguf - 1;
+    if (lx_gguf_is_file(dir) && n > n_gguf)
+        n -= n_gguf;
+    bool fits = n > 0 && n < LX_MODEL_NAME && dir[start] != '.';
+    (void)snprintf(name, LX_MODEL_NAME, "%.*s", fits ? (int)n : 0, dir + start);
+    if (!fits || strspn(name, allowed) != n)
+        return lx_fail(err, LX_ERR_INVALID, "model",
+                       "%s: a model folder's name has 1 to %d letters, digits, '.', '_' and '-', "
+                       "and does not begin with '.'",
+                       lx_file_label(dir), LX_MODEL_NAME - 1);
+    return LX_OK;
+}
+
 lx_status lx_model_hash_file(lx_model *m, const char *path, lx_error *err)
 {
     char *text = NULL;

@@ -12,6 +12,10 @@ enum { LX_MODEL_PATH = 4096 };
 /* path[LX_MODEL_PATH] = DIR/BASE/FILE; LX_ERR_INVALID where it is too long. */
 lx_status lx_model_path(char *path, const char *dir, const char *base, const char *file,
                         lx_error *err) LX_MUST_USE;
+/* name[LX_MODEL_NAME] = the last part of a folder's path, of a GGUF file's without its ending,
+   whose first `end` bytes are the path without '/' at its end; LX_ERR_INVALID where no model may
+   have that name. */
+lx_status lx_model_name(const char *dir, char *name, size_t *end, lx_error *err) LX_MUST_USE;
 /* Adds the bytes of a file to the model's hash. */
 lx_status lx_model_hash_file(lx_model *m, const char *path, lx_error *err) LX_MUST_USE;
 /* After a file was hashed and then loaded: checks that both read the same bytes, or a later reload

@@ -56,6 +56,10 @@ def models(tmp_path_factory):
     text_model.write_bytes(path / "plain")
     named = {"tool_use": "tools {{ tools|length }}", "default": CHATML.replace("<|im_start|>", "<|im_start|> ")}
     write_talk(path / "named", [{"name": n, "template": t} for n, t in named.items()])
+    write_talk(path / "filed", [{"name": "tool_use", "template": "an older one"}, {"name": "default", "template": "x"}])
+    (path / "filed/chat_template.jinja").write_text(named["default"] + "\n")
+    (path / "filed/additional_chat_templates").mkdir()
+    (path / "filed/additional_chat_templates/tool_use.jinja").write_text(named["tool_use"] + "\n")
     write_talk(path / "nameless", [{"name": "rag", "template": "x"}, {"name": "tool_use", "template": named["tool_use"]}])
     write_talk(path / "broken", [{"name": "default", "template": "x"}, {"name": "tool_use", "template": "{{ a|nothing }}"}])
     return path, write_talk(path / "talk", TALK)
@@ -198,9 +202,10 @@ def test_templates_that_do_not_know_tools(port):
     refused(chat(port, CALLED, model="chatml"), "messages", "messages[2] has the role tool")
 
 
-def test_a_template_of_the_name_tool_use(port):
-    assert prompt(port, model="named") == "<|im_start|> user\nhello<|im_end|>\n<|im_start|> assistant\n"
-    assert prompt(port, model="named", tools=TOOLS) == "tools 1"
+@pytest.mark.parametrize("model", ["named", "filed"])
+def test_a_template_of_the_name_tool_use(port, model):
+    assert prompt(port, model=model) == "<|im_start|> user\nhello<|im_end|>\n<|im_start|> assistant\n"
+    assert prompt(port, model=model, tools=TOOLS) == "tools 1"
     assert prompt(port, model="nameless", tools=TOOLS) == "tools 1"
     refused(template(port, model="nameless"), "model", "none of its templates has the name default")
     assert prompt(port, model="broken") == "x"

@@ -12,6 +12,8 @@ import pytest
 
 import gguf_file
 import hf_model
+import text_model
+import vocabularies
 from client import complete_ok
 from hf_model import folders
 from server import Server, run
@@ -140,11 +142,22 @@ def test_files_of_a_folder(tmp_path):
     extra = {"LICENSE-OTHER": "x", "chat_template.jinja": "{{ messages[0].content }}", "README.md": "x", "pytorch_model.bin": "x", "a.txt": ""}
     for name, text in extra.items():
         (tmp_path / "folder" / name).write_text(text)
+    (tmp_path / "folder" / "additional_chat_templates").mkdir()
+    (tmp_path / "folder" / "additional_chat_templates" / "tool_use.jinja").write_text("{{ tools }}")
     convert(tmp_path / "folder", tmp_path / "out")
-    copied = {"config.json", "generation_config.json", "tokenizer.json", "LICENSE-OTHER", "chat_template.jinja", "README.md"}
+    copied = {"config.json", "generation_config.json", "tokenizer.json", "LICENSE-OTHER", "chat_template.jinja", "README.md",
+              "additional_chat_templates"}
     assert {file.name for file in (tmp_path / "out").iterdir()} == copied | {"model.safetensors"}
     said = run("inspect", tmp_path / "out")
-    assert said.returncode == 0 and " Q4_0 " in said.stdout, said.stderr
+    assert said.returncode == 0 and " Q4_0 " in said.stdout and "with tools" in said.stdout, said.stderr
+
+
+def test_a_tokenizer_of_another_name(tmp_path):
+    folder = text_model.write(tmp_path / "folder", 1600, {"tokenizer": "words.tok", "context": 64})
+    vocabularies.MAKERS["gpt2"]().save(str(folder / "words.tok"))
+    convert(folder, tmp_path / "out")
+    said = run("inspect", tmp_path / "out")
+    assert said.returncode == 0 and "byte-level" in said.stdout, said.stderr
 
 
 def test_where_a_folder_cannot_be_written(tmp_path):
@@ -155,6 +168,8 @@ def test_where_a_folder_cannot_be_written(tmp_path):
     assert refusal(COUPLET, tmp_path / "file" / "out").endswith("file/out: Not a directory")
     assert refusal(COUPLET, tmp_path / "none" / "out").endswith("none/out: No such file or directory")
     refusal(COUPLET, "/sys/linnet-out")
+    for name in ("a b", ".hidden", "x" * 64, "é"):
+        assert "a model folder's name has 1 to 63 letters" in refusal(COUPLET, tmp_path / name)
     assert (tmp_path / "file").read_text() == "x" and {file.name for file in tmp_path.iterdir()} == {"file", "folder"}
 
 

@@ -1,6 +1,7 @@
 /*
- * chat_template.jinja, as newer programs write it, and tokenizer_config.json, as older ones do (see
- * chat.h); everything else in that is for other programs.
+ * chat_template.jinja and additional_chat_templates/tool_use.jinja, as newer programs write them,
+ * and tokenizer_config.json, as older ones do (see chat.h); everything else in that is for other
+ * programs.
  */
 #include "model/formats/hugging_face/chat.h"
 
@@ -68,12 +69,13 @@ static lx_status copy_texts(const char *bytes, size_t n, const char *folder, lx_
     if (root == NULL)
         return no_json(folder, "tokenizer_config.json", &e, err);
     const json_t *templates = json_object_get(root, "chat_template");
+    if (out->text != NULL || out->named) /* files of templates take the place of all */
+        templates = NULL;
+    out->named |= json_is_array(templates);
     const char *text = json_is_array(templates) ? find_template(templates, "default")
                                                 : json_string_value(templates);
-    bool others = out->text == NULL; /* else chat_template.jinja takes the place of all */
-    out->named = others && json_is_array(templates);
     bool ok = copy(text, &out->text) &&
-              (!others || copy(find_template(templates, "tool_use"), &out->tool_text)) &&
+              copy(find_template(templates, "tool_use"), &out->tool_text) &&
               copy(find_name(root, "bos_token"), &out->begin) &&
               copy(find_name(root, "eos_token"), &out->end);
     json_decref(root);
@@ -97,13 +99,19 @@ static lx_status read_part(const char *folder, const char *name, char **bytes, s
     return lx_fail(err, st, why.param, "%s", why.text);
 }
 
-/* The file's text, without the line feed at its end, of which Jinja makes nothing either. */
-static lx_status take_text(const char *folder, char *bytes, size_t n, char **out, lx_error *err)
+/* A file with a template, without the line feed at its end, of which Jinja makes nothing either;
+ *out stays NULL where there is no such file. */
+static lx_status read_template(const char *folder, const char *name, char **out, lx_error *err)
 {
+    char *bytes = NULL;
+    size_t n = 0;
+    lx_status st = read_part(folder, name, &bytes, &n, err);
+    if (st != LX_OK || bytes == NULL)
+        return st;
     if (strlen(bytes) != n) {
         free(bytes);
-        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s/chat_template.jinja: a NUL is no text",
-                       lx_file_label(folder));
+        return lx_fail(err, LX_ERR_FORMAT, NULL, "%s/%s: a NUL is no text", lx_file_label(folder),
+                       name);
     }
     if (bytes[n - 1] == '\n')
         bytes[n - 1] = '\0';
@@ -116,9 +124,10 @@ lx_status lx_hf_read_chat(const char *folder, lx_hf_chat *out, lx_error *err)
     char *bytes = NULL;
     size_t n = 0;
     *out = (lx_hf_chat){0};
-    lx_status st = read_part(folder, "chat_template.jinja", &bytes, &n, err);
-    if (st == LX_OK && bytes != NULL)
-        st = take_text(folder, bytes, n, &out->text, err);
+    lx_status st = read_template(folder, "chat_template.jinja", &out->text, err);
+    if (st == LX_OK)
+        st = read_template(folder, LX_HF_TEMPLATES "/" LX_HF_TOOL_TEMPLATE, &out->tool_text, err);
+    out->named = out->tool_text != NULL;
     if (st == LX_OK)
         st = read_part(folder, "tokenizer_config.json", &bytes, &n, err);
     if (st == LX_OK && bytes != NULL) {

@@ -18,8 +18,13 @@ typedef struct lx_hf_chat {
 
 void lx_hf_chat_fini(lx_hf_chat *chat);
 
-/* The folder's chat_template.jinja, or without it chat_template of its tokenizer_config.json: a
- * text, or a list with the templates default and tool_use. Also the names of the first and last
+/* A folder within a model's, with its templates but the default one; that for tools. */
+#define LX_HF_TEMPLATES "additional_chat_templates"
+#define LX_HF_TOOL_TEMPLATE "tool_use.jinja"
+
+/* The folder's chat_template.jinja and additional_chat_templates/tool_use.jinja, or without both
+ * chat_template of its tokenizer_config.json: a text, or a list with the templates default and
+ * tool_use. Also the names of the first and last
  * token. LX_ERR_FORMAT, LX_ERR_IO, LX_ERR_NO_MEMORY. */
 lx_status lx_hf_read_chat(const char *folder, lx_hf_chat *out, lx_error *err) LX_MUST_USE;
 
