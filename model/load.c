@@ -535,6 +535,46 @@ lx_status lx_model_load(const char *dir, lx_model **out, lx_error *err)
     return LX_OK;
 }
 
+/* Into m->tokenizer: the one that config.json names. A folder whose config.json is missing, or of
+   another program and not supported, has the one with a usual name. */
+static lx_status load_tokenizer(lx_model *m, lx_error *err)
+{
+    char path[LX_MODEL_PATH];
+    bool is_theirs = false;
+    lx_status st = lx_model_path(path, m->dir, "", "config.json", err);
+    if (st != LX_OK)
+        return st;
+    if (lx_hf_config_load(path, &m->config, &is_theirs, NULL) != LX_OK)
+        return lx_tokenizer_load(m->dir, &m->tokenizer, err);
+    st = is_theirs ? LX_OK : lx_config_load(path, &m->config, err);
+    m->task = st == LX_OK ? lx_task_find(m->config.task) : NULL;
+    if (st != LX_OK)
+        return st;
+    if (m->task != NULL && m->task->ends != NULL)
+        return lx_model_read_tokenizer(m, lx_text_of(&m->config)->tokenizer, err);
+    st = lx_model_path(path, m->dir, "", m->config.base, err);
+    return st == LX_OK ? lx_tokenizer_load(path, &m->tokenizer, err) : st;
+}
+
+lx_status lx_model_load_tokenizer(const char *dir, lx_tokenizer **out, lx_error *err)
+{
+    lx_model *m = calloc(1, sizeof *m);
+    lx_status st = LX_OK;
+    if (m == NULL || (m->dir = strdup(dir)) == NULL)
+        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a tokenizer");
+    if (st == LX_OK && lx_gguf_is_file(dir))
+        st = lx_gguf_open(dir, &m->gguf, err);
+    if (st == LX_OK)
+        st = m->gguf != NULL ? lx_gguf_tokenizer(m->gguf, &m->tokenizer, err)
+                             : load_tokenizer(m, err);
+    if (st == LX_OK) {
+        *out = m->tokenizer;
+        m->tokenizer = NULL;
+    }
+    lx_model_free(m);
+    return st;
+}
+
 bool lx_model_is_file(const char *path)
 {
     return lx_gguf_is_file(path);

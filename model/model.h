@@ -108,7 +108,7 @@ typedef struct lx_model {
 
 /* Whether a path is that of a model in one file: GGUF. */
 bool lx_model_is_file(const char *path);
-/* The tokenizer alone, of a folder or of such a file. */
+/* The tokenizer alone, of a folder, by its config.json if that can be read, or of such a file. */
 lx_status lx_model_load_tokenizer(const char *dir, struct lx_tokenizer **out,
                                   lx_error *err) LX_MUST_USE;
 /* Loads the folder `dir`, or a GGUF file of that path. The first fault ends it with one line naming

@@ -77,18 +77,6 @@ lx_status lx_model_read_tokenizer(lx_model *m, const char *file, lx_error *err)
     return st == LX_OK ? lx_model_check_hash(m, before, path, err) : st;
 }
 
-lx_status lx_model_load_tokenizer(const char *dir, lx_tokenizer **out, lx_error *err)
-{
-    struct lx_gguf *f = NULL;
-    if (!lx_gguf_is_file(dir))
-        return lx_tokenizer_load(dir, out, err);
-    lx_status st = lx_gguf_open(dir, &f, err);
-    if (st == LX_OK)
-        st = lx_gguf_tokenizer(f, out, err);
-    lx_gguf_close(f);
-    return st;
-}
-
 lx_status lx_model_read_optional(lx_model *m, const char *file, size_t most, char *path,
                                  char **bytes, size_t *n, lx_error *err)
 {

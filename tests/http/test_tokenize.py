@@ -11,6 +11,7 @@ import time
 import pytest
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors
 
+import text_model
 import vocabularies
 import world
 from settings import LINNET, MODEL_DIR, SANITIZED
@@ -283,6 +284,18 @@ def test_characters_of_a_model():
 
 
 # --- refused files ------------------------------------------------------------------------------
+
+def test_a_model_has_the_tokenizer_that_its_config_names(tmp_path):
+    assert tokenize("--model", text_model.write_bytes(tmp_path / "bytes"), "ab") == b"97 98\n"
+    folder = text_model.write(tmp_path / "named", 1600, {"tokenizer": "words.tok", "context": 64})
+    made("gpt2").save(str(folder / "words.tok"))
+    made("llama").save(str(folder / "tokenizer.json"))  # of another program
+    assert tokenize("--model", folder, "it's a").decode().split() == [str(i) for i in made("gpt2").encode("it's a").ids]
+    (folder / "config.json").write_text('{"model_type": "not_one_that_is_served"}')
+    assert tokenize("--model", folder, "it's a").decode().split() == [str(i) for i in made("llama").encode("it's a").ids]
+    (folder / "config.json").write_text('{"format": "linnet", "format_version": 1}')
+    assert "config.json" in tokenize("--model", folder, "a", status=1)
+
 
 def field(file, path, value):
     at = file
