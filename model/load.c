@@ -17,6 +17,7 @@
 #include "model/formats/hugging_face/chat.h"
 #include "model/formats/hugging_face/folder.h"
 #include "model/formats/hugging_face/names.h"
+#include "model/formats/hugging_face/token_settings.h"
 #include "model/formats/shards.h"
 #include "model/jinja/chat.h"
 #include "model/model_files.h"
@@ -512,6 +513,8 @@ static lx_status load_chat(lx_model *m, lx_error *err)
     st = use_templates(m, &chat, err);
     if (st == LX_OK)
         find_calls(m, &chat);
+    if (st == LX_OK && strcmp(lx_text_of(&m->config)->tokenizer, "tokenizer.json") == 0)
+        st = lx_hf_check_tokens(m->dir, m->tokenizer, m->token_note, sizeof m->token_note, err);
     lx_hf_chat_fini(&chat);
     return st == LX_OK ? read_generation(m, err) : st;
 }

@@ -21,7 +21,8 @@ struct lx_gguf_arch;
 
 enum {
     LX_MAX_BRANCHES = 3,
-    LX_MODEL_NAME = 64, /* bytes of a name, with its NUL */
+    LX_MODEL_NAME = 64,  /* bytes of a name, with its NUL */
+    LX_TOKEN_NOTE = 256, /* bytes of a line */
 };
 
 /* What a model does with a tensor of its file: flags. */
@@ -79,13 +80,14 @@ typedef struct lx_model {
     int32_t token_bytes;            /* that a token adds to a text, or has as its name, at most */
     const struct lx_task_ops *task;
     const struct lx_chat_template *chat; /* of text, where it is a known one; else NULL */
-    struct lx_jinja *jinja;      /* of text: any other template; NULL: none that can be rendered */
-    char *no_jinja;              /* then why not, a line; else NULL */
-    struct lx_jinja *tool_jinja; /* the template for chats with tools; NULL: see the next */
-    bool has_tool_template;      /* such chats have their own, though it may not be rendered */
-    bool thinks;                 /* its templates know thoughts, between <think> and </think> */
-    char *begin_name, *end_name; /* bos_token and eos_token of a template; NULL: none */
-    lx_chat_marks marks;         /* of its own templates */
+    struct lx_jinja *jinja; /* of text: any other template; NULL: none that can be rendered */
+    char *no_jinja;         /* then why not, a line; else NULL */
+    char token_note[LX_TOKEN_NOTE]; /* a setting of tokens that is ignored; "": none */
+    struct lx_jinja *tool_jinja;    /* the template for chats with tools; NULL: see the next */
+    bool has_tool_template;         /* such chats have their own, though it may not be rendered */
+    bool thinks;                    /* its templates know thoughts, between <think> and </think> */
+    char *begin_name, *end_name;    /* bos_token and eos_token of a template; NULL: none */
+    lx_chat_marks marks;            /* of its own templates */
     const lx_call_format *calls; /* of tools, as its template has them; NULL: none that is known */
     int32_t mark_ids[LX_CALL_MARKS]; /* of marks that are special tokens; else -1 */
     void *task_data;                 /* of the task: its `load` made it, or NULL */

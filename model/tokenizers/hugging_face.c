@@ -308,6 +308,27 @@ static int32_t hugging_face_find(const lx_tokenizer *t, const char *name)
     return id >= 0 ? id : lx_texts_find(&h->names, name, strlen(name));
 }
 
+const lx_added_token *lx_hugging_face_added(const lx_tokenizer *t, int32_t id)
+{
+    const lx_hugging_face *h = (const lx_hugging_face *)t;
+    if (t->family->find != hugging_face_find)
+        return NULL;
+    const lx_added *lists[] = {&h->added_raw, &h->added_normalized};
+    for (int i = 0; i < 2; i++) {
+        for (int32_t k = 0; k < lists[i]->n; k++) {
+            if (lists[i]->tokens[k].id == id)
+                return &lists[i]->tokens[k];
+        }
+    }
+    return NULL;
+}
+
+bool lx_hugging_face_is_gpt2(const lx_tokenizer *t)
+{
+    const lx_splitter *s = &((const lx_hugging_face *)t)->splitter;
+    return t->family == &lx_byte_level_family && s->n_stages == 1 && s->stages[0].mark[0] == '\0';
+}
+
 static const char *hugging_face_first(const lx_tokenizer *t, int32_t id, size_t *n)
 {
     const lx_hugging_face *h = (const lx_hugging_face *)t;

@@ -44,4 +44,9 @@ typedef struct lx_hugging_face {
 /* The three families. */
 extern const lx_tokenizer_family lx_byte_level_family, lx_fallback_family, lx_unigram_family;
 
+/* The added token of that id; NULL: it is none, or `t` is of another family. */
+const lx_added_token *lx_hugging_face_added(const lx_tokenizer *t, int32_t id);
+/* Whether `t` has GPT-2's one step before BPE, ByteLevel, and this puts no blank before a text. */
+bool lx_hugging_face_is_gpt2(const lx_tokenizer *t);
+
 #endif

@@ -183,6 +183,8 @@ static void print_text(const lx_model *m, const weight_bytes *weights, bool tens
     int32_t n_facts = lx_model_facts(m, facts);
     for (int32_t i = 0; i < n_facts; i++)
         lx_visible_line(stdout, "%-12s %s", facts[i].name, facts[i].text);
+    if (m->token_note[0] != '\0')
+        lx_visible_line(stdout, "ignored      %s", m->token_note);
     (void)printf("norm         %s%s, eps %g\n", wirings[c->wiring],
                  c->norm_plus_one ? ", rms of 1 + weight"
                  : c->rms_norm    ? ", rms"

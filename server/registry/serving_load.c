@@ -308,6 +308,8 @@ static void log_facts(const lx_model *m, int64_t n_rerounded)
                                  facts[i].name, facts[i].text);
     if (n > 0)
         lx_log(LX_LOG_INFO, "model %s: %s", m->name, line);
+    if (m->token_note[0] != '\0')
+        lx_log(LX_LOG_WARN, "model %s: %s", m->name, m->token_note);
     if (n_rerounded > 0)
         lx_log(LX_LOG_INFO,
                "model %s: %lld weights are rounded a second time, from the blocks of their file to "

@@ -224,7 +224,7 @@ def normalized(tmp_path_factory):
 
 @pytest.mark.parametrize("model", NORMALIZERS)
 def test_special_tokens_of_normalized_text(normalized, model):
-    """The template's are tokens, and what a client writes is none."""
+    """The template's are tokens, and a client's are plain text."""
     port, tokenizer = normalized[0], normalized[1][model]
     begin, end = (tokenizer.token_to_id(name) for name in ("<|im_start|>", "<|im_end|>"))
     messages = [{"role": "system", "content": "e\u0301 well"}, {"role": "user", "content": "hello"}]

@@ -47,6 +47,40 @@ def test_inspect_says_what_it_found(folder, model):
     assert ("sampling" in found) == (model == "chatml")
 
 
+def decoded(content, **flags):
+    return {"1500": {"content": content, "special": True, "lstrip": False, "rstrip": False, "single_word": False, **flags}}
+
+
+@pytest.mark.parametrize(("key", "value", "name"), [
+    ("added_tokens_decoder", decoded("<|im_end|>"), None),  # of another id
+    ("added_tokens_decoder", decoded("<new>"), "<new>"), ("added_tokens_decoder", decoded("<|im_start|>", rstrip=True), "<|im_start|>"),
+    ("added_tokens_decoder", decoded("<|im_start|>", special=False), "<|im_start|>"), ("added_tokens_decoder", decoded("<|im_start|>"), ""),
+    ("additional_special_tokens", ["<|im_end|>", "<new>"], "<new>"), ("additional_special_tokens", ["<|im_end|>"], ""),
+    ("extra_special_tokens", {"image_token": "<new>"}, "<new>"), ("extra_special_tokens", {"image_token": "<|im_end|>"}, ""),
+    ("split_special_tokens", True, "true"), ("split_special_tokens", False, ""), ("add_prefix_space", True, "")])
+def test_settings_of_tokens_that_are_ignored(tmp_path, key, value, name):
+    """tokenizer.json alone is read: another value in other files is named, and an equal one is not."""
+    tokenizer = write_chatml(tmp_path / "model", CHATML)
+    start = tokenizer.token_to_id("<|im_start|>")
+    value = {str(start): value["1500"]} if key == "added_tokens_decoder" else value
+    path = tmp_path / "model" / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    (tmp_path / "model" / "added_tokens.json").write_text(json.dumps({"<|im_start|>": start}))
+    lines = [line for line in run("inspect", "--model", tmp_path / "model").stdout.splitlines() if line.startswith("ignored")]
+    note = f'tokenizer_config.json: {key}: "{name or "<|im_end|>"}" is not so in tokenizer.json, which alone is read'
+    assert lines == ([] if name == "" else [f"ignored      {note}"])
+    if key == "split_special_tokens" and value:
+        with Server("--models", tmp_path) as server:
+            server.wait_idle()
+            assert len([line for line in server.log.splitlines() if line.endswith(f"warn model model: {note}")]) == 1, server.log
+
+
+def test_added_tokens_that_are_ignored(tmp_path):
+    write_chatml(tmp_path / "model", CHATML)
+    (tmp_path / "model" / "added_tokens.json").write_text(json.dumps({"<|im_start|>": 3}))
+    assert 'ignored      added_tokens.json: id: "<|im_start|>" is not so' in run("inspect", "--model", tmp_path / "model").stdout
+
+
 def test_a_name_stays_on_its_line(tmp_path):
     """Control characters in a token's name stay on the line."""
     tokenizer = write_chatml(tmp_path / "model", CHATML, tokens=("<|im_start|>", "<|im_end|>", "a\nb"))

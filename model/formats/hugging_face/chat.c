@@ -82,9 +82,8 @@ static lx_status copy_texts(const char *bytes, size_t n, const char *folder, lx_
     return ok ? LX_OK : lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a chat template");
 }
 
-/* A file of the folder; *bytes is NULL where there is none of that name. */
-static lx_status read_part(const char *folder, const char *name, char **bytes, size_t *n,
-                           lx_error *err)
+lx_status lx_hf_read_part(const char *folder, const char *name, char **bytes, size_t *n,
+                          lx_error *err)
 {
     char path[MAX_PATH];
     int used = snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -105,7 +104,7 @@ static lx_status read_template(const char *folder, const char *name, char **out,
 {
     char *bytes = NULL;
     size_t n = 0;
-    lx_status st = read_part(folder, name, &bytes, &n, err);
+    lx_status st = lx_hf_read_part(folder, name, &bytes, &n, err);
     if (st != LX_OK || bytes == NULL)
         return st;
     if (strlen(bytes) != n) {
@@ -129,7 +128,7 @@ lx_status lx_hf_read_chat(const char *folder, lx_hf_chat *out, lx_error *err)
         st = read_template(folder, LX_HF_TEMPLATES "/" LX_HF_TOOL_TEMPLATE, &out->tool_text, err);
     out->named = out->tool_text != NULL;
     if (st == LX_OK)
-        st = read_part(folder, "tokenizer_config.json", &bytes, &n, err);
+        st = lx_hf_read_part(folder, "tokenizer_config.json", &bytes, &n, err);
     if (st == LX_OK && bytes != NULL) {
         st = copy_texts(bytes, n, folder, out, err);
         free(bytes);
@@ -192,7 +191,7 @@ lx_status lx_hf_read_generation(const char *folder, lx_hf_generation *out, lx_er
     size_t length = 0;
     json_error_t e;
     *out = (lx_hf_generation){.n_ends = 0};
-    lx_status st = read_part(folder, "generation_config.json", &bytes, &length, err);
+    lx_status st = lx_hf_read_part(folder, "generation_config.json", &bytes, &length, err);
     if (st != LX_OK || bytes == NULL)
         return st == LX_OK ? read_sampling(NULL, folder, &out->sampling, err) : st;
     json_t *root = lx_json_load_file(bytes, length, 0, &e);

@@ -39,4 +39,8 @@ typedef struct lx_hf_generation {
 lx_status lx_hf_read_generation(const char *folder, lx_hf_generation *out,
                                 lx_error *err) LX_MUST_USE;
 
+/* A file of the folder, of at most 4 MiB; *bytes is NULL where there is none of that name. */
+lx_status lx_hf_read_part(const char *folder, const char *name, char **bytes, size_t *n,
+                          lx_error *err) LX_MUST_USE;
+
 #endif
