@@ -70,8 +70,7 @@ static void pass(source *s, size_t n)
     s->at += n;
 }
 
-/* Whether PCRE2 has a script of that name. A PCRE2 before 10.40 has no word for scripts alone, and
-   reads their names as Oniguruma does. */
+/* Whether PCRE2 has a script of that name. */
 static bool is_script(const char *name, size_t n)
 {
     char pattern[64];

@@ -1,8 +1,10 @@
 /*
- * Files of tokenizers, and text for an accepted one: the file up to the first NUL, then the text.
+ * Files of tokenizers, and text for an accepted one: the file up to the first NUL, then the text,
+ * also as one whose parts are a client's and ours in turn.
  * Ids are in range, token by token gives the same characters as all at once, and every token has a
  * text or none.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/tokenizers/tokenizer.h"
@@ -38,6 +40,31 @@ static void check_tokens(const lx_tokenizer *t)
     MUST(lx_tokenizer_token(t, size, &n) == NULL && lx_tokenizer_token(t, -1, &n) == NULL);
 }
 
+/* `marks`: NULL, or those of text[n]. */
+static void check_text(const lx_tokenizer *t, const char *text, const char *marks, size_t n)
+{
+    lx_token_list ids;
+    lx_error err = {0};
+    lx_token_list_init(&ids, 1 << 20);
+    lx_status st = lx_tokenizer_encode_marked(t, text, marks, n, LX_ENCODE_TEMPLATE, &ids, &err);
+    if (st == LX_OK)
+        check_decoding(t, &ids);
+    else
+        MUST(st == LX_ERR_INVALID || st == LX_ERR_TOO_LARGE);
+    lx_token_list_fini(&ids);
+}
+
+static void check_marked_text(const lx_tokenizer *t, const char *text, size_t n)
+{
+    enum { PART = 5 };
+    char *marks = malloc(n + 1);
+    for (size_t i = 0; marks != NULL && i < n; i++)
+        marks[i] = (char)(i / PART % 2);
+    if (marks != NULL)
+        check_text(t, text, marks, n);
+    free(marks);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     lx_tokenizer *t = NULL;
@@ -50,16 +77,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         subject_check_error(st, &err);
         return 0;
     }
-    lx_token_list ids;
-    lx_token_list_init(&ids, 1 << 20);
     check_tokens(t);
-    st = lx_tokenizer_encode(t, (const char *)text, (size_t)(data + n - text), LX_ENCODE_TEMPLATE,
-                             &ids, &err);
-    if (st == LX_OK)
-        check_decoding(t, &ids);
-    else
-        MUST(st == LX_ERR_INVALID || st == LX_ERR_TOO_LARGE);
-    lx_token_list_fini(&ids);
+    check_text(t, (const char *)text, NULL, (size_t)(data + n - text));
+    check_marked_text(t, (const char *)text, (size_t)(data + n - text));
     lx_tokenizer_free(t);
     return 0;
 }
