@@ -675,7 +675,18 @@ lx_json_usage lx_completion_usage_so_far(lx_completion *c, int32_t index)
 
 const char *lx_completion_states(const lx_completion *c, lx_buffer *text)
 {
-    return lx_works_states(c->works, c->n_prompts, text);
+    int32_t n = c->n_prompts * c->n;
+    int32_t *chosen = calloc((size_t)n, sizeof *chosen);
+    if (chosen == NULL) {
+        lx_buffer_init(text, 0);
+        text->status = LX_ERR_NO_MEMORY;
+        return NULL;
+    }
+    for (int32_t i = 0; i < n; i++)
+        chosen[i] = c->choices[i].answer.sample;
+    const char *states = lx_works_states(c->works, c->n_prompts, chosen, c->n, text);
+    free(chosen);
+    return states;
 }
 
 lx_json_timings lx_completion_timings(const lx_completion *c)

@@ -384,27 +384,31 @@ bool lx_work_suspended(const lx_work *w)
            w->saver.states[0].status == LX_OK;
 }
 
-/* The saver's states, as the elements from `index` on; returns the next index. */
-static int32_t append_kept(const lx_state_saver *saver, int32_t index, lx_buffer *text)
+static void append_kept(const lx_kept_state *s, int32_t index, lx_buffer *text)
 {
-    for (int32_t i = 0; i < saver->n; i++, index++) {
-        const lx_kept_state *s = &saver->states[i];
-        lx_buffer_puts(text, index > 0 ? "," : "");
-        lx_json_append_kept(
-            &(lx_json_kept){.id = s->id,
-                            .code = s->status != LX_OK ? lx_api_error_code(s->status) : NULL,
-                            .why = s->err.text,
-                            .index = index,
-                            .tokens = s->tokens,
-                            .rows = s->rows,
-                            .bytes = s->bytes,
-                            .memory_bytes = s->memory_bytes},
-            text);
-    }
-    return index;
+    lx_buffer_puts(text, text->length > 1 ? "," : ""); /* after the list's bracket */
+    lx_json_append_kept(
+        &(lx_json_kept){.id = s->id,
+                        .code = s->status != LX_OK ? lx_api_error_code(s->status) : NULL,
+                        .why = s->err.text,
+                        .index = index,
+                        .tokens = s->tokens,
+                        .rows = s->rows,
+                        .bytes = s->bytes,
+                        .memory_bytes = s->memory_bytes},
+        text);
 }
 
-const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text)
+static bool is_among(int32_t x, const int32_t *list, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (list[i] == x)
+            return true;
+    return false;
+}
+
+const char *lx_works_states(const lx_work *works, int32_t n, const int32_t *chosen,
+                            int32_t n_chosen, lx_buffer *text)
 {
     int64_t n_states = 0;
     for (int32_t i = 0; i < n; i++)
@@ -413,9 +417,16 @@ const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text)
     if (!works[0].return_state && !lx_work_suspended(&works[0]))
         return NULL;
     lx_buffer_puts(text, "[");
-    int32_t index = 0;
+    for (int32_t i = 0; i < n * n_chosen; i++) {
+        const lx_state_saver *saver = &works[i / n_chosen].saver;
+        if (chosen[i] < saver->n)
+            append_kept(&saver->states[chosen[i]], i, text);
+    }
+    int32_t index = n * n_chosen;
     for (int32_t i = 0; i < n; i++)
-        index = append_kept(&works[i].saver, index, text);
+        for (int32_t k = 0; k < works[i].saver.n; k++)
+            if (!is_among(k, chosen + i * n_chosen, n_chosen))
+                append_kept(&works[i].saver.states[k], index++, text);
     lx_buffer_puts(text, "]");
     return text->data;
 }

@@ -126,8 +126,11 @@ lx_json_timings lx_work_timings(const lx_work *w);
 /* Of several that are one request: from the first's start to the last's end. */
 lx_json_timings lx_works_timings(const lx_work *works, int32_t n);
 /* A JSON list of the states that these kept, NULL when the answer lists none; in
- *text, which is initialised by the call and freed by the caller. */
-const char *lx_works_states(const lx_work *works, int32_t n, lx_buffer *text);
+ *text, which is initialised by the call and freed by the caller. `chosen` [n, n_chosen] has the
+   samples of the choices: a state has the index of its choice, and states of other samples have the
+   indices after these. With n_chosen 0 the samples are the choices. */
+const char *lx_works_states(const lx_work *works, int32_t n, const int32_t *chosen,
+                            int32_t n_chosen, lx_buffer *text);
 /* How many of these states are not in the store. */
 int32_t lx_works_unkept(const lx_work *works, int32_t n);
 

@@ -202,7 +202,7 @@ static lx_status write_whole(lx_image_answer *a, lx_buffer *out, lx_error *err)
     lx_json_images_begin(&head, out);
     st = add_all(a, out, err);
     lx_buffer kept;
-    lx_json_images_end(lx_works_states(w, 1, &kept), out);
+    lx_json_images_end(lx_works_states(w, 1, NULL, 0, &kept), out);
     lx_buffer_fini(&kept);
     if (st == LX_OK && out->status != LX_OK)
         st = lx_fail(err, out->status, NULL, "the answer does not fit");
@@ -345,7 +345,7 @@ static bool write_last(lx_image_answer *a, int32_t i, int32_t count)
         .usage = usage_of(a, count - w->params->start.n_tokens),
         .class_number = a->class_number,
         .notes = &a->notes,
-        .states = lx_works_states(w, 1, &kept),
+        .states = lx_works_states(w, 1, NULL, 0, &kept),
     };
     write_picture(a, count, &e);
     lx_buffer_fini(&kept);

@@ -431,7 +431,7 @@ void lx_exchange_on_completed(void *cls, struct MHD_Connection *connection, void
     if (!complete)
         lx_exchange_cancel(ex); /* counts the tokens so far, for the log */
     lx_http_log_request(ex, complete);
-    if (!complete && !ex->answering && ex->status == 0)
+    if (!complete && !ex->handled && ex->status == 0) /* else its job counts that */
         atomic_fetch_add(&h->abandoned, 1);
     lx_exchange_unref(ex);
 }

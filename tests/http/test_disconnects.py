@@ -48,6 +48,26 @@ def test_in_the_request(small, leave):
     small.check_unharmed()
 
 
+def test_right_after_the_request(small):
+    """Each is counted once: as answered, or by its phase, or as left before it was read."""
+    body = b'{"model": "couplet", "prompt": "\xe6\x98\xa5", "max_tokens": 1}'
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    n = 60
+    for _ in range(n):
+        sock = client.connect(small.port)
+        sock.sendall(head + body)
+        sock.close()
+
+    def counted():
+        ends = [small.metric("linnet_requests_total", outcome=end) for end in ("ok", "invalid", "busy", "error")]
+        left = small.metric("linnet_requests_abandoned_total")
+        return sum(ends) + left + small.metric("linnet_http_requests_abandoned_total")
+
+    wait_until(lambda: counted() >= n, 60, "all are counted")
+    small.wait_idle()
+    assert counted() == n
+
+
 def hold_places(server):
     """Requests without end for more places than there are: a new one waits in the queue."""
     return [send(server.port, ENDLESS, stream=False) for _ in range(MORE_THAN_PLACES)]

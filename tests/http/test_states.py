@@ -210,6 +210,25 @@ def test_every_sample_has_its_own(port):
     assert {t[2:] for t in texts} == set(ends) and {t[:2] for t in texts} == starts
 
 
+@pytest.mark.parametrize("route", ["/v1/completions", "/v1/chat/completions"])
+def test_a_state_has_the_index_of_its_choice(port, route):
+    """Choices are in the order of their scores, two prompts of a request one after the other; other samples come after them."""
+    both = {"prompt": [LINE, LINE[::-1]]} if route == "/v1/completions" else {"messages": [{"role": "user", "content": LINE}]}
+    fields = {"model": MODEL, "n": 4, "temperature": 1.3, **both}
+    for seed, more in ((1, {}), (2, {}), (3, {"best_of": 7})):
+        if more and route != "/v1/completions":
+            continue
+        every = fields | {"n": more.get("best_of", 4)}
+        whole = post(port, route, 200, seed=seed, **every)["choices"]
+        parts = post(port, route, 200, seed=seed, max_tokens=2, return_state=True, **fields, **more)
+        texts = {c["index"]: c.get("text") or c["message"]["content"] for c in parts["choices"]}
+        n = len(texts)
+        assert [s["index"] for s in parts["states"]] == list(range(n * more.get("best_of", 4) // 4))
+        ends = [texts[s["index"]] + text_of(complete(port, state=s["id"], temperature=1.3)) for s in parts["states"][:n]]
+        known = [c.get("text") or c["message"]["content"] for c in whole]
+        assert all(end in known for end in ends) and len(set(ends)) > 1
+
+
 # --- as objects ----------------------------------------------------------------------------------
 
 
