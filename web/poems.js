@@ -155,7 +155,7 @@ async function write(signal) {
   const started = performance.now();
   const { choices } = await (await post('/v1/completions', bodyOf(request, model.id), signal)).json();
   const texts = [...new Set(choices.map(({ text }) => request.begin + text))];
-  return { request, texts, several: state.pick !== null, chosen: Math.min(state.pick ?? 0, texts.length - 1),
+  return { request, texts, several: state.pick !== null, chosen: state.pick in texts ? state.pick : 0,
     took: Math.round(performance.now() - started) };
 }
 

@@ -21,11 +21,12 @@ typedef struct link_text {
     lx_painting painting;
     lx_reserve *reserve; /* memory for drawing */
     bool poem;
-    int32_t pick; /* of the lines, best first, each once */
+    bool is_lower; /* the line is a couplet's lower one, and the answer its upper one */
+    int32_t pick;  /* of the lines, best first, each once */
     char form[FIELD_BYTES], acrostic[FIELD_BYTES], caption[FIELD_BYTES];
-    char line[LX_FORM_TEXT_BYTES]; /* a couplet's upper line, or a poem's beginning */
+    char line[LX_FORM_TEXT_BYTES]; /* a couplet's given line, or a poem's beginning */
     char prompt[PROMPT_BYTES];
-    char text[TEXT_BYTES]; /* to draw: the lower line, or all of the poem */
+    char text[TEXT_BYTES]; /* to draw: the answered line, or all of the poem */
 } link_text;
 
 /* --- the query --- */
@@ -101,16 +102,15 @@ static void fill_params(const lx_request *rq, link_text *t, const lx_form *numbe
     p->prompts = prompt;
     p->n_prompts = 1;
     p->n = !t->poem ? numbers->n : t->pick < 0 ? 1 : POEM_CHOICES;
-    if (rq->argument(rq->query, "temperature") != NULL) { /* else the model's task chooses */
+    bool has_temperature = lx_link_field(rq, "temperature")[0] != '\0';
+    p->draws = has_temperature ? "temperature" : NULL; /* NULL: the task chooses from its pool */
+    if (has_temperature)
         p->sampling.temperature = numbers->temperature;
-        p->draws = "temperature";
-    }
     p->sampling.has_seed = true;
     p->sampling.seed = numbers->seed;
     if (!t->poem)
         return;
-    bool has_pool = rq->argument(rq->query, "temperature") != NULL;
-    p->best_of = has_pool && t->pick >= 0 && t->form[0] != '\0' ? POEM_POOL : 0;
+    p->best_of = has_temperature && t->pick >= 0 && t->form[0] != '\0' ? POEM_POOL : 0;
     p->max_tokens = t->form[0] == '\0' ? FREE_TOKENS : 0;
     const char *rhyme = lx_link_field(rq, "rhyme");
     p->fields.at[LX_ASKED_form] = value_of(t->form);
@@ -161,6 +161,7 @@ static lx_status read_text(link_text *t, lx_error *err)
         choices[i] = choice_of(&c->choices[i].answer);
     if (st == LX_OK) {
         choose(t, choices, &chosen);
+        t->is_lower = lx_job_plan(c->works[0].job)->backward;
         (void)snprintf(t->text, sizeof t->text, "%s%.*s", t->poem ? t->line : "",
                        (int)chosen.text_bytes, chosen.text);
     }
@@ -171,8 +172,8 @@ static lx_status read_text(link_text *t, lx_error *err)
 static lx_status draw(void *context, lx_font *font, lx_buffer *png, lx_error *err)
 {
     const link_text *t = context;
-    lx_card card = {.upper = t->line,
-                    .lower = t->text,
+    lx_card card = {.upper = t->is_lower ? t->text : t->line,
+                    .lower = t->is_lower ? t->line : t->text,
                     .caption = t->caption,
                     .poem = t->poem ? t->text : NULL,
                     .has_form = t->form[0] != '\0'};

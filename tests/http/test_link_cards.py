@@ -60,25 +60,45 @@ def path_of(server, address):
     return path
 
 
+def as_page(server, **fields):
+    """The answer to a request of the page, which leaves `rank` to the server."""
+    return complete_ok(server.port, rank=None, **fields)
+
+
 def lines(server, fields):
-    """The lower lines as the page lists them: the best first, each once."""
-    choices = complete_ok(server.port, model="couplet", prompt=fields["line"],
-                          **{name: fields[name] for name in ("n", "temperature", "seed")})["choices"]
-    ranked = sorted(choices, key=lambda choice: -choice["mean_logprob"])
-    return list(dict.fromkeys(choice["text"] for choice in ranked))
+    """The lines as the page lists them: in the server's order, each once."""
+    choices = as_page(server, model="couplet", prompt=fields["line"],
+                      **{name: fields[name] for name in ("n", "temperature", "seed") if name in fields})["choices"]
+    return list(dict.fromkeys(choice["text"] for choice in choices))
 
 
 def test_a_couplet_is_the_one_of_the_page(server):
-    """Each line of the list has a picture, and no other link of that line another one."""
+    """Each line of the list has a picture, and no other link of that line another one: with a temperature, and without one,
+    as the page asks at first, for the best of a pool."""
     listed = {}
     for seed in range(1, 7):
-        fields = LINE | {"seed": seed, "temperature": 0.3}
-        texts = lines(server, fields)
-        for pick, text in enumerate(texts):
-            listed.setdefault(text, set()).add(card(server, fields, pick=pick))
-        assert card(server, fields) == card(server, fields, pick=0) == card(server, fields, pick=len(texts))
-    assert all(len(drawn) == 1 for drawn in listed.values())
-    assert len(listed) > 3 and len(set.union(*listed.values())) == len(listed)
+        for plan in ({"temperature": 0.3}, {}):
+            fields = {"line": LINE["line"], "n": 5, "seed": seed, **plan}
+            texts = lines(server, fields)
+            for pick, text in enumerate(texts):
+                listed.setdefault(text, []).append(card(server, fields, pick=pick))
+            assert card(server, fields) == card(server, fields, pick=0) == card(server, fields, pick=len(texts))
+        assert card(server, fields, temperature="") == card(server, fields), "an empty field is none"
+    assert all(len(set(drawn)) == 1 for drawn in listed.values())
+    assert len(listed) > 3 and len({drawn[0] for drawn in listed.values()}) == len(listed)
+    assert max(len(drawn) for drawn in listed.values()) > 1, "some line was drawn by several links"
+
+
+@pytest.mark.parametrize("line, answered, side", [("海上明月", "lower", "left"), ("春满乾坤福满门", "upper", "right")])
+def test_a_given_lower_line_hangs_on_the_left(server, line, answered, side):
+    """As on the page: its answers are upper lines, which hang on the right."""
+    fields = {"line": line, "n": 5, "seed": 1}
+    assert as_page(server, model="couplet", prompt=line, n=5, seed=1)["answered"] == answered
+    first, other = (png.read(card(server, fields, pick=pick)) for pick in (0, 1))
+    row = first.width * first.channels
+    different = {i % row for i, (a, b) in enumerate(zip(first.values, other.values)) if a != b}
+    sides = {"left" if x < row / 2 else "right" for x in different}
+    assert sides == {side}
 
 
 def test_it_is_a_picture(server):
@@ -108,6 +128,17 @@ def test_a_poem_is_the_one_of_the_page(server):
               ({"seed": 4}, {"title": "春日"}, {"kind": "宋"}, {"form": "7x4"}, {"rhyme": ""}, {"acrostic": "春夏秋冬"},
                {"form": "", "rhyme": ""}, {"begin": "明月"}, {"temperature": 0}, {"pattern": "oblique"}, {"form": "忆江南"})]
     assert len({drawn, *others}) == 1 + len(others)
+
+
+def test_a_poem_of_a_pool_is_the_one_of_the_page(server):
+    """A link without a temperature asks for the best poems of a pool, of which `pick` chooses one."""
+    fields = {name: value for name, value in POEM.items() if name != "temperature"}
+    choices = as_page(server, model="poem", prompt="唐《秋夜》", form="5x4", rhyme=True, seed=1, n=3)["choices"]
+    texts = list(dict.fromkeys(choice["text"] for choice in choices))
+    assert len(texts) > 1
+    for pick, text in enumerate(texts):
+        assert card(server, fields, pick=pick) == card(server, POEM, begin=text[:-1], seed=9), pick
+    assert card(server, fields, pick=3) == card(server, fields, pick=0)
 
 
 def test_the_page_names_it(server):
