@@ -7,7 +7,7 @@ import {
   $, ApiError, bytesText, count, explain, loadModels, page, requestRender, say, setText,
 } from './common.js';
 import {
-  forget, keep, newTalk, run, talks,
+  forget, keep, newTalk, refresh, run, talks,
 } from './talks.js';
 
 const both = (zh, en) => `<span class="zh" lang="zh">${zh}</span> <span class="en" lang="en">${en}</span>`;
@@ -73,6 +73,7 @@ const state = {
   models: [],     // that talk, once known
   talk: newTalk(''),
   editing: null,  // the number of the turn whose message is being changed
+  draft: '',      // the message that was being written before
   failure: null,
 };
 let running = null; // AbortController of the answer in progress
@@ -94,15 +95,16 @@ function talkWith(ask) {
 }
 
 async function send(ask) {
+  const { talk: before, editing } = state;
   const talk = talkWith(ask);
   const { signal } = running = new AbortController();
-  Object.assign(state, { talk, editing: null, failure: null });
-  $('talk-text').value = '';
+  Object.assign(state, { talk, failure: null });
+  leaveEdit('');
+  keepFocus();
   requestRender();
   const turn = talk.turns.at(-1);
   try {
-    if (!talk.model) await findTalkers(); // the message was faster than the list of models
-    talk.model ||= state.models[0]?.id;
+    if (!talk.model) await findTalkers(talk); // the message was faster than the list of models
     if (!talk.model) throw new ApiError(404, { message: words().none });
     await run(talk, signal, requestRender);
     say('talk', turn.answer);
@@ -110,14 +112,25 @@ async function send(ask) {
     if (!signal.aborted) state.failure = error;
     turn.stopped = true;
   }
-  if (turn.stopped && turn.answer === '') { /* it was not answered: the message may be sent again */
-    talk.turns.pop();
-    $('talk-text').value ||= ask;
-  }
-  if (talk.turns.length > 0) keep(talk);
+  if (turn.stopped && turn.answer === '') takeBack(talk, before, editing);
+  else keep(talk);
   if (running?.signal === signal) running = null;
+  keepFocus();
   requestRender();
-  $('talk-text').focus();
+}
+
+/* The message was not answered, and may be sent again. It stays in its own talk. */
+function takeBack(talk, before, editing) {
+  const { ask } = talk.turns.pop();
+  if (state.talk !== talk) return;
+  state.talk = before;
+  if (editing === null) $('talk-text').value ||= ask;
+  else beginEdit(editing, ask);
+}
+
+/* A button that is disabled or hidden loses the focus: the message has it instead. */
+function keepFocus() {
+  if (['talk-send', 'talk-stop', 'talk-cancel'].includes(document.activeElement?.id)) $('talk-text').focus();
 }
 
 function onSubmit(event) {
@@ -133,17 +146,34 @@ function onKey(event) {
   $('talk-form').requestSubmit();
 }
 
-function edit(at) {
+function beginEdit(at, ask) {
+  if (state.editing === null) state.draft = $('talk-text').value;
   state.editing = at;
-  $('talk-text').value = at === null ? '' : state.talk.turns[at].ask;
+  $('talk-text').value = ask;
   requestRender();
+}
+
+/* The message that was being written before comes back. */
+function leaveEdit(otherwise = $('talk-text').value) {
+  $('talk-text').value = state.editing === null ? otherwise : state.draft;
+  state.editing = null;
+  requestRender();
+}
+
+function edit(at) {
+  beginEdit(at, state.talk.turns[at].ask);
   $('talk-text').focus();
+}
+
+function cancelEdit() {
+  leaveEdit();
+  keepFocus();
 }
 
 function open(talk) {
   running?.abort();
-  Object.assign(state, { talk, editing: null, failure: null });
-  requestRender();
+  leaveEdit();
+  Object.assign(state, { talk, failure: null });
 }
 
 function openNew() {
@@ -249,11 +279,12 @@ function render() {
   renderMeters();
 }
 
-async function findTalkers() {
+/* Of the models that talk, a talk without one gets the first. */
+async function findTalkers(talk) {
   state.models = (await loadModels()).filter(({ meta }) => meta?.chat);
   $('talk-model').replaceChildren(...state.models.map(({ id }) => new Option(id, id)));
   document.querySelector('#talk .models').hidden = state.models.length < 2;
-  state.talk.model ||= state.models[0]?.id ?? '';
+  talk.model ||= state.models[0]?.id ?? '';
   requestRender();
 }
 
@@ -264,10 +295,14 @@ export const talk = {
     $('talk-form').addEventListener('submit', onSubmit);
     $('talk-text').addEventListener('keydown', onKey);
     $('talk-stop').addEventListener('click', () => running?.abort());
-    $('talk-cancel').addEventListener('click', () => edit(null));
+    $('talk-cancel').addEventListener('click', cancelEdit);
     $('talk-new').addEventListener('click', openNew);
     $('talk-model').addEventListener('change', () => { state.talk.model = $('talk-model').value; });
-    findTalkers().catch((error) => {
+    addEventListener('storage', () => {
+      refresh();
+      requestRender();
+    });
+    findTalkers(state.talk).catch((error) => {
       state.failure = error;
       requestRender();
     });

@@ -3,48 +3,69 @@
  * stored response, from which the next one continues. So a talk that goes another way from a turn costs no more than one
  * that goes on. The server has the states, the browser's storage has the texts.
  */
-import { get, stream } from './common.js';
+import { ApiError, drawSeed, get, stream } from './common.js';
 
 const KEY = 'talks';
 const MOST = 50; // talks that are kept; the oldest go first
 const TITLE = 40; // characters
 
-/* Of { title, model, turns: [{ ask, answer, id, state }] }; the newest first. */
-export const talks = load();
+/* Of { key, title, model, turns: [{ ask, answer, id, state }] }; the newest first. */
+export const talks = [];
+const forgotten = new Set(); // keys
+let isStored = true; // the storage took the newest list
+refresh();
 
 function load() {
+  const kept = JSON.parse(localStorage.getItem(KEY));
+  const list = Array.isArray(kept) ? kept.filter(({ turns }) => Array.isArray(turns)) : [];
+  return list.map((talk) => ({ key: talk.turns.at(-1)?.id ?? talk.title, ...talk })); // an older page stored no keys
+}
+
+/* Takes over what other tabs of the browser have stored. A talk stays the same object; with more turns it is newer. */
+export function refresh() {
+  const known = new Map(talks.map((talk) => [talk.key, talk]));
+  const newer = (talk, mine) => (mine?.turns.length >= talk.turns.length ? mine : Object.assign(mine ?? {}, talk));
   try {
-    const kept = JSON.parse(localStorage.getItem(KEY));
-    return Array.isArray(kept) ? kept.filter(({ turns }) => Array.isArray(turns)) : [];
-  } catch { /* storage is off, or something else is in it */
-    return [];
-  }
+    if (isStored) talks.splice(0, Infinity, ...load().map((talk) => newer(talk, known.get(talk.key))));
+  } catch { /* storage is off, or something else is in it */ }
 }
 
 /* Without room for all talks the oldest go. */
 function save() {
   talks.length = Math.min(talks.length, MOST);
-  for (let n = talks.length; n > 0; n = Math.floor(n / 2)) {
+  isStored = false;
+  for (let n = talks.length; !isStored && n >= Math.min(talks.length, 1); n = Math.floor(n / 2)) {
     try {
       localStorage.setItem(KEY, JSON.stringify(talks.slice(0, n)));
-      return;
-    } catch { /* storage is full or off */ }
+      isStored = true;
+    } catch { /* storage is full or off */
+      if (n === 0) return;
+    }
   }
 }
 
-/* Puts the talk first, and into the storage. */
-export function keep(talk) {
-  const at = talks.indexOf(talk);
+function takeOut({ key }) {
+  const at = talks.findIndex((talk) => talk.key === key);
   if (at >= 0) talks.splice(at, 1);
+}
+
+/* Puts the talk first, and into the storage, unless it was forgotten meanwhile. */
+export function keep(talk) {
+  if (forgotten.has(talk.key)) return;
+  refresh();
+  takeOut(talk);
+  talk.title ||= Array.from(talk.turns[0].ask).slice(0, TITLE).join('');
   talks.unshift(talk);
   save();
 }
 
-export const newTalk = (model, turns = []) => ({ title: '', model, turns });
+export const newTalk = (model, turns = []) => ({ key: `${Date.now()}.${drawSeed()}`, title: '', model, turns });
 
 /* Takes the talk out, and deletes the responses that no other talk has. A response that is gone already is as good. */
 export function forget(talk) {
-  talks.splice(talks.indexOf(talk), 1);
+  forgotten.add(talk.key);
+  refresh();
+  takeOut(talk);
   save();
   const shared = new Set(talks.flatMap(({ turns }) => turns.map(({ id }) => id)));
   const own = talk.turns.map(({ id }) => id).filter((id) => id && !shared.has(id));
@@ -70,19 +91,22 @@ export function requestOf({ model, turns }) {
 /* Streams the answer of the last turn into it; changed() is called after each piece. */
 async function answer(talk, signal, changed) {
   const turn = talk.turns.at(-1);
-  for await (const event of stream('/v1/responses', requestOf(talk), signal)) {
-    if (event.type === 'response.output_text.delta') turn.answer += event.delta;
-    if (event.response?.status === 'completed' || event.response?.status === 'incomplete') {
-      Object.assign(turn, { id: event.response.store ? event.response.id : null, usage: event.response.usage });
+  let ended = false;
+  for await (const { type, delta, response } of stream('/v1/responses', requestOf(talk), signal)) {
+    if (type === 'response.output_text.delta') turn.answer += delta;
+    if (response?.status === 'failed') throw new ApiError(200, response.error);
+    if (response?.status === 'completed' || response?.status === 'incomplete') {
+      Object.assign(turn, { id: response.store ? response.id : null, usage: response.usage });
+      ended = true;
     }
     changed();
   }
+  if (!ended) throw new TypeError('the stream ended early');
 }
 
 /* Asks for the last turn's answer. If the server has forgotten the talk, it reads all messages again. */
 export async function run(talk, signal, changed) {
   const turn = talk.turns.at(-1);
-  talk.title ||= talk.turns[0].ask.slice(0, TITLE);
   try {
     await answer(talk, signal, changed);
   } catch (error) {

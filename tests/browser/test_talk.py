@@ -200,6 +200,151 @@ def test_a_talk_is_deleted(talk, home):
     expect(page.locator("#talk-new")).to_be_focused()
 
 
+def titles(page):
+    return page.locator("#talks li button:first-child")
+
+
+def test_a_talk_that_is_answered_is_deleted(talk):
+    """The end of its answer does not bring it back."""
+    page = talk()
+    page.evaluate(HOLD)
+    say(page, "hello")
+    page.evaluate("window.hold = true")
+    page.fill("#talk-text", "a long story")
+    page.click("#talk-send")
+    page.wait_for_function("() => document.querySelectorAll('#turns .answer-said p')[1]?.textContent")
+    page.locator("#talks li button").nth(1).click()
+    expect(page.locator("#talk-send")).to_be_enabled()  # the answer has ended
+    expect(page.locator("#talks li")).to_have_count(0)
+    assert page.evaluate("localStorage.getItem('talks')") == "[]"
+
+
+def test_a_change_that_fails_leaves_the_talk(talk):
+    """The changed message can be sent again; the message that was being written before comes back after it."""
+    page = talk(allow="503")
+    for text in ("one", "two", "three"):
+        say(page, text)
+    page.fill("#talk-text", "a draft")
+    page.locator("#turns .ask-said button").nth(1).click()
+    page.route("**/v1/responses", lambda route: route.fulfill(status=503, body="{}"))
+    page.fill("#talk-text", "another")
+    page.keyboard.press("Enter")
+    expect(page.locator("#talk-error")).to_contain_text("Try again in 1 s")
+    expect_turns(page, "one", "two", "three")
+    expect(titles(page)).to_have_text(["one"])
+    expect(page.locator("#talk-text")).to_have_value("another")
+    expect(page.locator("#talk-send")).to_have_text("Send instead")
+    page.unroute_all()
+    page.keyboard.press("Enter")
+    expect_turns(page, "one", "another")
+    expect(titles(page)).to_have_text(["one", "one"])
+    expect(page.locator("#talk-text")).to_have_value("a draft")
+
+
+def test_cancel_brings_a_draft_back(talk):
+    page = talk()
+    say(page, "one")
+    page.fill("#talk-text", "a long draft")
+    page.locator("#turns .ask-said button").first.click()
+    expect(page.locator("#talk-text")).to_have_value("one")
+    page.click("#talk-cancel")
+    expect(page.locator("#talk-text")).to_have_value("a long draft")
+    expect(page.locator("#talk-text")).to_be_focused()
+    page.locator("#turns .ask-said button").first.click()
+    page.click("#talk-new")
+    expect(page.locator("#talk-text")).to_have_value("a long draft")
+
+
+def test_an_unanswered_message_stays_in_its_talk(talk):
+    page = talk()
+    page.route("**/v1/responses", lambda route: None)
+    page.fill("#talk-text", "hello")
+    page.keyboard.press("Enter")
+    expect(page.locator("#talk-stop")).to_be_visible()
+    page.click("#talk-new")
+    expect(page.locator("#talk-send")).to_be_enabled()
+    expect(page.locator("#talk-text")).to_have_value("")
+    expect(page.locator("#talks li")).to_have_count(0)
+
+
+def test_an_answer_leaves_the_focus(talk):
+    """It stays where the visitor went, and in the message where its button was disabled or hidden."""
+    page, held = talk(), []
+    say(page, "hello")
+    page.route("**/v1/responses", lambda route: held.append(route))
+    page.fill("#talk-text", "more")
+    page.click("#talk-send")
+    expect(page.locator("#talk-text")).to_be_focused()
+    titles(page).first.focus()
+    while not held:
+        drawn(page)
+    held[0].continue_()
+    page.wait_for_function(ANSWERED, arg="more")
+    drawn(page)
+    expect(titles(page).first).to_be_focused()
+    page.fill("#talk-text", "stopped")
+    page.keyboard.press("Enter")
+    page.focus("#talk-stop")
+    page.keyboard.press("Enter")
+    expect(page.locator("#talk-stop")).to_be_hidden()
+    expect(page.locator("#talk-text")).to_be_focused()
+
+
+def test_two_tabs_of_a_browser_keep_all_talks(talk, home):
+    page = talk()
+    say(page, "one")
+    other = page.context.new_page()
+    other.goto(f"{home}/#talk")
+    expect(titles(other)).to_have_text(["one"])
+    say(page, "two")
+    page.click("#talk-new")
+    say(page, "three")
+    say(other, "four")
+    for tab in (page, other):
+        expect(titles(tab)).to_have_text(["four", "three", "one"])
+    other.locator("#talks li button").nth(3).click()  # forgets three
+    for tab in (page, other):
+        expect(titles(tab)).to_have_text(["four", "one"])
+    titles(other).nth(1).click()
+    expect_turns(other, "one", "two")
+
+
+BEGIN = 'event: response.output_text.delta\ndata: {"type": "response.output_text.delta", "delta": "It"}\n\n'
+FAILED = 'data: {"type": "response.failed", "response": {"status": "failed", "error": {"message": "No memory is left."}}}\n\n'
+
+
+@pytest.mark.parametrize("events, told", [("", "cannot be reached"), (BEGIN, "cannot be reached"), (FAILED, "No memory is left."),
+                                          (BEGIN + FAILED, "No memory is left.")])
+def test_a_stream_that_breaks_is_told(talk, events, told):
+    page = talk()
+    page.route("**/v1/responses", lambda route: route.fulfill(content_type="text/event-stream", body=events))
+    page.fill("#talk-text", "hello")
+    page.keyboard.press("Enter")
+    expect(page.locator("#talk-error")).to_contain_text(told)
+    if events.startswith(BEGIN):
+        expect(page.locator("#turns small")).to_have_text("stopped")
+    else:
+        expect(page.locator("#talk-text")).to_have_value("hello")
+
+
+def test_a_title_ends_with_a_whole_character(talk):
+    page = talk()
+    say(page, "x" * 39 + "😀abc")
+    expect(titles(page)).to_have_text(["x" * 39 + "😀"])
+
+
+def test_talks_of_an_older_page_are_read(talk):
+    """They have no keys."""
+    page = talk()
+    turns = [{"ask": "old", "answer": "yes", "id": None}]
+    page.evaluate("(turns) => localStorage.setItem('talks', JSON.stringify([{ title: 'old', model: 'talker', turns }]))", turns)
+    page.reload()
+    titles(page).first.click()
+    say(page, "new")
+    expect(titles(page)).to_have_text(["old"])
+    expect_turns(page, "old", "new")
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_on_every_screen(talk, way):
     page = talk(**WAYS[way])
