@@ -73,7 +73,8 @@ const state = {
   line: LINE, seed: 1,
   steps: [],
   at: 0,            // the step shown
-  layer: 0, head: 0,
+  layer: 0, head: 0, // of what all steps have inside
+  asked: null,      // { layer, head } while another head is looked into
   question: null,   // the step whose key asks; null: the newest that has one
   forks: null,      // { past, lines }
   failure: null,    // the newest error
@@ -106,18 +107,26 @@ function fillSelect(select, n) {
   select.replaceChildren(...Array.from({ length: n }, (_, i) => new Option(i + 1, i)));
 }
 
-const postJson = async (path, body, signal) => (await post(path, body, signal)).json();
+const postJson = async (path, body) => (await post(path, body)).json();
 
 /* One character more, from a state: { text, id, position, ended }. */
-async function writeOne(id, signal) {
+async function writeOne(id) {
   const body = { model: state.model.id, state: id, max_tokens: 1, return_state: true };
-  const { choices: [choice], states: [next] } = await postJson('/v1/completions', body, signal);
+  const { choices: [choice], states: [next] } = await postJson('/v1/completions', body);
   return { text: choice.text, id: next.id, position: next.position, ended: choice.finish_reason === 'stop' };
 }
 
-/* Adds a complete step with its inspected state. */
+/* Adds a complete step with what its state has inside, in the head that is shown when the answer comes. A state that is not
+   shown is deleted. */
 async function addStep(step, signal) {
-  step.inside = await lookInside(step.id, state.layer, state.head);
+  try {
+    for (let seen = {}; !signal.aborted && (seen.layer !== state.layer || seen.head !== state.head);) {
+      seen = { layer: state.layer, head: state.head };
+      step.inside = await lookInside(step.id, seen.layer, seen.head);
+    }
+  } finally {
+    if (signal.aborted || !step.inside) forgetState(step.id);
+  }
   if (signal.aborted) return;
   state.foreign = !step.inside.s || !step.inside.z;
   if (state.foreign) {
@@ -132,13 +141,14 @@ async function addStep(step, signal) {
   requestRender();
 }
 
+/* No request that makes a state is broken off: its id would be unknown, and the state could not be deleted. */
 async function walkThrough(signal) {
   const { line, seed, model } = state;
-  const first = await postJson('/v1/states', { model: model.id, prompt: line, seed }, signal);
+  const first = await postJson('/v1/states', { model: model.id, prompt: line, seed });
   await addStep({ id: first.id, text: line, wrote: '', position: first.position, inside: null }, signal);
   let [id, text, ended] = [first.id, null, false];
   while (!ended && !signal.aborted && !state.foreign) {
-    const next = await writeOne(id, signal);
+    const next = await writeOne(id);
     await addStep({ id: next.id, text, wrote: next.text, position: next.position, inside: null }, signal);
     ({ id, text, ended } = next);
   }
@@ -153,12 +163,13 @@ async function walk() {
   walking?.abort();
   const { signal } = walking = new AbortController();
   forget();
-  Object.assign(state, { at: 0, question: null, forks: null, failure: null });
+  Object.assign(state, { at: 0, question: null, forks: null, failure: null, asked: null });
   try {
     await loadModel();
     if (state.model) {
       playWhenSeen();
       await walkThrough(signal);
+      if (signal.aborted) return;
       if (!state.foreign) say('how', words().facts(...measures(state.steps.length - 1)));
     }
   } catch (error) {
@@ -208,36 +219,45 @@ function goTo(at) {
   requestRender();
 }
 
-/* Another head of the same states. */
-async function lookElsewhere() {
-  const { layer, head } = state;
-  const steps = state.steps.filter((step) => step.id);
+/* Another head of the same states: of all of them at once, also of those that the walk adds meanwhile. */
+async function lookElsewhere(layer, head) {
+  const asked = state.asked = { layer, head };
+  const insides = new Map();
+  requestRender();
   try {
-    const insides = await Promise.all(steps.map((step) => lookInside(step.id, layer, head)));
-    if (layer !== state.layer || head !== state.head) return;
-    steps.forEach((step, i) => { step.inside = insides[i]; });
-    state.failure = null;
+    for (;;) {
+      const missing = state.steps.filter((step) => step.id && !insides.has(step));
+      if (missing.length === 0) break;
+      const found = await Promise.all(missing.map((step) => lookInside(step.id, layer, head)));
+      if (state.asked !== asked) return;
+      missing.forEach((step, i) => insides.set(step, found[i]));
+    }
+    for (const [step, inside] of insides) step.inside = inside;
+    Object.assign(state, { layer, head, failure: null });
     writeHash();
   } catch (error) {
+    if (state.asked !== asked) return;
     state.failure = error;
   }
+  state.asked = null;
   requestRender();
 }
 
 async function fork() {
   const { at } = state;
-  const { id } = state.steps[at];
-  const past = state.steps.slice(2, at + 1).map((step) => step.wrote).join('');
+  const step = state.steps[at];
+  const past = state.steps.slice(2, at + 1).map(({ wrote }) => wrote).join('');
+  const isShown = () => state.steps[state.at] === step;
+  let copies = [];
   try {
-    const { data } = await postJson(`/v1/states/${id}/fork`, { n: FORKS });
-    const answers = await Promise.all(data.map((copy) => (
+    copies = (await postJson(`/v1/states/${step.id}/fork`, { n: FORKS })).data;
+    const answers = await Promise.all(copies.map((copy) => (
       postJson('/v1/completions', { model: state.model.id, state: copy.id }))));
-    data.forEach((copy) => forgetState(copy.id));
-    if (at === state.at) state.forks = { past, lines: answers.map(({ choices: [c] }) => past + c.text) };
-    state.failure = null;
+    if (isShown()) Object.assign(state, { failure: null, forks: { past, lines: answers.map(({ choices: [c] }) => past + c.text) } });
   } catch (error) {
-    state.failure = error;
+    if (isShown()) state.failure = error;
   }
+  copies.forEach((copy) => forgetState(copy.id));
   requestRender();
 }
 
@@ -293,8 +313,6 @@ function render() {
   setText(find('.bench > .facts'), words().facts(...measures(state.at)));
   setText(find('.forks'), state.forks ? words().forks(state.forks.past, state.forks.lines) : '');
   renderHeads();
-  $('lab-layer').value = state.layer;
-  $('lab-head').value = state.head;
   $('lab-back').disabled = state.at === 0;
   $('lab-next').disabled = state.at === state.steps.length - 1;
   $('lab-fork').disabled = state.at === 0 || state.at === state.steps.length - 1;
@@ -329,14 +347,17 @@ function renderSteps() {
 /* The map of all heads: a row per layer. Visitors with a keyboard use the selects. */
 function renderHeads() {
   const { layers, heads } = state.model;
+  const { layer, head } = state.asked ?? state;
   const map = find('.head-map');
+  $('lab-layer').value = layer;
+  $('lab-head').value = head;
   map.style.setProperty('--heads', heads);
   while (map.childElementCount < layers * heads) map.append(document.createElement('span'));
   Array.from(map.children).forEach((cell, i) => {
-    cell.classList.toggle('shown', i === state.layer * heads + state.head);
+    cell.classList.toggle('shown', i === layer * heads + head);
     cell.title = words().head(Math.floor(i / heads) + 1, (i % heads) + 1);
   });
-  map.setAttribute('aria-label', words().head(state.layer + 1, state.head + 1));
+  map.setAttribute('aria-label', words().head(layer + 1, head + 1));
   setText(find('.of-heads'), words().ofHeads(layers * heads));
 }
 
@@ -344,8 +365,7 @@ function chooseHead({ target }) {
   const at = Array.from(find('.head-map').children).indexOf(target);
   if (at < 0) return;
   const { heads } = state.model;
-  Object.assign(state, { layer: Math.floor(at / heads), head: at % heads });
-  lookElsewhere();
+  lookElsewhere(Math.floor(at / heads), at % heads);
 }
 
 const largest = (rows) => Math.max(...rows.flat().map(Math.abs));
@@ -467,10 +487,7 @@ export const how = {
     $('lab-fork').addEventListener('click', fork);
     find('.head-map').addEventListener('click', chooseHead);
     for (const name of ['layer', 'head']) {
-      $(`lab-${name}`).addEventListener('change', (event) => {
-        state[name] = Number(event.target.value);
-        lookElsewhere();
-      });
+      $(`lab-${name}`).addEventListener('change', () => lookElsewhere(Number($('lab-layer').value), Number($('lab-head').value)));
     }
     $('position').addEventListener('input', requestRender);
     makeCopyButton($('lab-copy'));

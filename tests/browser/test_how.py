@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from watching import drawn
+from watching import deleted, drawn
 
 LINE = "海上明月"
 WALKED = "(n) => document.querySelectorAll('.steps li').length === n && location.hash.includes('step=')"
@@ -186,6 +186,88 @@ def test_states_are_not_left_behind(walk):
     for state in first:
         reply = page.context.request.get(page.url.split("#")[0] + f"v1/states/{state}")
         assert reply.status == 404
+
+
+@pytest.fixture
+def hold(open_page):
+    """A page whose walk stands at its second state, with the held request and the ids of the states so far."""
+    page, ids, held = open_page("#couplets", **CALM, allow="404|503|Failed to load"), [], []
+
+    def take(route):
+        ids.append(re.search(r"/v1/states/([\w-]+)/", route.request.url)[1])
+        if len(ids) == 2:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/inspect?layer=0&head=0", take)
+    page.evaluate("(line) => { location.hash = `#how&line=${line}&seed=5&step=99`; }", LINE)
+    while not held:
+        drawn(page)
+    return page, held[0], ids
+
+
+def test_a_head_is_chosen_during_the_walk(hold):
+    """All steps show it: also the one whose inside was asked for before."""
+    page, held, ids = hold
+    page.select_option("#lab-layer", index=3)
+    page.wait_for_function("() => location.hash.includes('layer=3')")
+    with page.expect_response(lambda answer: f"{ids[1]}/inspect?layer=3" in answer.url):
+        held.continue_()
+    page.wait_for_function(WALKED, arg=6)
+    page.click(".steps li:nth-child(3) button")
+    names = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
+    states = list(dict.fromkeys(re.findall(r"/v1/states/([\w-]+)/inspect", " ".join(names))))
+    inside = [look(page, state, 3, 0) for state in states]
+    assert len(inside) == 5
+    most = max(abs(x) for one in inside for row in one["s"] for x in row)
+    drawn(page)
+    drawn(page)
+    assert painted(page, ".after .square") == expected(page, inside[1]["s"], most)
+
+
+def test_a_head_that_cannot_be_seen_is_not_named(walk):
+    page, _ = walk(allow="503")
+    page.route("**/inspect?layer=3*", lambda route: route.fulfill(status=503, body="{}"))
+    page.select_option("#lab-layer", index=3)
+    expect(page.locator("#lab-error")).to_contain_text("Try again")
+    expect(page.locator("#lab-layer")).to_have_value("0")
+    assert "layer=0" in page.evaluate("location.hash")
+    page.unroute_all()
+    page.select_option("#lab-layer", index=3)
+    expect(page.locator("#lab-error")).to_be_empty()
+    expect(page.locator("#lab-layer")).to_have_value("3")
+
+
+def test_a_walk_that_is_left_deletes_its_states(hold):
+    page, held, ids = hold
+    page.fill("#lab-line", "春风")
+    page.click("#lab-go")
+    held.continue_()
+    page.wait_for_function(WALKED, arg=4)
+    deleted(page, *ids[:2])
+
+
+def test_futures_stay_with_their_line(walk):
+    """Those that come when another line is shown are dropped."""
+    page, _ = walk()
+    page.click(".steps li:nth-child(4) button")
+    held = []
+    page.route("**/fork", lambda route: held.append((route, route.fetch())))
+    page.click("#lab-fork")
+    while not held:
+        drawn(page)
+    page.fill("#lab-line", "一盏青灯")
+    page.click("#lab-go")
+    expect(page.locator(".steps li:nth-child(2)")).to_have_text("一盏青灯")
+    page.wait_for_function(WALKED, arg=6)
+    page.click(".steps li:nth-child(4) button")
+    route, answer = held[0]
+    route.fulfill(response=answer)
+    copies = [copy["id"] for copy in answer.json()["data"]]
+    deleted(page, *copies)  # at the end
+    drawn(page)
+    expect(page.locator(".forks")).to_be_empty()
 
 
 def test_it_plays_by_itself_when_it_is_seen(open_page):

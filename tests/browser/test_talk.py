@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 import text_model
 from test_access import WAYS, faults, fits
 from test_chat_templates import with_template
-from watching import drawn
+from watching import deleted, drawn
 
 TAB = 16_000  # bytes of the tab's scripts and style
 # Of an answer only the begin comes, until it is stopped: the page cannot be too late to stop it.
@@ -194,8 +194,7 @@ def test_a_talk_is_deleted(talk, home):
     shared, own = ids(page)
     page.locator("#talks li button").nth(1).click()
     expect(page.locator("#talks li")).to_have_count(1)
-    page.wait_for_function(
-        "async (id) => (await fetch(`/v1/states?limit=1000`).then((a) => a.json())).data.every((kept) => kept.id !== id)", arg=own)
+    deleted(page, own)
     assert page.request.get(f"{home}/v1/responses/{shared}").ok, "the other talk has it, too"
     expect(page.locator("#talk-new")).to_be_focused()
 

@@ -1,6 +1,10 @@
 """Things that are on the page for a moment only: the page itself records them, so that a test need not look in time."""
 
 import contextlib
+import time
+from urllib.parse import urljoin
+
+PATIENCE = 60  # seconds until a wait fails
 
 
 def drawn(page):
@@ -22,3 +26,11 @@ def emptied(page, selector):
     )
     yield
     page.wait_for_function("() => window.emptied")
+
+
+def deleted(page, *states):
+    """Waits until the server has none of these states."""
+    end = time.monotonic() + PATIENCE
+    while {kept["id"] for kept in page.request.get(urljoin(page.url, "/v1/states?limit=1000")).json()["data"]} & set(states):
+        assert time.monotonic() < end, states
+        drawn(page)
