@@ -192,8 +192,8 @@ async function paintUntil(until, signal) {
 
 /* What if? Some other next digits, all from the same state. */
 function fork() {
-  const { at } = state;
   return begin(async (signal) => {
+    const { at } = state; // begin() has cut off a digit that is not whole
     dropWays();
     const list = Array.from({ length: WAYS }, () => ({ seed: drawSeed(), digit: newDigit() }));
     state.ways = { at, list };
@@ -229,8 +229,10 @@ function choose(at) {
 
 /* --- the URL's hash ---------------------------------------------------------------------------- */
 
+const wholeDigits = () => state.digits.filter(({ id }) => id).length;
+
 function hash() {
-  const whole = state.digits.filter(({ id }) => id).length;
+  const whole = wholeDigits();
   if (whole === 0) return '#strip';
   const turns = state.turns.map(({ at, seed }) => `${at}.${seed}`).join('_');
   return `#strip&${new URLSearchParams({ turns, digits: whole })}`;
@@ -247,7 +249,13 @@ function readTurns(text) {
   return turns.every(({ at }, i) => i === 0 || at > turns[i - 1].at) ? turns : null;
 }
 
-/* Whether the hash asks for a strip. */
+/* Whether the shown strip begins with so many digits of these turns. */
+function beginsWith(turns, digits) {
+  const until = (list) => JSON.stringify(list.filter(({ at }) => at < digits));
+  return wholeDigits() >= digits && until(turns) === until(state.turns);
+}
+
+/* Whether the hash asks for a strip. Back to an address that the strip has grown beyond, in another tab, keeps all of it. */
 function follow() {
   const fields = hashFields();
   if (!fields.has('turns')) return false;
@@ -256,11 +264,17 @@ function follow() {
     state.refusal = 'link';
     return true;
   }
+  const digits = /^[1-9]\d{0,4}$/.test(fields.get('digits')) ? Number(fields.get('digits')) : FIRST;
+  if (beginsWith(turns, digits)) {
+    state.refusal = null;
+    writeHash();
+    return true;
+  }
   pause();
   dropWays();
   cut(0);
   state.turns = turns;
-  begin((signal) => paintUntil(Number(fields.get('digits')) || FIRST, signal));
+  begin((signal) => paintUntil(digits, signal));
   return true;
 }
 
@@ -279,10 +293,9 @@ function render() {
     setText($(`strip-${id}`), w[word]);
   }
   if (!state.model) return;
-  const whole = state.digits.filter(({ id }) => id).length;
   $('strip-go').disabled = !running && state.at >= state.model.most;
   $('strip-fork').disabled = Boolean(running) || state.at >= state.model.most;
-  $('strip-save').disabled = whole === 0;
+  $('strip-save').disabled = wholeDigits() === 0;
   Object.assign($('strip-back'), { max: state.digits.length, value: state.at });
   setText(find('.slider .text'), w.back(state.at, state.digits.length));
   renderMeters(w);

@@ -130,6 +130,47 @@ def test_what_if(open_page):
     assert rest(fresh, 3) == digits
 
 
+def test_what_if_after_a_failure(open_page):
+    """The digit that was not finished is gone, and the ways go on from the one before."""
+    page = open_page(allow="503")
+
+    def refuse(route):
+        if "state" in route.request.post_data_json:
+            route.fulfill(status=503, body="{}")
+        else:
+            route.continue_()
+
+    page.route("**/generations", refuse)
+    page.evaluate("location.hash = '#strip&turns=0.5&digits=3'")
+    expect(page.locator("#strip-error")).to_contain_text("Try again")
+    page.unroute_all()
+    page.click("#strip-fork")
+    expect(page.locator(".ways button:enabled")).to_have_count(3, timeout=120_000)
+    expect(page.locator("#strip-error")).to_be_empty()
+    expect(page.locator("#strip .ways h3")).to_contain_text("After digit 1,")
+
+
+def test_back_keeps_what_was_painted_meanwhile(open_page):
+    page = open_page("#strip&turns=0.5&digits=2")
+    rest(page, 2)
+    answered, asked = [], []
+    page.on("requestfinished", lambda request: answered.append(request) if "generations" in request.url else None)
+    page.click("#strip-go")
+    page.click("#how-tab")
+    while len(answered) < 3:
+        drawn(page)
+    page.on("request", lambda request: asked.append(request.post_data_json) if "generations" in request.url else None)
+    page.go_back()
+    expect(page.locator("#strip-go")).to_have_text("Pause")
+    page.wait_for_function("(n) => document.querySelectorAll('#digits li').length > n", arg=5)
+    page.click("#strip-go")
+    expect(page.locator("#strip-go")).to_have_text("Go on")
+    drawn(page)
+    digits = page.locator("#digits li").count()
+    assert digits >= 5 and all("state" in body for body in asked), "no digit is painted again"
+    rest(page, digits)
+
+
 def test_a_link_looks_the_same(open_page):
     link = "#strip&turns=0.9_1.4&digits=3"
     page, fresh = open_page(link, **VIEW), open_page(link, **VIEW)
