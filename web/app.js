@@ -90,7 +90,11 @@ function followHash() {
   const name = location.hash === '' ? first : Object.hasOwn(LOAD, named) ? named : 'couplets';
   const isShown = loaded[name]?.hash() === location.hash; // Back to a tab that still shows this address
   show(name);
-  withTab(name, (tab) => { if (isShown || !tab.follow()) tab.visit(); });
+  withTab(name, (tab) => {
+    if (!isShown && tab.follow()) return;
+    tab.visit();
+    if (tab.hash() !== `#${name}`) writeAddress(tab.hash()); // an answer may have come while another tab was shown
+  });
 }
 
 function onTabKey(event) {

@@ -256,11 +256,11 @@ export function hashOf(search) {
   return name ? `#${[name, ...rest].join('&')}` : '';
 }
 
-/* A button that copies the page's address. */
-export function makeCopyButton(button) {
+/* A button that copies the link of what its tab shows: the address bar may be a step behind, or ahead. */
+export function makeCopyButton(button, hash) {
   button.hidden = !navigator.clipboard;
   button.addEventListener('click', async () => {
-    await navigator.clipboard.writeText(linkOf(location.hash));
+    await navigator.clipboard.writeText(linkOf(hash()));
     say(page.tab, WORDS[page.lang].copied);
     button.classList.add('done');
     setTimeout(() => button.classList.remove('done'), 1500);

@@ -385,7 +385,7 @@ function renderRules() {
     rule.classList.toggle('kept', kept[rule.dataset.rule] === true);
     rule.classList.toggle('broken', kept[rule.dataset.rule] === false);
   }
-  $('save').disabled = !current();
+  $('save').disabled = $('copy').disabled = !current();
 }
 
 function renderFacts(words) {
@@ -544,7 +544,7 @@ export const couplets = {
     });
     $('again').addEventListener('click', runAgain);
     $('suggest').addEventListener('click', suggest);
-    makeCopyButton($('copy'));
+    makeCopyButton($('copy'), hash);
     $('save').addEventListener('click', savePicture);
     document.querySelector('.candidates').addEventListener('keydown', onCandidateKey);
     document.querySelector('.candidates').addEventListener('click', onCandidateClick);

@@ -490,7 +490,7 @@ export const how = {
       $(`lab-${name}`).addEventListener('change', () => lookElsewhere(Number($('lab-layer').value), Number($('lab-head').value)));
     }
     $('position').addEventListener('input', requestRender);
-    makeCopyButton($('lab-copy'));
+    makeCopyButton($('lab-copy'), hash);
     addEventListener('pagehide', forget);
     addEventListener('pageshow', (event) => { if (event.persisted && page.tab === 'how') walk(); });
   },

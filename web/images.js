@@ -437,7 +437,7 @@ function renderMeters(words) {
   fill('.state', stateBytes / most);
   fill('.cache', (cacheBytes * position) / most);
   $('stop').hidden = !running;
-  $('image-save').disabled = !answer?.done;
+  $('image-save').disabled = $('image-copy').disabled = !answer?.done;
   const facts = answer?.done ? words.facts(answer) : [];
   setText(find('.easel .facts'), answer?.stopped ? words.stopped : facts.join(' · '));
 }
@@ -518,7 +518,7 @@ export const images = {
     $('centre').addEventListener('click', () => pad.centre());
     $('kept').addEventListener('input', () => pad.setKept(Number($('kept').value)));
     $('stop').addEventListener('click', stop);
-    makeCopyButton($('image-copy'));
+    makeCopyButton($('image-copy'), hash);
     $('image-save').addEventListener('click', saveSheet);
     find('.tiles').addEventListener('keydown', onTileKey);
     find('.tiles').addEventListener('click', onTileClick);

@@ -303,7 +303,7 @@ function render() {
   $('poem-kind').disabled = isTune(form);
   $('poem-rhyme').disabled = form === '' || state.rhymes === false;
   $('poem-acrostic').setAttribute('aria-invalid', state.failure?.param === 'acrostic');
-  $('poem-save').disabled = textOf(state.answer) === '';
+  $('poem-save').disabled = $('poem-copy').disabled = textOf(state.answer) === '';
   setText($('poem-error'), state.failure ? explain(state.failure, words().fields, reason) : '');
   renderPoem();
   renderMeanings();
@@ -327,7 +327,7 @@ export const poems = {
     $('poem-form').addEventListener('click', runReady);
     $('poem-form').addEventListener('input', requestRender);
     $('poem-again').addEventListener('click', runAgain);
-    makeCopyButton($('poem-copy'));
+    makeCopyButton($('poem-copy'), hash);
     $('poem-save').addEventListener('click', savePicture);
     findModel('poem').then((model) => {
       state.rhymes = model?.meta.rhymes ?? null;

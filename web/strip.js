@@ -295,7 +295,7 @@ function render() {
   if (!state.model) return;
   $('strip-go').disabled = !running && state.at >= state.model.most;
   $('strip-fork').disabled = Boolean(running) || state.at >= state.model.most;
-  $('strip-save').disabled = wholeDigits() === 0;
+  $('strip-save').disabled = $('strip-copy').disabled = wholeDigits() === 0;
   Object.assign($('strip-back'), { max: state.digits.length, value: state.at });
   setText(find('.slider .text'), w.back(state.at, state.digits.length));
   renderMeters(w);
@@ -413,7 +413,7 @@ export const strip = {
       const tile = event.target.closest('li');
       if (tile) choose(Array.from($('digits').children).indexOf(tile) + 1);
     });
-    makeCopyButton($('strip-copy'));
+    makeCopyButton($('strip-copy'), hash);
     addEventListener('pagehide', () => {
       pause();
       dropWays();

@@ -2,6 +2,7 @@
 
 import base64
 import re
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import expect
@@ -216,6 +217,54 @@ def copied(page, button):
     page.click(button)
     expect(page.locator("#live")).to_have_text("Link copied")
     return page.evaluate("navigator.clipboard.readText()")
+
+
+def test_a_link_is_of_what_is_shown(open_page):
+    """Not of the address: nothing is copied while an answer is awaited, or when the line was edited."""
+    page = open_page(f"#{UPPER}&n=2&seed=4", **VIEW)
+    finished(page)
+    page.evaluate("history.replaceState(null, '', '#couplets')")
+    assert copied(page, "#copy").endswith(f"/?line={quote(UPPER)}&n=2&seed=4")
+    page.fill("#upper", "春风")
+    expect(page.locator("#copy")).to_be_disabled()
+    page.route("**/v1/**", lambda route: None)
+    page.fill("#upper", "月下")
+    page.click("#submit")
+    drawn(page)
+    expect(page.locator("#copy")).to_be_disabled()
+    for tab, button in (("images", "#image-copy"), ("strip", "#strip-copy")):
+        page = open_page(f"#{tab}", **VIEW)
+        expect(page.locator(button)).to_be_enabled()
+        page.route("**/v1/images/**", lambda route: None)
+        page.click({"images": "#paint", "strip": "#strip-new"}[tab])
+        expect(page.locator(button)).to_be_disabled()
+
+
+def test_a_link_during_the_walk_is_of_its_line(open_page):
+    page = open_page("#how&line=海上明月&seed=5&step=99", **VIEW)
+    page.wait_for_function("() => document.querySelectorAll('.steps li').length === 6 && location.hash.includes('step=5')")
+    page.route("**/v1/completions", lambda route: None)
+    page.fill("#lab-line", "春风")
+    page.click("#lab-go")
+    expect(page.locator(".steps li:nth-child(2)")).to_have_text("春风")
+    assert f"/?tab=how&line={quote('春风')}&" in copied(page, "#lab-copy")
+
+
+def test_an_answer_that_came_in_another_tab_has_its_address(open_page):
+    """Back to the tab finds it."""
+    page, held = open_page("#poems", **VIEW), []
+    page.route("**/v1/completions", lambda route: held.append(route))
+    page.click("#poem-form .primary")
+    while not held:
+        drawn(page)
+    page.click("#how-tab")
+    with page.expect_event("requestfinished", lambda request: request == held[0].request):
+        held[0].continue_()
+    drawn(page)
+    drawn(page)
+    page.go_back()
+    expect(page.locator("#poem-save")).to_be_enabled()
+    page.wait_for_function("() => location.hash.includes('&seed=')")
 
 
 def card_of(page, link):
