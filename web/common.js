@@ -127,8 +127,8 @@ const WORDS = {
     other: (error) => `请求没有被接受（HTTP ${error.status}）。`,
     inStream: () => '写到一半，服务器出了差错。',
     refused: (field, m) => {
-      const range = /from (\S+) to ([\d.]+)/.exec(m);
-      return range ? `${field}要在 ${range[1]} 到 ${range[2]} 之间。` : `${field}不合要求。`;
+      const range = /(whole number )?from (\S+) to ([\d.]+)/.exec(m);
+      return range ? `${field}要在 ${range[2]} 到 ${range[3]} 之间${range[1] ? '，写整数' : ''}。` : `${field}不合要求：${m}`;
     },
     fields: { n: '数量', temperature: '温度', seed: '种子' },
     copied: '链接已复制',
@@ -172,11 +172,14 @@ export const count = (n) => n.toLocaleString('en');
 /* The fields after the tab's name in the URL's hash. */
 export const hashFields = () => new URLSearchParams(location.hash.slice(1).split('&').slice(1).join('&'));
 
-/* Refuses a number outside the range of its input, in words that name this range: the API takes more than the form. */
+/* Refuses a number outside the range of its input, in words that name this range: the API takes more than the form. A step
+   of 1 asks for a whole number; any other step is only that of the input's arrows. */
 export function checkNumbers(...inputs) {
-  const bad = inputs.find((input) => !input.validity.valid);
+  const bad = inputs.find(({ step, validity: { badInput, rangeUnderflow, rangeOverflow, stepMismatch } }) => (
+    badInput || rangeUnderflow || rangeOverflow || (step === '1' && stepMismatch)));
   if (!bad) return;
-  throw new ApiError(400, { param: bad.name || bad.id.split('-').pop(), message: `write a number from ${bad.min} to ${bad.max}` });
+  const kind = bad.step === '1' ? 'a whole number' : 'a number';
+  throw new ApiError(400, { param: bad.name || bad.id.split('-').pop(), message: `write ${kind} from ${bad.min} to ${bad.max}` });
 }
 
 let address = location.hash; // the last one that the page wrote or follows

@@ -535,7 +535,7 @@ export const couplets = {
   start() {
     $('result').replaceChildren($('stage').content.cloneNode(true));
     $('form').noValidate = true; // the server judges; its answer is shown next to the input
-    Object.assign($('temperature'), { value: '', defaultValue: '', placeholder: '∗' }); // the server's pool has its own
+    Object.assign($('temperature'), { value: '', defaultValue: '', placeholder: '∗', step: '0.05' }); // the server's pool has its own
     $('form').addEventListener('submit', onSubmit);
     $('form').addEventListener('input', (event) => { if (!event.isComposing) takeInput(); });
     $('upper').addEventListener('compositionend', takeInput);

@@ -510,6 +510,7 @@ export const images = {
   start() {
     $('image-result').replaceChildren($('studio').content.cloneNode(true));
     pad = new Pad(find('.pad'), requestRender);
+    $('image-temperature').step = '0.05'; // of its arrows
     $('image-form').noValidate = true; // the server judges, its answer is shown below the form
     $('image-form').addEventListener('submit', onSubmit);
     $('complete').addEventListener('click', completeDrawing);

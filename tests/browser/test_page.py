@@ -377,6 +377,48 @@ def test_refused_field_is_named(open_page):
     expect(page.locator("#error")).to_contain_text("Temperature")
 
 
+@pytest.mark.parametrize("locale, field, value, words", [
+    ("en-US", "n", "2.5", "Candidates was refused: write a whole number from 1 to 8"), ("en-US", "n", "9", "a whole number from 1 to 8"),
+    ("zh-CN", "n", "2.5", "下联句数要在 1 到 8 之间，写整数。"), ("en-US", "seed", "1.5", "Seed was refused: write a whole number from 0 to"),
+    ("en-US", "temperature", "2.01", "Temperature was refused: write a number from 0 to 2"),
+])
+def test_whole_numbers_are_asked_for_where_they_are_needed(open_page, locale, field, value, words):
+    page = open_page(locale=locale)
+    page.click("summary")
+    page.fill(f"#{field}", value)
+    ask(page, UPPER)
+    expect(page.locator("#error")).to_contain_text(words)
+
+
+def test_any_temperature_within_the_range_is_taken(open_page):
+    """The step of the arrows is no rule: 0.33 lies between two steps."""
+    page = open_page()
+    page.click("summary")
+    page.fill("#temperature", "0.333")
+    ask(page, UPPER)
+    finished(page)
+    assert "temperature=0.333" in page.evaluate("location.hash")
+    page.press("#temperature", "ArrowUp")
+    expect(page.locator("#temperature")).to_have_value("0.35")
+    for tab, field, send, error in (("images", "#image-temperature", "#paint", "#image-error"),
+                                    ("poems", "#poem-temperature", "#poem-form .primary", "#poem-error")):
+        page = open_page(f"#{tab}")
+        if tab == "poems":
+            page.locator("#poem-form summary").click()
+        page.fill(field, "0.333")
+        with page.expect_request(lambda request: (request.post_data_json or {}).get("temperature") == 0.333):
+            page.click(send)
+        expect(page.locator(error)).to_be_empty()
+
+
+def test_a_reason_is_told_in_every_language(open_page):
+    page = open_page(allow=REFUSED, locale="zh-CN")
+    body = json.dumps({"error": {"message": "the seed is taken", "type": "", "param": "seed", "code": ""}})
+    page.route("**/v1/completions", lambda route: route.fulfill(status=400, body=body))
+    ask(page, UPPER)
+    expect(page.locator("#error")).to_have_text("种子不合要求：the seed is taken")
+
+
 def test_unreachable_server_is_told(open_page):
     page = open_page(allow="ERR_FAILED")
     page.route("**/v1/completions", lambda route: route.abort())
