@@ -84,7 +84,8 @@ function signFoot({ canvas, context }, foot) {
 
 /* --- a couplet --------------------------------------------------------------------------------- */
 
-const SCROLL = { width: 190, height: 860, margin: 70, gap: 240, most: 128 };
+const SCROLL = { width: 190, height: 860, margin: 70, gap: 240, most: 128, free: 70 }; // above and below a line
+const STAMP = 36; // the side of the seal
 
 function drawPaper(context, x, y, width, height) {
   const paper = context.createLinearGradient(x, y, x + width, y);
@@ -104,9 +105,9 @@ function drawCharacter(context, character, x, y, size) {
 }
 
 function drawScroll(context, line, x, y) {
-  const { width, height, most } = SCROLL;
+  const { width, height, most, free } = SCROLL;
   drawPaper(context, x, y, width, height);
-  const size = Math.min(most, (height - 100) / line.length / 1.2);
+  const size = Math.min(most, (height - 2 * free) / line.length / 1.2);
   setBrush(context, size);
   const top = y + height / 2 - (line.length - 1) * 0.6 * size;
   line.forEach((c, i) => drawCharacter(context, c, x + width / 2, top + 1.2 * size * i, size));
@@ -135,7 +136,7 @@ export function coupletCanvas(upper, lower, caption) {
   }
   drawScroll(context, Array.from(lower), margin, margin + head);
   drawScroll(context, Array.from(upper), across - margin - width, margin + head);
-  drawSeal(context, SEAL, margin + width / 2, margin + head + height - 56, 36);
+  drawSeal(context, SEAL, margin + width / 2, margin + head + height - STAMP - 20, STAMP);
   signFoot({ canvas, context }, margin);
   return canvas;
 }

@@ -193,6 +193,28 @@ def test_saved_pictures_are_signed(open_page, host, foot):
     assert drawn[-1].count("Linnet") == 3 and drawn[-1].count("朱 雀") == 2
 
 
+@pytest.mark.parametrize("length", [4, 7, 14, 32])
+def test_the_seal_covers_no_character(open_page, length):
+    """On the lower scroll its square begins under the last character's."""
+    lowest, seal = open_page().evaluate(
+        """async (length) => {
+            const texts = [], squares = [];
+            const { fillText, fillRect } = CanvasRenderingContext2D.prototype;
+            CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+                if (text === '水') texts.push(y + parseFloat(/([\\d.]+)px/.exec(this.font)[1]) / 2);
+                fillText.call(this, text, x, y);
+            };
+            CanvasRenderingContext2D.prototype.fillRect = function (x, y, width, height) {
+                if (width === height) squares.push(y);
+                fillRect.call(this, x, y, width, height);
+            };
+            const { coupletCanvas } = await import('/share.js');
+            coupletCanvas('月'.repeat(length), '水'.repeat(length), '');
+            return [Math.max(...texts), squares[0]];
+        }""", length)
+    assert lowest < seal
+
+
 def test_other_sites_are_given_a_picture(open_page):
     page = open_page()
     tags = page.locator("meta[property^='og:']").evaluate_all(
