@@ -168,14 +168,23 @@ function renderLanguage() {
   }
 }
 
+const isModels = () => page.tab === 'talk' || Object.values(TASKS).includes(page.tab);
+
+/* The bytes of a request of the shown tab's model, 0 where they grow: of the model that was chosen, in a tab that has
+   several, or of the first. Racers have sizes of their own. */
+function shownBytes() {
+  const chosen = loaded[page.tab]?.chosen?.();
+  if (chosen) return chosen.grows ? 0 : chosen.stateBytes;
+  return page.tab === 'race' ? 0 : stateBytes[page.tab] ?? (isModels() ? 0 : stateBytes.first);
+}
+
 function render() {
   document.title = `Linnet · ${$(`${page.tab}-tab`).querySelector(`.${page.lang}`).textContent}`;
   renderLanguage();
   renderTabs();
-  const isModels = page.tab === 'talk' || Object.values(TASKS).includes(page.tab);
-  document.querySelector('.claim p').hidden = !claimHolds || (isKnown && isModels && !stateBytes[page.tab]);
+  const bytes = shownBytes();
+  document.querySelector('.claim p').hidden = !claimHolds || (isKnown && isModels() && !bytes);
   for (const span of document.querySelectorAll('.state-size')) {
-    const bytes = page.tab === 'race' ? 0 : stateBytes[page.tab] ?? stateBytes.first; // racers have sizes of their own
     const size = bytes ? bytesText(bytes) : '';
     span.textContent = size && (span.parentElement.lang === 'zh' ? `（这里 ${size}）` : ` (${size} here)`);
   }

@@ -431,7 +431,7 @@ function renderMeters(words) {
   setText(find('.made .text'), words.made(inPixels(made), inPixels(all)));
   setText(find('.state .text'), words.state(bytesText(stateBytes), model.grows));
   setText(find('.cache .text'), words.cache(bytesText(cacheBytes * position)));
-  find('.cache').hidden = cacheBytes === 0;
+  find('.cache').hidden = cacheBytes === 0 || model.grows; // such a model is softmax attention itself
   const most = Math.max(cacheBytes * model.size, stateBytes);
   fill('.made', made / all);
   fill('.state', stateBytes / most);
@@ -527,5 +527,5 @@ export const images = {
   },
 
   render, follow, visit, hash,
-  stateBytes: () => state.model?.stateBytes,
+  chosen: () => state.model,
 };

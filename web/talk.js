@@ -251,10 +251,12 @@ function renderTalks() {
   });
 }
 
+const modelNow = () => state.models.find(({ id }) => id === state.talk.model);
+
 /* The bytes of the newest state, and of how many tokens it is. */
 function renderMeters() {
   const w = words();
-  const model = state.models.find(({ id }) => id === state.talk.model);
+  const model = modelNow();
   const newest = state.talk.turns.findLast((turn) => turn.state);
   const bytes = newest?.state ?? 0;
   const text = document.querySelector('#talk .meters .state .text');
@@ -297,7 +299,10 @@ export const talk = {
     $('talk-stop').addEventListener('click', () => running?.abort());
     $('talk-cancel').addEventListener('click', cancelEdit);
     $('talk-new').addEventListener('click', openNew);
-    $('talk-model').addEventListener('change', () => { state.talk.model = $('talk-model').value; });
+    $('talk-model').addEventListener('change', () => {
+      state.talk.model = $('talk-model').value;
+      requestRender();
+    });
     addEventListener('storage', () => {
       refresh();
       requestRender();
@@ -306,6 +311,11 @@ export const talk = {
       state.failure = error;
       requestRender();
     });
+  },
+
+  chosen() {
+    const { state_bytes: stateBytes, state_grows: grows } = modelNow()?.meta ?? {};
+    return stateBytes && { stateBytes, grows };
   },
 
   hash: () => '#talk',

@@ -427,6 +427,25 @@ def test_chinese(open_page):
     assert page.title() == "Linnet · 图画"
 
 
+def test_the_claim_is_of_the_chosen_model(images):
+    """Of softmax attention it would be false, and so would be a comparison with softmax."""
+    page = images()
+    model = {name: page.locator("#painters button", has_text=re.compile(f"^{name}$")) for name in ("mnist", "mnist-softmax")}
+    expect(page.locator(".claim p")).to_contain_text("KiB here")
+    expect(page.locator(".easel .cache")).to_be_visible()
+    model["mnist-softmax"].click()
+    expect(page.locator(".claim p")).to_be_hidden()
+    expect(page.locator(".easel .state .text")).to_contain_text("at the last pixel")
+    expect(page.locator(".easel .cache")).to_be_hidden()
+    page.click("#how-tab")
+    expect(page.locator(".claim p")).to_contain_text("KiB here")
+    page.click("#images-tab")
+    expect(page.locator(".claim p")).to_be_hidden()
+    model["mnist"].click()
+    expect(page.locator(".claim p")).to_be_visible()
+    expect(page.locator(".easel .cache")).to_be_visible()
+
+
 # --- errors
 
 
