@@ -43,8 +43,10 @@ const tabLinks = () => Array.from(document.querySelectorAll('.tabs a'));
 const nameOf = (link) => link.getAttribute('href').slice(1);
 
 function show(name) {
-  if (name !== page.tab) say(page.tab, ''); // the news was the other tab's
+  const left = page.tab;
+  if (name !== left) say(left, ''); // the news was the other tab's
   page.tab = name;
+  if (name !== left) loaded[left]?.leave?.();
   requestRender();
 }
 
@@ -145,6 +147,16 @@ async function findServed() {
   requestRender();
 }
 
+/* A failure is shown when something is requested; until the list comes, only the first tabs are offered. */
+async function findServedAtLast() {
+  try {
+    await findServed();
+  } catch {
+    await untilBack();
+    findServedAtLast();
+  }
+}
+
 /* --- rendering --------------------------------------------------------------------------------- */
 
 function renderTabs() {
@@ -226,7 +238,7 @@ function start() {
   }
   addEventListener('hashchange', followHash);
   followHash();
-  findServed().catch(() => untilBack().then(findServed)).catch(() => {}); // a failure is shown when something is requested
+  findServedAtLast();
 }
 
 start();

@@ -121,9 +121,14 @@ export function wavOf(samples, rate) {
 /* A refusal of the page's own. */
 class Refusal extends Error {}
 
-async function ask(blob, signal) {
+async function loadModel() {
   const model = await findModel('speech');
   if (!model) throw new ApiError(404, { message: words().none });
+  return model;
+}
+
+async function ask(blob, signal) {
+  const model = await loadModel();
   if (blob instanceof File && !await isRead(blob)) throw new Refusal('kind'); // a recording is no File
   const { sample_rate: rate, max_seconds: longest } = model.meta;
   state.longest = longest;
@@ -165,20 +170,22 @@ function reasonOf({ name }) {
   return { NotFoundError: 'none', NotAllowedError: 'refused' }[name] ?? 'failed';
 }
 
-async function record() {
-  if (state.asking) return;
-  running?.abort();
-  Object.assign(state, { asking: true, busy: false, answer: null, failure: null, refusal: null });
+/* Every failure in here is the microphone's. It does not listen when another tab is shown. */
+async function startRecorder({ meta: { max_seconds: longest } }) {
   try {
-    const model = await findModel('speech');
     const microphone = await navigator.mediaDevices.getUserMedia({ audio: true });
+    const shut = () => { for (const track of microphone.getTracks()) track.stop(); };
+    if (page.tab !== 'speech') {
+      shut();
+      return;
+    }
     const recorder = new MediaRecorder(microphone);
     const parts = [];
-    const limit = setTimeout(() => stop(), 1000 * Math.floor(model?.meta.max_seconds ?? 10));
+    const limit = setTimeout(stop, 1000 * Math.floor(longest));
     recorder.addEventListener('dataavailable', ({ data }) => parts.push(data));
     recorder.addEventListener('stop', () => {
       clearTimeout(limit);
-      for (const track of microphone.getTracks()) track.stop();
+      shut();
       state.recorder = null;
       hear(new Blob(parts, { type: recorder.mimeType }));
     });
@@ -187,6 +194,17 @@ async function record() {
     Object.assign(state, { recorder, started: performance.now() });
   } catch (error) {
     Object.assign(state, { refusal: 'microphone', why: reasonOf(error) });
+  }
+}
+
+async function record() {
+  if (state.asking) return;
+  running?.abort();
+  Object.assign(state, { asking: true, busy: false, answer: null, failure: null, refusal: null });
+  try {
+    await startRecorder(await loadModel());
+  } catch (error) {
+    state.failure = error;
   }
   state.asking = false;
   requestRender();
@@ -314,6 +332,7 @@ export const speech = {
   },
 
   visit() {}, // it waits for a sound
+  leave: stop,
 
   render,
   hash: () => '#speech',

@@ -24,6 +24,23 @@ def test_an_unvisited_tab_waits_for_the_server(open_page, tab, lost):
     assert "demos.css" in sheets or tab not in DEMOS
 
 
+def test_tabs_are_found_after_many_failures(open_page):
+    """However often the list of models fails."""
+    page, asked = open_page("#couplets", allow=AWAY), []
+
+    def refuse(route):
+        asked.append(route)
+        if len(asked) <= 3:
+            route.abort()
+        else:
+            route.continue_()
+
+    page.route("**/v1/models", refuse)
+    page.reload()
+    expect(page.locator("#poems-tab")).to_be_visible()
+    assert len(asked) == 4
+
+
 def test_tabs_are_found_when_the_server_is_back(open_page):
     page = open_page("#couplets", allow=AWAY)
     for pattern in ("**/v1/models", "**/health"):

@@ -249,7 +249,7 @@ def test_a_walk_that_is_left_deletes_its_states(hold):
 
 
 def test_futures_stay_with_their_line(walk):
-    """Those that come when another line is shown are dropped."""
+    """Futures of another line are dropped."""
     page, _ = walk()
     page.click(".steps li:nth-child(4) button")
     held = []

@@ -197,6 +197,35 @@ def test_the_microphone(listening, origin):
     expect_words(page, ask(origin, sent))
 
 
+def test_the_microphone_stops_when_its_tab_is_left(listening, origin):
+    """The words so far are transcribed."""
+    page = listening.new_page(permissions=["microphone"], locale="en-US")
+    page.goto(f"{origin}/#speech")
+    watch(page)
+    page.click("#speech-record")
+    expect(page.locator("#speech-record")).to_have_text("Stop")
+    page.wait_for_function("() => parseFloat(document.querySelector('#speech .facts').textContent) >= 1")
+    page.evaluate("""() => {
+        const { stop } = MediaRecorder.prototype;
+        MediaRecorder.prototype.stop = function () { window.stopped = true; stop.call(this); };
+    }""")
+    page.click("#how-tab")
+    assert page.evaluate("window.stopped")
+    assert wait_sent(page)
+    page.click("#speech-tab")
+    expect(page.locator("#speech-record")).to_have_text("Record")
+
+
+def test_the_microphone_has_no_part_in_a_missing_list_of_models(open_page):
+    page = open_page(allow="ERR_FAILED")
+    page.route("**/v1/models", lambda route: route.abort())
+    page.evaluate("location.hash = '#speech'")
+    page.reload()
+    page.click("#speech-record")
+    expect(page.locator("#speech-error")).to_contain_text("The server cannot be reached")
+    page.unroute_all()
+
+
 def test_by_keyboard_alone(open_page):
     page = open_page("#speech", **VIEW)
     expect(page.locator("#speech-record")).to_have_text("Record")
