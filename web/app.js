@@ -201,7 +201,29 @@ function render() {
     span.textContent = size && (span.parentElement.lang === 'zh' ? `（这里 ${size}）` : ` (${size} here)`);
   }
   $('away').textContent = away && !loaded[page.tab] ? explain(new TypeError()) : '';
+  const focused = document.activeElement;
   loaded[page.tab]?.render();
+  keepFocus(focused);
+}
+
+/* --- the focus --------------------------------------------------------------------------------- */
+
+let lost = null; // a button that was disabled or hidden while it had the focus
+
+const canFocus = (element) => !element.disabled && element.getClientRects().length > 0;
+
+/* A button that is disabled or hidden gives the focus to a button near it, or to its tab, and has it again with the next change unless the
+   visitor did something meanwhile. */
+function keepFocus(focused) {
+  const panel = $(page.tab);
+  if (lost && canFocus(lost)) {
+    lost.focus();
+    lost = null;
+  } else if (panel.contains(focused) && !canFocus(focused)) {
+    lost = focused;
+    const near = [...focused.parentElement.querySelectorAll('button'), ...panel.querySelectorAll('.primary'), $(`${page.tab}-tab`)];
+    near.find(canFocus)?.focus({ preventScroll: true });
+  }
 }
 
 /* --- languages --------------------------------------------------------------------------------- */
@@ -236,6 +258,7 @@ function start() {
   for (const button of document.querySelectorAll('[data-choose]')) {
     button.addEventListener('click', () => chooseLanguage(button.dataset.choose));
   }
+  for (const name of ['keydown', 'pointerdown']) addEventListener(name, () => { lost = null; }, true);
   addEventListener('hashchange', followHash);
   followHash();
   findServedAtLast();

@@ -35,6 +35,7 @@ const WORDS = {
     facts: (a) => [`用时 ${a.took} 毫秒`, `种子 ${a.request.seed}`],
     fewer: (n, kept) => `写了 ${n} 句，不同的有 ${kept} 句`,
     memory: (size) => `每次请求的记忆 ${size}`,
+    busy: '正在对……',
     said: (line, isUpper) => `${isUpper ? '上联' : '下联'}：${line}`,
     lines: (isUpper) => (isUpper ? '上联' : '下联'),
     simplified: '繁体字已按简体读，答句也用简体。',
@@ -52,6 +53,7 @@ const WORDS = {
     facts: (a) => [`answered in ${a.took} ms`, `seed ${a.request.seed}`],
     fewer: (n, kept) => `${n} lines were written, ${kept} distinct`,
     memory: (size) => `memory per request ${size}`,
+    busy: 'Answering …',
     said: (line, isUpper) => `${isUpper ? 'Upper' : 'Lower'} line: ${line}`,
     lines: (isUpper) => (isUpper ? 'Upper lines' : 'Lower lines'),
     simplified: 'Traditional characters were read as their simplified forms, and the answers are in simplified characters.',
@@ -137,17 +139,19 @@ async function run() {
   const { signal } = running = new AbortController();
   askedAt = location.hash || '#couplets';
   Object.assign(state, { answer: null, failure: null, shown: 0, pointed: null });
+  say('couplets', WORDS[page.lang].busy);
   requestRender();
   try {
     const answer = await ask(signal);
     if (signal.aborted) return;
     Object.assign(state, { answer, seed: null });
     writeHash(true);
-    say('couplets', WORDS[page.lang].said(hungText(), answer.isUpper));
+    say('couplets', current() ? WORDS[page.lang].said(hungText(), answer.isUpper) : ''); // the line may have been edited
     loadGlosses().then(requestRender);
   } catch (error) {
     if (signal.aborted) return;
     state.failure = error;
+    say('couplets', ''); // the error speaks for itself
   }
   running = null;
   requestRender();
@@ -239,6 +243,7 @@ function follow() {
   if (!readHash()) {
     running?.abort();
     running = null;
+    say('couplets', '');
     Object.assign(state, { answer: null, failure: null, shown: 0 });
     requestRender();
     return false;
@@ -391,7 +396,7 @@ function renderRules() {
 function renderFacts(words) {
   const answer = current();
   const bytes = state.model?.stateBytes;
-  const facts = answer ? words.facts(answer) : [];
+  const facts = answer ? words.facts(answer) : running ? [words.busy] : [];
   if (answer && answer.order.length < answer.samples.length) facts.push(words.fewer(answer.samples.length, answer.order.length));
   if (answer && bytes) facts.push(words.memory(bytesText(bytes)));
   setText(document.querySelector('.answers .facts'), facts.join(' · '));

@@ -419,6 +419,60 @@ def test_a_reason_is_told_in_every_language(open_page):
     expect(page.locator("#error")).to_have_text("种子不合要求：the seed is taken")
 
 
+def test_waiting_is_told(open_page):
+    """To screen readers, too; they hear no empty line when the given one was edited meanwhile."""
+    page, held = open_page(), []
+    page.route("**/v1/completions", lambda route: held.append(route))
+    ask(page, UPPER)
+    expect(page.locator(".answers .facts")).to_have_text("Answering …")
+    expect(page.locator("#live")).to_have_text("Answering …")
+    page.fill("#upper", "春风")
+    while not held:
+        drawn(page)
+    held[0].continue_()
+    expect(page.locator("#live")).to_be_empty()
+    expect(page.locator(".answers .facts")).to_be_empty()
+    page.fill("#upper", UPPER)
+    finished(page)
+
+
+FOCUS = [("poems", "#poem-form .primary", "#poem-again", "**/v1/completions"), ("strip", None, "#strip-fork", "**/v1/images/generations"),
+         ("race", "#race-go", "#race-go", "**/v1/images/generations"), ("images", "#paint", "#stop", "**/v1/images/generations")]
+
+
+@pytest.mark.parametrize("tab, first, button, path", FOCUS)
+def test_a_button_that_goes_keeps_the_focus_near(open_page, tab, first, button, path):
+    """A button that is pressed by key and then hidden or disabled gives the focus to another one, and has it back later."""
+    page, held, holds = open_page(f"#{tab}"), [], [True]
+
+    def take(route):
+        if holds:
+            held.append(route)
+        else:
+            route.continue_()
+
+    if tab in ("race", "images"):
+        page.route(path, take)
+    if first:
+        page.click(first)
+    expect(page.locator(button)).to_be_enabled(timeout=120_000)
+    expect(page.locator(button)).to_be_visible()
+    if tab in ("poems", "strip"):
+        page.route(path, take)
+    page.focus(button)
+    page.keyboard.press("Enter")
+    drawn(page)
+    drawn(page)
+    expect(page.locator(button)).not_to_be_focused()
+    assert page.evaluate(f"document.activeElement.matches('#{tab} button, #{tab}-tab')")
+    if tab == "images":
+        return  # there is nothing to stop any more
+    holds.clear()
+    for route in held:
+        route.continue_()
+    expect(page.locator(button)).to_be_focused()
+
+
 def test_unreachable_server_is_told(open_page):
     page = open_page(allow="ERR_FAILED")
     page.route("**/v1/completions", lambda route: route.abort())
