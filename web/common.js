@@ -18,10 +18,17 @@ export class ApiError extends Error {
   }
 }
 
+/* The seconds that a Retry-After names, as a number or as a date; null for anything else. */
+function secondsOf(text) {
+  if (/^\d+$/.test(text ?? '')) return Number(text);
+  const date = Date.parse(text);
+  return Number.isNaN(date) ? null : Math.max(1, Math.ceil((date - Date.now()) / 1000));
+}
+
 async function checked(response) {
   if (response.ok) return response;
   const body = await response.json().catch(() => null);
-  throw new ApiError(response.status, body?.error, response.headers.get('Retry-After'));
+  throw new ApiError(response.status, body?.error, secondsOf(response.headers.get('Retry-After')));
 }
 
 /* body: a form, or what becomes JSON. */
@@ -171,6 +178,9 @@ export const count = (n) => n.toLocaleString('en');
 
 /* The fields after the tab's name in the URL's hash. */
 export const hashFields = () => new URLSearchParams(location.hash.slice(1).split('&').slice(1).join('&'));
+
+/* The whole number that a link's field has; null where it is damaged or absent. */
+export const wholeOf = (text) => (/^\d+$/.test(text ?? '') && Number.isSafeInteger(Number(text)) ? Number(text) : null);
 
 /* Refuses a number outside the range of its input, in words that name this range: the API takes more than the form. A step
    of 1 asks for a whole number; any other step is only that of the input's arrows. */

@@ -12,7 +12,7 @@
  */
 import {
   $, ApiError, bytesText, calm, checkNumbers, drawSeed, explain, findModel, makeCopyButton, page, placeForKey, post,
-  requestRender, say, setText, writeAddress,
+  requestRender, say, setText, wholeOf, writeAddress,
 } from './common.js';
 import { glossOf, loadGlosses, wordByWord } from './gloss.js';
 import { isPunctuation, rulesKept } from './rules.js';
@@ -233,8 +233,8 @@ function readHash() {
   if (safeDecode(line) === null) return false;
   $('upper').value = safeDecode(line);
   for (const id of FIELDS) $(id).value = fields.get(id) ?? $(id).defaultValue;
-  state.seed = fields.get('seed');
-  state.pick = Number(fields.get('pick'));
+  state.seed = wholeOf(fields.get('seed'));
+  state.pick = wholeOf(fields.get('pick')) ?? 0;
   return true;
 }
 

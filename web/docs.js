@@ -46,7 +46,8 @@ function both(zh, en) {
 
 /* --- calls ------------------------------------------------------------------------------------- */
 
-const urlOf = (path) => `${location.origin}${path.replace('{id}', path.includes('/conversations/') ? 'CONVERSATION' : 'STATE')
+const PLACES = { conversations: 'CONVERSATION', responses: 'RESPONSE', states: 'STATE' }; // of an id, by the path's second part
+const urlOf = (path) => `${location.origin}${path.replace('{id}', PLACES[path.split('/')[2]])
   .replace('{item_id}', 'ITEM').replace('{model}', 'couplet')}`;
 
 function curlOf(method, path, { json, form, file, query = '' }) {

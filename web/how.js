@@ -6,7 +6,7 @@
  */
 import {
   $, bytesText, calm, drawSeed, explain, findModel, forgetState, hashFields, lookInside, makeCopyButton, page, post, requestRender,
-  say, setText, writeAddress,
+  say, setText, wholeOf, writeAddress,
 } from './common.js';
 import { renderToy, startToy } from './toy.js';
 import { addedBetween, nothing, paintMemory, paintNumbers, readOut, shareOf, valueOf } from './memory.js';
@@ -167,6 +167,8 @@ async function walk() {
   try {
     await loadModel();
     if (state.model) {
+      const { layers, heads } = state.model;
+      Object.assign(state, { layer: Math.min(state.layer, layers - 1), head: Math.min(state.head, heads - 1) });
       playWhenSeen();
       await walkThrough(signal);
       if (signal.aborted) return;
@@ -273,15 +275,13 @@ function writeHash() {
   if (page.tab === 'how') writeAddress(hash());
 }
 
-const whole = (text) => (/^\d{1,15}$/.test(text ?? '') ? Number(text) : 0);
-
 /* Whether the hash asks for a line. */
 function follow() {
   const fields = hashFields();
   if (!fields.get('line')) return false;
-  Object.assign(state, { line: fields.get('line'), seed: whole(fields.get('seed')) });
-  Object.assign(state, { layer: whole(fields.get('layer')), head: whole(fields.get('head')) });
-  state.wanted = whole(fields.get('step'));
+  Object.assign(state, { line: fields.get('line'), seed: wholeOf(fields.get('seed')) ?? 0 });
+  Object.assign(state, { layer: wholeOf(fields.get('layer')) ?? 0, head: wholeOf(fields.get('head')) ?? 0 });
+  state.wanted = wholeOf(fields.get('step')) ?? 0;
   $('lab-line').value = state.line;
   walk();
   return true;

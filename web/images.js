@@ -8,7 +8,7 @@
  */
 import {
   $, bytesText, calm, checkNumbers, count, drawSeed, explain, findModels, hashFields, makeCopyButton, page, placeForKey,
-  requestRender, say, setText, stream, writeAddress,
+  requestRender, say, setText, stream, wholeOf, writeAddress,
 } from './common.js';
 import { Pad } from './pad.js';
 import { paintPixels, pixelColour, pngUrl } from './picture.js';
@@ -311,7 +311,7 @@ function follow() {
   for (const id of FIELDS) {
     $(`image-${id}`).value = fields.get(id) ?? $(`image-${id}`).defaultValue;
   }
-  state.wish = fields.has('class') ? Number(fields.get('class')) : null;
+  state.wish = wholeOf(fields.get('class'));
   if (!fields.has('seed')) return false;
   const prefix = () => {
     setModel(modelOf(fields)); // the list of models may have come only now

@@ -7,7 +7,7 @@
  */
 import {
   $, ApiError, bytesText, checkNumbers, drawSeed, explain, findModel, hashFields, makeCopyButton, page, post, requestRender,
-  say, setText, writeAddress,
+  say, setText, wholeOf, writeAddress,
 } from './common.js';
 import { loadGlosses, wordByWord } from './gloss.js';
 import { poemCanvas, saveCanvas } from './share.js';
@@ -218,7 +218,7 @@ function follow() {
   if (!fields.has('seed')) return false;
   for (const field of FIELDS) $(idOf(field)).value = fields.get(field) ?? $(idOf(field)).defaultValue ?? '';
   $('poem-seed').value = '';
-  Object.assign(state, { seed: fields.get('seed'), pick: fields.has('pick') ? Number(fields.get('pick')) : null });
+  Object.assign(state, { seed: wholeOf(fields.get('seed')), pick: fields.has('pick') ? wholeOf(fields.get('pick')) ?? 0 : null });
   run();
   return true;
 }

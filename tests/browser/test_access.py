@@ -247,6 +247,9 @@ def test_the_api_has_a_page(open_page):
     expect(page.locator("#contents a")).to_have_count(count)
     assert {text for text in page.locator(".operation summary .en").all_inner_texts() if text.startswith("1 ")} == {"1 field"}
     expect(page.locator(".operation pre")).to_have_count(2 * count)
+    for kind, place in (("responses", "RESPONSE"), ("conversations", "CONVERSATION"), ("states", "STATE")):
+        example = page.locator(".operation", has_text=f"GET /v1/{kind}/{{id}}").first.locator("pre").first
+        expect(example).to_contain_text(f"/v1/{kind}/{place}")
     for height in page.locator(".group").evaluate_all("(all) => all.map((e) => e.offsetHeight)"):
         assert height <= 3 * 900, "a group has three screens at most"
     assert faults(page) == []

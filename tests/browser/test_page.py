@@ -1,7 +1,9 @@
 """The page with JavaScript: typing, streaming, choosing, errors, links, languages, narrow screens."""
 
+import email.utils
 import json
 import re
+import time
 
 import pytest
 from playwright.sync_api import expect
@@ -417,6 +419,31 @@ def test_a_reason_is_told_in_every_language(open_page):
     page.route("**/v1/completions", lambda route: route.fulfill(status=400, body=body))
     ask(page, UPPER)
     expect(page.locator("#error")).to_have_text("种子不合要求：the seed is taken")
+
+
+@pytest.mark.parametrize("date, told", [("Wed, 21 Oct 2015 07:28:00 GMT", r"in 1 s\."), (None, r"in 3[56]\d\d s\."), ("soon", r"in 1 s\.")])
+def test_a_date_of_another_try_is_told_in_seconds(open_page, date, told):
+    page = open_page(allow=REFUSED)
+    date = date or email.utils.formatdate(time.time() + 3600, usegmt=True)
+    page.route("**/v1/completions", lambda route: route.fulfill(status=503, headers={"Retry-After": date}, body="{}"))
+    ask(page, UPPER)
+    expect(page.locator("#error")).to_have_text(re.compile(f"Too many visitors at this moment. Try again {told}"))
+
+
+@pytest.mark.parametrize("link, ready, kept", [
+    (f"#{UPPER}&n=3&seed=abc&pick=-1", "#save:enabled", r"&n=3&seed=\d+$"),
+    (f"#{UPPER}&n=3&seed=99999999999999999999", "#save:enabled", r"&n=3&seed=\d{1,16}$"),
+    ("#images&n=1&seed=5&class=x&pick=-1", "#image-save:enabled", r"^#images&n=1&temperature=1&seed=5$"),
+    ("#poems&title=秋夜&kind=唐&form=5x4&seed=abc&pick=-1", "#poem-save:enabled", r"&seed=\d+&pick=0$"),
+    ("#poems&title=秋夜&kind=唐&form=5x4&seed=5&pick=x", "#poem-save:enabled", r"&seed=5&pick=0$"),
+    ("#how&line=春风&seed=1&layer=99&head=x&step=99", ".steps li:nth-child(4)", r"&layer=7&head=0&step=3$"),
+])
+def test_a_damaged_link_shows_something(open_page, link, ready, kept):
+    """A field that is no whole number is as good as absent."""
+    page = open_page(link, reduced_motion="reduce")
+    expect(page.locator(ready)).to_be_visible()
+    page.wait_for_function("(kept) => new RegExp(kept).test(location.hash)", arg=kept)
+    assert "NaN" not in page.locator("main").inner_text()
 
 
 def test_waiting_is_told(open_page):
