@@ -217,7 +217,7 @@ const canFocus = (element) => !element.disabled && element.getClientRects().leng
 function keepFocus(focused) {
   const panel = $(page.tab);
   if (lost && canFocus(lost)) {
-    lost.focus();
+    lost.focus({ preventScroll: true });
     lost = null;
   } else if (panel.contains(focused) && !canFocus(focused)) {
     lost = focused;
