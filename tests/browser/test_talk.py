@@ -283,6 +283,7 @@ def test_an_answer_leaves_the_focus(talk):
     expect(titles(page).first).to_be_focused()
     page.fill("#talk-text", "stopped")
     page.keyboard.press("Enter")
+    expect(page.locator("#talk-stop")).to_be_visible()  # a hidden button takes no focus
     page.focus("#talk-stop")
     page.keyboard.press("Enter")
     expect(page.locator("#talk-stop")).to_be_hidden()

@@ -212,7 +212,7 @@ def test_every_sample_has_its_own(port):
 
 @pytest.mark.parametrize("route", ["/v1/completions", "/v1/chat/completions"])
 def test_a_state_has_the_index_of_its_choice(port, route):
-    """Choices are in the order of their scores, two prompts of a request one after the other; other samples come after them."""
+    """Choices are in the order of their scores, prompt after prompt. The samples that are no choices come last."""
     both = {"prompt": [LINE, LINE[::-1]]} if route == "/v1/completions" else {"messages": [{"role": "user", "content": LINE}]}
     fields = {"model": MODEL, "n": 4, "temperature": 1.3, **both}
     for seed, more in ((1, {}), (2, {}), (3, {"best_of": 7})):
