@@ -1,6 +1,6 @@
 /*
  * /v1/states: saved generation states, created from a prompt, listed, described, downloaded,
- * uploaded, deleted, copied and inspected. Thread: a worker.
+ * uploaded, deleted and inspected (copied: forks.c). Thread: a worker.
  */
 #include <math.h>
 #include <stdio.h>
@@ -12,12 +12,12 @@
 #include "server/api/claims.h"
 #include "server/api/generation.h"
 #include "server/api/state_flow.h"
+#include "server/api/states.h"
 #include "server/json/answers.h"
 #include "server/json/requests.h"
 
-/* A list of states; the text of one head, of whose rows the newest are shown; a copy's own numbers.
- */
-enum { MAX_LIST = 1 << 20, MAX_HEAD = 64 << 20, MAX_ROWS = 1024, BLOB_EXTRA = 1024 };
+/* The text of one head, of whose rows the newest are shown. */
+enum { MAX_HEAD = 64 << 20, MAX_ROWS = 1024 };
 enum { USUAL_LISTED = 100, MOST_LISTED = 1000 }; /* states of one list */
 
 /* --- requests about one state --- */
@@ -43,8 +43,7 @@ static void end_claim(state_request *r)
     r->claim = NULL;
 }
 
-/* Takes the body, of JSON; 503 when it did not fit. */
-static void respond_json(lx_response *rs, int status, lx_buffer *body)
+void lx_state_respond_json(lx_response *rs, int status, lx_buffer *body)
 {
     if (body->status == LX_OK)
         lx_response_take(rs, status, "application/json", body);
@@ -61,9 +60,7 @@ static const char *state_model_name(lx_api *api, const lx_saved_state *s)
     return lx_state_model(api, s, &m, NULL) == LX_OK ? m->model->name : NULL;
 }
 
-/* The id is the first *n bytes of rq->tail. LX_ERR_INVALID with param "id" for a text that is not
-   an id. */
-static lx_status request_id(lx_api *api, const lx_request *rq, size_t *n, lx_error *err)
+lx_status lx_state_request_id(lx_api *api, const lx_request *rq, size_t *n, lx_error *err)
 {
     *n = strcspn(rq->tail, "/");
     lx_status st = lx_api_check_ready(api, err);
@@ -78,7 +75,7 @@ static bool begin(lx_api *api, const lx_request *rq, state_request *r, lx_respon
 {
     lx_error err = {0};
     size_t n = 0;
-    lx_status st = request_id(api, rq, &n, &err);
+    lx_status st = lx_state_request_id(api, rq, &n, &err);
     if (st == LX_OK)
         memcpy(r->id, rq->tail, n);
     else
@@ -114,8 +111,7 @@ static void call_store(lx_api *api, lx_store_op op, state_request *r, lx_state_a
 
 static const char octets[] = "application/octet-stream";
 
-/* The facts of a state, as an object. */
-static void write_facts(lx_api *api, const char *id, const lx_saved_state *s, size_t bytes,
+void lx_state_put_facts(lx_api *api, const char *id, const lx_saved_state *s, size_t bytes,
                         int64_t ttl_ms, lx_buffer *out)
 {
     char hash[17];
@@ -135,11 +131,11 @@ static void respond_facts(lx_api *api, int status, const char *id, const lx_save
                           size_t bytes, int64_t ttl_ms, const lx_json_notes *notes, lx_response *rs)
 {
     lx_buffer body;
-    lx_buffer_init(&body, MAX_LIST);
-    write_facts(api, id, s, bytes, ttl_ms, &body);
+    lx_buffer_init(&body, LX_STATE_MAX_LIST);
+    lx_state_put_facts(api, id, s, bytes, ttl_ms, &body);
     if (notes != NULL)
         lx_json_append_notes(notes, &body);
-    respond_json(rs, status, &body);
+    lx_state_respond_json(rs, status, &body);
 }
 
 static void answer_facts(lx_api *api, void *params, const void *bytes, size_t n, int64_t ttl_ms,
@@ -283,7 +279,7 @@ static void answer_list(lx_api *api, void *params, const void *bytes, size_t n, 
     const lx_store_entry *entries = bytes;
     size_t found = n / sizeof *entries, shown = found < r->most ? found : r->most;
     lx_buffer body;
-    lx_buffer_init(&body, MAX_LIST);
+    lx_buffer_init(&body, LX_STATE_MAX_LIST);
     lx_json_put(&body, "{'object':'list','data':[");
     for (size_t i = 0; i < shown; i++)
         lx_json_put(&body,
@@ -292,7 +288,7 @@ static void answer_list(lx_api *api, void *params, const void *bytes, size_t n, 
                     entries[i].id, object_name(entries[i].id), entries[i].bytes,
                     entries[i].ttl_ms / 1000);
     lx_json_put(&body, "],'has_more':%i}", found > shown);
-    respond_json(rs, 200, &body);
+    lx_state_respond_json(rs, 200, &body);
 }
 
 void lx_handle_states_list(lx_api *api, const lx_request *rq, lx_response *rs)
@@ -462,164 +458,6 @@ void lx_handle_states_create(lx_api *api, const lx_request *rq, lx_response *rs)
     lx_state_create_fini(&p);
 }
 
-/* --- copies --- */
-
-typedef struct fork_entry {
-    char id[LX_STATE_ID_MAX + 1];
-    lx_store_call *call;
-    lx_saved_state facts;
-    size_t bytes;
-} fork_entry;
-
-/* The source itself is gone by now: it may be large, and clients may take their answer slowly. */
-typedef struct fork_request {
-    lx_api *api;
-    lx_json_notes notes;
-    lx_reserve *reserve; /* of the copies, on their way to a store elsewhere; NULL: none */
-    int32_t n;
-    fork_entry entries[]; /* [n] */
-} fork_request;
-
-static bool fork_is_done(const void *context)
-{
-    const fork_request *f = context;
-    for (int32_t i = 0; i < f->n; i++) {
-        if (!lx_store_call_done(f->entries[i].call))
-            return false;
-    }
-    return true;
-}
-
-static void fork_finish(void *context, lx_response *rs)
-{
-    const fork_request *f = context;
-    lx_error err = {0};
-    lx_status st = LX_OK;
-    for (int32_t i = 0; st == LX_OK && i < f->n; i++)
-        st = lx_store_call_status(f->entries[i].call, &err);
-    if (st != LX_OK) {
-        lx_respond_status(rs, st, &err);
-        return;
-    }
-    lx_buffer body;
-    lx_buffer_init(&body, MAX_LIST);
-    lx_json_put(&body, "{'object':'list','data':[");
-    int32_t turn = lx_serving_enter(f->api->serving);
-    for (int32_t i = 0; i < f->n; i++) {
-        const fork_entry *e = &f->entries[i];
-        lx_buffer_puts(&body, i > 0 ? "," : "");
-        write_facts(f->api, e->id, &e->facts, e->bytes, f->api->state_ttl_ms, &body);
-    }
-    lx_serving_leave(f->api->serving, turn);
-    lx_buffer_puts(&body, "]}");
-    lx_json_append_notes(&f->notes, &body);
-    respond_json(rs, 201, &body);
-}
-
-static void fork_release(void *context)
-{
-    fork_request *f = context;
-    for (int32_t i = 0; i < f->n; i++)
-        lx_store_call_free(f->entries[i].call);
-    lx_reserve_unref(f->reserve);
-    free(f);
-}
-
-/* Copy i continues with random numbers of its own: those of another seed, or of the next sample. */
-static lx_status start_copy(fork_request *f, int32_t i, const lx_saved_state *source,
-                            const lx_state_fork *p, const lx_request *rq, lx_error *err)
-{
-    fork_entry *e = &f->entries[i];
-    lx_saved_state copy = *source;
-    if (p->seeds != NULL)
-        copy.seed = p->seeds[i];
-    else
-        copy.start.first_sample += (uint32_t)i;
-    e->facts = lx_state_facts(&copy);
-    lx_state_make_id("state-", e->id, sizeof e->id);
-    lx_buffer blob;
-    lx_store_waiter waiter = lx_api_waiter(rq);
-    waiter.reserve = f->reserve;
-    lx_buffer_init(&blob, SIZE_MAX / 2);
-    lx_status st = lx_state_to_blob(f->api, &copy, &blob, err);
-    e->bytes = blob.length;
-    if (st == LX_OK)
-        st = lx_store_call_start(f->api->states, LX_STORE_PUT, e->id, blob.data, blob.length,
-                                 f->api->state_ttl_ms, &waiter, &e->call, err);
-    lx_buffer_fini(&blob);
-    f->n += st == LX_OK;
-    return st;
-}
-
-/* The store's own memory takes a copy over at once, under its own limit. */
-static lx_status reserve_copies(fork_request *f, int32_t n, const lx_saved_state *source,
-                                lx_error *err)
-{
-    int64_t each = lx_state_floats(source) * (int64_t)sizeof(float) +
-                   (int64_t)source->request_bytes +
-                   source->start.n_tokens * (int64_t)sizeof(int32_t) + BLOB_EXTRA;
-    if (!f->api->states->ops->outlives)
-        return LX_OK;
-    return lx_reserve_new(&f->api->answers, n * each, "n", &f->reserve, err);
-}
-
-static void fork_state(lx_api *api, void *params, lx_status st, lx_error *err,
-                       const lx_saved_state *state, const lx_request *rq, lx_response *rs)
-{
-    const lx_state_fork *p = params;
-    size_t bytes = sizeof(fork_request) + (size_t)p->n * sizeof(fork_entry);
-    fork_request *f = st == LX_OK ? calloc(1, bytes) : NULL;
-    if (st == LX_OK && f == NULL)
-        st = lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for the copies");
-    if (st == LX_OK) {
-        f->api = api;
-        f->notes = p->notes;
-        st = reserve_copies(f, p->n, state, err);
-    }
-    for (int32_t i = 0; st == LX_OK && i < p->n; i++)
-        st = start_copy(f, i, state, p, rq, err);
-    if (st != LX_OK) {
-        lx_respond_status(rs, st, err);
-        if (f != NULL)
-            fork_release(f);
-        return;
-    }
-    rs->deferred = (lx_deferred){.context = f,
-                                 .is_done = fork_is_done,
-                                 .finish = fork_finish,
-                                 .release = fork_release,
-                                 .deadline_ns = lx_now_ns() + LX_STORE_GRACE_S * LX_NS_PER_S};
-}
-
-static void fini_fork(void *params)
-{
-    free(((lx_state_fork *)params)->seeds);
-}
-
-void lx_handle_state_fork(lx_api *api, const lx_request *rq, lx_response *rs)
-{
-    lx_error err = {0};
-    lx_state_fork p = {0};
-    size_t n = 0;
-    if (!lx_request_begins(api, rq, "application/json", rs))
-        return;
-    lx_status st = request_id(api, rq, &n, &err);
-    if (st == LX_OK)
-        st = lx_json_read_state_fork(rq->body, rq->body_bytes, api->max_forks, &p, &err);
-    if (st != LX_OK) {
-        lx_respond_status(rs, st, &err);
-        fini_fork(&p);
-        return;
-    }
-    lx_state_source source = {.text = rq->tail,
-                              .bytes = n,
-                              .then = fork_state,
-                              .params = &p,
-                              .params_bytes = sizeof p,
-                              .fini_params = fini_fork};
-    lx_state_resolve(api, &source, rq, rs);
-}
-
 /* --- inspecting --- */
 
 static lx_status check_index(const char *name, int32_t x, int32_t n, lx_error *err)
@@ -771,7 +609,7 @@ static void answer_inspection(lx_api *api, void *params, const void *bytes, size
         lx_buffer body;
         lx_buffer_init(&body, MAX_HEAD);
         write_head(r, &s, served->model, &body);
-        respond_json(rs, 200, &body);
+        lx_state_respond_json(rs, 200, &body);
     } else {
         lx_respond_status(rs, st, &err);
     }

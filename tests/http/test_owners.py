@@ -115,6 +115,19 @@ def test_the_same_name_is_another_state(server):
     clear(server, "ka", "conv-1", state)
 
 
+@pytest.mark.parametrize("n", [2, 4])
+def test_a_fork_that_does_not_fit_keeps_no_copy(server, n):
+    """The client learns no id of it."""
+    state = state_of(begun(server, "kb"))
+    for _ in range(3):
+        refused = ask(server, "kb", "POST", f"/v1/states/{state}/fork", {"n": n})
+        assert refused.status == 429 and "2 states" in refused.error["message"], refused.text
+    if ask(server, "kb", "GET", "/v1/states").status != 501:
+        assert [kept["id"] for kept in ask(server, "kb", "GET", "/v1/states").json()["data"]] == [state]
+    (copy,) = ask(server, "kb", "POST", f"/v1/states/{state}/fork", {"n": 1}).json()["data"]
+    clear(server, "kb", state, copy["id"])
+
+
 def test_limits_of_a_key(server):
     kept = [state_of(begun(server, "kb")) for _ in range(2)]
     full = begun(server, "kb").json()["states"][0]
