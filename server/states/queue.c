@@ -10,7 +10,7 @@ enum { MAX_CALLS = 4096 };
 
 lx_status lx_store_queue_init(lx_store_queue *q, size_t max_bytes, size_t max_blob, lx_error *err)
 {
-    if (pthread_mutex_init(&q->mutex, NULL) != 0 || pthread_cond_init(&q->more, NULL) != 0)
+    if (pthread_mutex_init(&q->mutex, NULL) != 0 || !lx_timed_cond_init(&q->more))
         return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a store of states");
     q->end = &q->first;
     q->max_bytes = max_bytes;

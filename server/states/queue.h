@@ -30,7 +30,7 @@ typedef struct lx_store_item {
 
 typedef struct lx_store_queue {
     pthread_mutex_t mutex; /* the store may guard fields of its own with it */
-    pthread_cond_t more;   /* a call has come, or the end */
+    pthread_cond_t more;   /* a call has come, or the end; CLOCK_MONOTONIC */
     lx_store_item *first, **end;
     int32_t n;        /* calls that wait */
     size_t bytes;     /* of blobs of calls that are not over */

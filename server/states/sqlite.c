@@ -58,6 +58,7 @@ typedef enum statement {
     ADD,
     ADD_BLOB,
     COUNT,
+    SOONEST,
     DROP_OLDEST,
     DROP_OWN,
     GET,
@@ -80,6 +81,7 @@ static const char *const texts[N_STATEMENTS] = {
         "INSERT INTO states(owner, id, used, ends, size, droppable) VALUES(?1, ?2, ?4, ?5, ?6, ?7)",
     [ADD_BLOB] = "INSERT INTO blobs VALUES(last_insert_rowid(), ?1)",
     [COUNT] = "SELECT coalesce(sum(states), 0), coalesce(sum(bytes), 0) FROM owners",
+    [SOONEST] = "SELECT coalesce(min(ends), 9223372036854775807) FROM states",
     [DROP_OLDEST] = "DELETE FROM states WHERE n=(SELECT n FROM states ORDER BY used LIMIT 1)",
     [DROP_OWN] =
         ("DELETE FROM states WHERE n=(SELECT n FROM states WHERE owner=?1 AND droppable AND "
@@ -436,6 +438,16 @@ lx_status lx_state_file_next_owner(lx_state_file *f, const char *after, char out
 lx_status lx_state_file_count(lx_state_file *f, int64_t *states, int64_t *bytes, lx_error *err)
 {
     return read_numbers(f, take(f, COUNT), states, bytes, err);
+}
+
+lx_status lx_state_file_expire(lx_state_file *f, int64_t *next_ms, lx_error *err)
+{
+    int64_t soonest = 0, now = now_ms(f);
+    lx_status st = expire(f, false, err);
+    if (st == LX_OK)
+        st = read_numbers(f, take(f, SOONEST), &soonest, NULL, err);
+    *next_ms = soonest == INT64_MAX ? INT64_MAX : soonest > now ? soonest - now : 0;
+    return st;
 }
 
 static int note_fault(void *context, int n, char **values, char **names)

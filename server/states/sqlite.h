@@ -51,6 +51,9 @@ lx_status lx_state_file_list(lx_state_file *f, const char *owner, const char *af
 /* The owner after this one, by name; LX_ERR_NOT_FOUND at the end. NULL: the first. */
 lx_status lx_state_file_next_owner(lx_state_file *f, const char *after, char out[LX_OWNER_NAME + 1],
                                    lx_error *err) LX_MUST_USE;
+/* Drops expired states, at most some: *next_ms is the time until a call has more to drop, 0 where
+   that is now, and INT64_MAX where no state is left. */
+lx_status lx_state_file_expire(lx_state_file *f, int64_t *next_ms, lx_error *err) LX_MUST_USE;
 /* The states of the file. Expired states count until they are dropped. */
 lx_status lx_state_file_count(lx_state_file *f, int64_t *states, int64_t *bytes,
                               lx_error *err) LX_MUST_USE;

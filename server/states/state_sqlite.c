@@ -9,6 +9,9 @@
  * If a transaction fails, each of its calls is tried alone, so that only the calls that cannot
  * succeed fail. A state can be read from a full or read-only disk; then its time does not start
  * again.
+ *
+ * The thread also drops expired states, when no call comes, too. It waits for the next end of a
+ * state, or for a minute, and at least for a second.
  */
 #include "server/states/store.h"
 
@@ -21,6 +24,8 @@
 #include "server/states/sqlite.h"
 
 enum { MOST_CALLS = 64 }; /* in one transaction */
+/* Between looks for expired states, unless more have expired than one transaction drops. */
+enum { LEAST_WAIT_MS = 1000, MOST_WAIT_MS = 60000 };
 
 typedef struct outcome {
     lx_store_result result;
@@ -44,7 +49,8 @@ typedef struct sqlite_store {
     _Atomic int64_t n, bytes; /* held */
     atomic_bool works;        /* see note_health */
     /* of the thread */
-    effort failed; /* the largest of the transactions that failed since the store worked */
+    int64_t expire_ns; /* lx_now_ns() time of the next look for expired states */
+    effort failed;     /* the largest of the transactions that failed since the store worked */
     lx_state_file *file;
     int32_t n_calls;
     lx_store_item *calls[MOST_CALLS];
@@ -220,24 +226,73 @@ static void work_off(sqlite_store *s)
     }
 }
 
-/* Waits for calls and takes them. False at the end. */
+/* --- expired states --- */
+
+static int64_t look_after(int64_t ms)
+{
+    ms = ms > LEAST_WAIT_MS ? ms : LEAST_WAIT_MS;
+    return lx_now_ns() + (ms < MOST_WAIT_MS ? ms : MOST_WAIT_MS) * LX_NS_PER_MS;
+}
+
+/* Calls that come meanwhile go between two transactions. After a failure of the disk the states
+   stay, as no request finds them. */
+static void expire(sqlite_store *s)
+{
+    int64_t next_ms = INT64_MAX, n = 0, bytes = 0;
+    lx_error err = {0};
+    lx_status st = lx_state_file_begin(s->file, false, &err);
+    if (st == LX_OK)
+        st = lx_state_file_expire(s->file, &next_ms, &err);
+    if (st == LX_OK)
+        st = lx_state_file_count(s->file, &n, &bytes, &err);
+    if (st == LX_OK)
+        st = lx_state_file_commit(s->file, &err);
+    if (st == LX_OK) {
+        atomic_store(&s->n, n);
+        atomic_store(&s->bytes, bytes);
+        s->expire_ns = next_ms > 0 ? look_after(next_ms) : lx_now_ns();
+    } else {
+        lx_state_file_rollback(s->file);
+        s->expire_ns = look_after(MOST_WAIT_MS);
+    }
+}
+
+/* The calls may have made states that end before all others. */
+static void note_ends(sqlite_store *s)
+{
+    for (int32_t i = 0; i < s->n_calls; i++) {
+        int64_t end = s->calls[i]->ttl_ms > 0 ? look_after(s->calls[i]->ttl_ms) : s->expire_ns;
+        s->expire_ns = end < s->expire_ns ? end : s->expire_ns;
+    }
+}
+
+/* --- the thread --- */
+
+/* Waits for calls and takes them, or for the time of expired states. False at the end. */
 static bool take_calls(sqlite_store *s)
 {
     lx_store_queue *q = &s->queue;
+    const struct timespec until = {.tv_sec = s->expire_ns / LX_NS_PER_S,
+                                   .tv_nsec = s->expire_ns % LX_NS_PER_S};
     LX_HOLD(&q->mutex);
-    while (q->first == NULL && !q->stopping)
-        (void)pthread_cond_wait(&q->more, &q->mutex);
+    while (q->first == NULL && !q->stopping && lx_now_ns() < s->expire_ns)
+        (void)pthread_cond_timedwait(&q->more, &q->mutex, &until);
     s->n_calls = 0;
     while (s->n_calls < MOST_CALLS && q->first != NULL)
         s->calls[s->n_calls++] = lx_store_queue_take(q);
-    return s->n_calls > 0;
+    return s->n_calls > 0 || !q->stopping;
 }
 
 static void *run(void *context)
 {
     sqlite_store *s = context;
-    while (take_calls(s))
-        work_off(s);
+    while (take_calls(s)) {
+        note_ends(s);
+        if (s->n_calls > 0)
+            work_off(s);
+        if (lx_now_ns() >= s->expire_ns)
+            expire(s);
+    }
     return NULL;
 }
 

@@ -121,6 +121,42 @@ static void times_and_states_outlive_the_store(void **state)
     s->ops->close(s);
 }
 
+static int64_t states_of(lx_state_store *s)
+{
+    lx_store_stats stats;
+    s->ops->stats(s, &stats);
+    return stats.states;
+}
+
+static void expired_states_go_without_a_call(void **state)
+{
+    (void)state;
+    enum { N = 200 }; /* more than one transaction drops */
+    lx_state_store *s = open_store(1000, 10000);
+    assert_int_equal(put(s, "stays", "kept", LONG), LX_OK);
+    for (int i = 0; i < N; i++) {
+        char id[16];
+        (void)snprintf(id, sizeof id, "s%d", i);
+        assert_int_equal(put(s, id, "x", 3000), LX_OK);
+    }
+    wait_until(states_of(s) == 1);
+    assert_held(s, 1, 4);
+    assert_int_equal(get(s, "stays", 1).status, LX_OK); /* it ends now */
+    wait_until(states_of(s) == 0);
+    assert_int_equal(put(s, "short", "x", 1), LX_OK);
+    s->ops->close(s);
+    s = open_again(10, 100);
+    wait_until(states_of(s) == 0);
+    s->ops->close(s);
+    lx_state_file *f = NULL;
+    int64_t states = 1, bytes = 1;
+    assert_int_equal(lx_state_file_open(path, false, &f, NULL), LX_OK);
+    assert_int_equal(lx_state_file_count(f, &states, &bytes, NULL), LX_OK);
+    assert_int_equal(states, 0);
+    assert_int_equal(bytes, 0);
+    lx_state_file_close(f);
+}
+
 static void only_the_owner_may_read_the_file(void **state)
 {
     (void)state;
@@ -333,6 +369,7 @@ int main(void)
         STORE_CASES,
         cmocka_unit_test(the_least_recently_used_go_first),
         cmocka_unit_test(times_and_states_outlive_the_store),
+        cmocka_unit_test(expired_states_go_without_a_call),
         cmocka_unit_test(only_the_owner_may_read_the_file),
         cmocka_unit_test(a_file_has_one_process),
         cmocka_unit_test(other_files_are_refused),
