@@ -3,6 +3,7 @@
  * server has the file open.
  */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,12 +145,10 @@ static lx_status export_states(task *t, const char *other, lx_error *err)
 
 static lx_status import_states(task *t, const char *other, lx_error *err)
 {
-    lx_status st = lx_state_file_open(other, false, &t->other, err);
-    if (st == LX_OK)
-        st = visit_all(t->other, import_state, t, err);
+    (void)other;
+    lx_status st = visit_all(t->other, import_state, t, err);
     if (st == LX_OK)
         (void)printf("%" PRId64 " states were added; %" PRId64 " were there\n", t->n, t->skipped);
-    lx_state_file_close(t->other);
     return st;
 }
 
@@ -181,7 +180,7 @@ static lx_status vacuum(task *t, const char *other, lx_error *err)
 
 static const struct {
     const char *name;
-    bool takes_other, creates;
+    bool takes_other, imports; /* imports: `other` is read, and the file may be new */
     lx_status (*run)(task *t, const char *other, lx_error *err);
 } tasks[] = {
     {"list", false, false, list_states},
@@ -200,10 +199,16 @@ static lx_status run(void *values, const char *const *rest, lx_error *err)
             return lx_fail(err, LX_ERR_INVALID, NULL, "%s takes %s", rest[0],
                            tasks[i].takes_other ? "two files, FILE.db and OTHER.db"
                                                 : "one file, FILE.db");
-        lx_status st = lx_state_file_open(rest[1], tasks[i].creates, &t.file, err);
+        lx_status st = LX_OK;
+        (void)signal(SIGXFSZ, SIG_IGN);
+        if (tasks[i].imports) /* first: without its source there is no new file */
+            st = lx_state_file_open(rest[2], false, &t.other, err);
+        if (st == LX_OK)
+            st = lx_state_file_open(rest[1], tasks[i].imports, &t.file, err);
         if (st == LX_OK)
             st = tasks[i].run(&t, rest[2], err);
         lx_state_file_close(t.file);
+        lx_state_file_close(t.other);
         return st;
     }
     return lx_fail(err, LX_ERR_INVALID, NULL,

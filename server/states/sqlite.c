@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -525,20 +526,10 @@ static int query(lx_state_file *f, const char *text, int64_t *out)
     return sqlite3_exec(f->db, text, read_number, out, NULL);
 }
 
-/* SQLite would make the file for all to read, and states are private. A loss of power must not
-   undo the file's name. */
-static lx_status make_file(const char *path, bool *made, lx_error *err)
+/* A loss of power must not undo the file's name. */
+static lx_status sync_folder(const char *path, lx_error *err)
 {
-    char folder[4096]; /* or why there is no file */
-    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    *made = file >= 0;
-    if (!*made && errno != EEXIST) {
-        (void)snprintf(folder, sizeof folder, "cannot be made: %s", strerror(errno));
-        return refuse(path, folder, err);
-    }
-    if (!*made)
-        return LX_OK;
-    (void)close(file);
+    char folder[4096];
     const char *slash = strrchr(path, '/');
     int n = slash != NULL ? (int)(slash - path) + 1 : 0;
     if ((size_t)snprintf(folder, sizeof folder, "%.*s.", n, path) >= sizeof folder)
@@ -549,6 +540,22 @@ static lx_status make_file(const char *path, bool *made, lx_error *err)
         (void)close(parent);
     }
     return LX_OK;
+}
+
+/* SQLite would make the file for all to read, and states are private. */
+static lx_status make_file(const char *path, bool *made, lx_error *err)
+{
+    char why[160];
+    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    *made = file >= 0;
+    if (!*made && errno != EEXIST) {
+        (void)snprintf(why, sizeof why, "cannot be made: %s", strerror(errno));
+        return refuse(path, why, err);
+    }
+    if (!*made)
+        return LX_OK;
+    (void)close(file);
+    return sync_folder(path, err);
 }
 
 static int create_tables(lx_state_file *f)
@@ -651,22 +658,76 @@ lx_status lx_state_file_vacuum(lx_state_file *f, lx_error *err)
     return code == SQLITE_OK ? st : report(f->db, code, err);
 }
 
+/* SQLite leaves the flush of a copy to its caller. */
+static lx_status flush(const char *path, lx_error *err)
+{
+    char why[160];
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file >= 0 && fsync(file) == 0) {
+        (void)close(file);
+        return LX_OK;
+    }
+    (void)snprintf(why, sizeof why, "cannot be written: %s", strerror(errno));
+    if (file >= 0)
+        (void)close(file);
+    return refuse(path, why, err);
+}
+
+static lx_status copy_into(lx_state_file *f, const char *path, lx_error *err)
+{
+    char why[160];
+    sqlite3_stmt *s = NULL;
+    int code = sqlite3_prepare_v2(f->db, "VACUUM INTO ?1", -1, &s, NULL);
+    if (code == SQLITE_OK) {
+        (void)sqlite3_bind_text(s, 1, path, -1, SQLITE_STATIC);
+        code = sqlite3_step(s);
+    }
+    lx_status st = LX_OK;
+    int reason = sqlite3_system_errno(f->db);
+    if ((code & 0xff) == SQLITE_IOERR && reason != 0) { /* of the copy: the file was checked */
+        (void)snprintf(why, sizeof why, "cannot be written: %s", strerror(reason));
+        st = refuse(path, why, err);
+    } else if ((code & 0xff) == SQLITE_FULL) {
+        st = refuse_code(f, path, code, err);
+    } else if (code != SQLITE_DONE) {
+        st = report(f->db, code, err);
+    }
+    (void)sqlite3_finalize(s);
+    return st == LX_OK ? flush(path, err) : st;
+}
+
+static void remove_copy(const char *part)
+{
+    char journal[4096];
+    (void)snprintf(journal, sizeof journal, "%s-journal", part);
+    (void)unlink(journal);
+    (void)unlink(part);
+}
+
+/* A copy has its name once it is whole. The name until then is fixed, so that a repetition removes
+   the rest of a copy that was killed. */
 lx_status lx_state_file_copy(lx_state_file *f, const char *path, lx_error *err)
 {
-    sqlite3_stmt *s = NULL;
+    char part[4000];
     bool made = false;
-    lx_status st = make_file(path, &made, err);
-    if (st == LX_OK && !made)
-        st = refuse(path, "is there", err);
-    if (st == LX_OK)
-        st = tidy(f, err);
+    struct stat there;
+    if ((size_t)snprintf(part, sizeof part, "%s.part", path) >= sizeof part)
+        return refuse(path, "has too long a name", err);
+    if (lstat(path, &there) == 0)
+        return refuse(path, "is there", err);
+    lx_status st = tidy(f, err);
     if (st != LX_OK)
         return st;
-    int code = sqlite3_prepare_v2(f->db, "VACUUM INTO ?1", -1, &s, NULL);
-    if (code == SQLITE_OK)
-        (void)sqlite3_bind_text(s, 1, path, -1, SQLITE_STATIC);
-    if (code == SQLITE_OK)
-        st = run(f, s, err);
-    (void)sqlite3_finalize(s);
-    return code == SQLITE_OK ? st : report(f->db, code, err);
+    remove_copy(part);
+    st = make_file(part, &made, err);
+    if (st == LX_OK && !made)
+        st = refuse(part, "is there", err);
+    if (st != LX_OK)
+        return st;
+    st = copy_into(f, part, err);
+    if (st == LX_OK && rename(part, path) != 0)
+        st = refuse(path, strerror(errno), err);
+    if (st != LX_OK)
+        remove_copy(part);
+    return st == LX_OK ? sync_folder(path, err) : st;
 }

@@ -61,7 +61,8 @@ lx_status lx_state_file_count(lx_state_file *f, int64_t *states, int64_t *bytes,
 /* Outside begin and commit: drops all expired states, checks the file, and writes it anew without
    the bytes of states that are gone. */
 lx_status lx_state_file_vacuum(lx_state_file *f, lx_error *err) LX_MUST_USE;
-/* Copies all states into a new file of this name. LX_ERR_IO: it is there, or it cannot be made. */
+/* Copies all states into a new file of this name, which is there once it is whole. Until then its
+   name has the end ".part". LX_ERR_IO: it is there, or it cannot be written. */
 lx_status lx_state_file_copy(lx_state_file *f, const char *path, lx_error *err) LX_MUST_USE;
 
 #endif

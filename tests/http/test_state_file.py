@@ -290,6 +290,58 @@ def test_the_command_lists_copies_and_compacts(path, tmp_path):
     check_sound(path)
 
 
+def run_with_small_files(*args):
+    return run(*args, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY)))
+
+
+@pytest.fixture
+def large_file(path):
+    """A file of 1 MB or so, which no process with small files can copy or write anew."""
+    with serve(path) as server:
+        for _ in range(4):
+            kept(server.port)
+    assert path.stat().st_size > 800_000
+    return path
+
+
+def test_an_export_that_fails_leaves_nothing_and_can_be_repeated(large_file, tmp_path):
+    there, other = set(tmp_path.iterdir()), tmp_path / "other.db"
+    for _ in range(2):
+        failed = run_with_small_files("states", "export", large_file, other)
+        assert failed.returncode == 1 and "cannot be written: File too large" in failed.stderr, failed
+        assert set(tmp_path.iterdir()) == there
+    (tmp_path / "other.db.part").write_bytes(b"the rest of an export that was killed")
+    assert run("states", "export", large_file, other).stdout.startswith("4 states")
+    assert set(tmp_path.iterdir()) == there | {other} and other.stat().st_mode & 0o777 == 0o600
+    check_sound(other)
+
+
+def test_an_export_to_a_full_disk(large_file, disk):
+    disk.fill()
+    failed = run("states", "export", large_file, disk.place / "other.db")
+    assert failed.returncode == 1 and "the disk is full" in failed.stderr, failed
+    assert not list(disk.place.glob("other.db*"))
+    disk.free()
+    assert run("states", "export", large_file, disk.place / "other.db").stdout.startswith("4 states")
+
+
+def test_an_import_that_fails_can_be_repeated(large_file, tmp_path):
+    new = tmp_path / "new.db"
+    assert run("states", "import", new, tmp_path / "missing.db").returncode == 1 and not new.exists()
+    failed = run_with_small_files("states", "import", new, large_file)
+    assert failed.returncode == 1 and "the disk of the state store" in failed.stderr, failed
+    check_sound(new)
+    run("states", "import", new, large_file)
+    assert run("states", "list", new).stdout.count("state-") == 4
+
+
+def test_a_vacuum_that_fails_keeps_the_states(large_file):
+    failed = run_with_small_files("states", "vacuum", large_file)
+    assert failed.returncode == 1 and "the disk of the state store" in failed.stderr, failed
+    check_sound(large_file)
+    assert run("states", "vacuum", large_file).stdout.startswith("the file is sound; 4 states")
+
+
 @pytest.mark.parametrize("args, status, words", [
     (("list",), 2, "FILE.db"), (("look", "x.db"), 2, "no task"), (("export", "x.db"), 2, "two files"),
     (("list", "x.db", "y.db"), 2, "one file"), (("list", "missing.db"), 1, "No such file"),
