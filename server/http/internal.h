@@ -240,6 +240,7 @@ lx_status lx_http_listen(const char *host, int32_t port, int *fd, int32_t *bound
                          lx_error *err) LX_MUST_USE;
 
 /* tls.c; see lx_http_renew_tls */
+#define LX_TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" /* for GnuTLS */
 /* Gives a new connection the newest pair, which it keeps until detach. NULL without TLS. */
 lx_tls_pair *lx_http_tls_attach(lx_http *h, struct MHD_Connection *connection);
 void lx_http_tls_detach(lx_tls_pair *pair); /* NULL is allowed */

@@ -103,7 +103,7 @@ static lx_status start_daemon(lx_http *h, lx_error *err)
     const lx_http_options *o = &h->options;
     if (!lx_http_tls_find_recv())
         return lx_fail(err, LX_ERR_INTERNAL, NULL, "GnuTLS has no gnutls_record_recv");
-    static const char versions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
+    static const char versions[] = LX_TLS_VERSIONS;
     bool has_tls = o->tls_key != NULL;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
                      (has_tls ? MHD_USE_TLS : 0U);

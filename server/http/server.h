@@ -179,11 +179,11 @@ lx_status lx_http_start(const lx_http_options *options, lx_http **out, lx_error 
 int32_t lx_http_port(const lx_http *h);
 lx_http_stats lx_http_get_stats(lx_http *h);
 /* Gives connections that begin from now on another certificate and key, if the server has TLS. PEM
-   texts, not kept. LX_ERR_INVALID: they do not belong together, and the old ones stay. Any thread.
- */
+   texts, not kept. LX_ERR_INVALID: they do not belong together, or no handshake succeeds with them,
+   and the old ones stay. A certificate outside its time is only warned about. Any thread. */
 lx_status lx_http_renew_tls(lx_http *h, const char *certificate, const char *key,
                             lx_error *err) LX_MUST_USE;
-/* Whether the two belong together, without a server. */
+/* The same faults and warnings, without a server. */
 lx_status lx_http_check_tls(const char *certificate, const char *key, lx_error *err) LX_MUST_USE;
 /* Whether the host of the options has an address, without listening on it. */
 lx_status lx_http_check_host(const char *host, lx_error *err) LX_MUST_USE;

@@ -4,13 +4,19 @@
  * The HTTP library reads a pair once, at its start, and gives it to every connection. So this file
  * gives each new connection the newest pair instead, before its handshake. Pairs are counted, so a
  * replaced pair is freed with the last connection that began under it.
+ *
+ * GnuTLS takes pairs with which every handshake fails, such as one with a short RSA key. So a pair
+ * first serves a handshake in memory.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "common/buffer.h"
 #include "common/log.h"
 #include "server/http/internal.h"
 
@@ -36,6 +42,119 @@ void lx_http_tls_detach(lx_tls_pair *pair)
     free(pair);
 }
 
+/* --- the trial of a pair --- */
+
+/* More than any handshake has, of bytes one way and of turns. */
+enum { MOST_BYTES = 1 << 22, MOST_TURNS = 64 };
+
+/* One side of the handshake, and the bytes on their way to it. */
+typedef struct side {
+    gnutls_session_t session;
+    struct side *other;
+    lx_buffer bytes;
+    size_t n_read;
+    int rc;
+} side;
+
+static ssize_t push(gnutls_transport_ptr_t from, const void *data, size_t n)
+{
+    side *to = ((side *)from)->other;
+    lx_buffer_append(&to->bytes, data, n);
+    if (to->bytes.status == LX_OK)
+        return (ssize_t)n;
+    gnutls_transport_set_errno(((side *)from)->session, ENOMEM);
+    return -1;
+}
+
+static ssize_t pull(gnutls_transport_ptr_t to, void *data, size_t most)
+{
+    side *s = to;
+    size_t there = s->bytes.length - s->n_read, n = there < most ? there : most;
+    if (n > 0) {
+        memcpy(data, s->bytes.data + s->n_read, n);
+        s->n_read += n;
+        return (ssize_t)n;
+    }
+    gnutls_transport_set_errno(s->session, EAGAIN);
+    return -1;
+}
+
+static int has_bytes(gnutls_transport_ptr_t to, unsigned ms)
+{
+    (void)ms;
+    return ((const side *)to)->bytes.length > ((const side *)to)->n_read;
+}
+
+static int open_side(side *s, side *other, unsigned flags,
+                     gnutls_certificate_credentials_t credentials)
+{
+    s->other = other;
+    lx_buffer_init(&s->bytes, MOST_BYTES);
+    int rc = gnutls_init(&s->session, flags | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL);
+    if (rc == 0)
+        rc = gnutls_priority_set_direct(s->session, LX_TLS_VERSIONS, NULL);
+    if (rc == 0)
+        rc = gnutls_credentials_set(s->session, GNUTLS_CRD_CERTIFICATE, credentials);
+    if (rc == 0) {
+        gnutls_transport_set_ptr(s->session, s);
+        gnutls_transport_set_push_function(s->session, push);
+        gnutls_transport_set_pull_function(s->session, pull);
+        gnutls_transport_set_pull_timeout_function(s->session, has_bytes);
+    }
+    return rc;
+}
+
+static void close_side(side *s)
+{
+    if (s->session != NULL)
+        gnutls_deinit(s->session);
+    lx_buffer_fini(&s->bytes);
+}
+
+static bool waits(const side *s)
+{
+    return s->rc != 0 && gnutls_error_is_fatal(s->rc) == 0;
+}
+
+/* A GnuTLS error of the server or of a client that accepts any name and any issuer; 0: none. */
+static int shake_hands(const lx_tls_pair *pair, gnutls_certificate_credentials_t anonymous)
+{
+    side server = {.rc = GNUTLS_E_AGAIN}, client = {.rc = GNUTLS_E_AGAIN};
+    int rc = open_side(&server, &client, GNUTLS_SERVER, pair->credentials);
+    if (rc == 0)
+        rc = open_side(&client, &server, GNUTLS_CLIENT, anonymous);
+    for (int i = 0; rc == 0 && i < MOST_TURNS && (waits(&server) || waits(&client)); i++) {
+        side *s = i % 2 == 0 ? &client : &server;
+        s->rc = waits(s) ? gnutls_handshake(s->session) : s->rc;
+        if (s->rc != 0 && !waits(s))
+            rc = s->rc;
+    }
+    if (rc == 0)
+        rc = server.rc != 0 ? server.rc : client.rc;
+    close_side(&client);
+    close_side(&server);
+    return rc;
+}
+
+/* LX_ERR_INVALID if a client with both versions of TLS, as all are today, gets no connection. */
+static lx_status try_pair(const lx_tls_pair *pair, lx_error *err)
+{
+    gnutls_certificate_credentials_t anonymous = NULL;
+    int rc = gnutls_certificate_allocate_credentials(&anonymous);
+    if (rc == 0)
+        rc = shake_hands(pair, anonymous);
+    if (anonymous != NULL)
+        gnutls_certificate_free_credentials(anonymous);
+    if (rc == 0)
+        return LX_OK;
+    if (rc == GNUTLS_E_MEMORY_ERROR)
+        return lx_fail(err, LX_ERR_NO_MEMORY, "tls-cert", "no memory for a TLS handshake");
+    return lx_fail(err, LX_ERR_INVALID, "tls-cert",
+                   "--tls-cert and --tls-key: a TLS handshake with them fails: %s The key may be "
+                   "too short, or the certificate may not allow signatures.",
+                   gnutls_strerror(rc));
+}
+
 static lx_status new_pair(const char *certificate, const char *key, lx_tls_pair **out,
                           lx_error *err)
 {
@@ -54,47 +173,81 @@ static lx_status new_pair(const char *certificate, const char *key, lx_tls_pair 
                        "--tls-cert and --tls-key are not a certificate and its key: %s",
                        gnutls_strerror(rc));
     }
-    *out = pair;
-    return LX_OK;
+    lx_status st = try_pair(pair, err);
+    if (st == LX_OK)
+        *out = pair;
+    else
+        lx_http_tls_detach(pair);
+    return st;
 }
 
-/* Unix time at which the pair's own certificate ends; 0: it cannot be read. */
-static int64_t end_of(const lx_tls_pair *pair)
+/* --- its time --- */
+
+/* Unix times at which the pair's own certificate begins and ends; 0: it cannot be read. */
+static void read_times(const lx_tls_pair *pair, int64_t *begin, int64_t *end)
 {
     gnutls_datum_t raw = {0};
     gnutls_x509_crt_t certificate = NULL;
-    int64_t end = 0;
+    *begin = *end = 0;
     if (gnutls_certificate_get_crt_raw(pair->credentials, 0, 0, &raw) != 0 ||
         gnutls_x509_crt_init(&certificate) != 0)
-        return 0;
-    if (gnutls_x509_crt_import(certificate, &raw, GNUTLS_X509_FMT_DER) == 0)
-        end = (int64_t)gnutls_x509_crt_get_expiration_time(certificate);
+        return;
+    if (gnutls_x509_crt_import(certificate, &raw, GNUTLS_X509_FMT_DER) == 0) {
+        int64_t first = (int64_t)gnutls_x509_crt_get_activation_time(certificate);
+        int64_t last = (int64_t)gnutls_x509_crt_get_expiration_time(certificate);
+        *begin = first > 0 ? first : 0;
+        *end = last > 0 ? last : 0;
+    }
     gnutls_x509_crt_deinit(certificate);
-    return end > 0 ? end : 0;
+}
+
+/* Not refused: some clients do not look, and the clock of this machine may be wrong. */
+static void warn_of_times(int64_t begin, int64_t end)
+{
+    int64_t now = (int64_t)time(NULL);
+    bool ended = end > 0 && end < now;
+    time_t when = (time_t)(ended ? end : begin);
+    struct tm t;
+    char text[32];
+    if ((!ended && begin <= now) || gmtime_r(&when, &t) == NULL ||
+        strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &t) == 0)
+        return;
+    lx_log(LX_LOG_WARN, "the certificate of --tls-cert %s at %s: clients refuse it",
+           ended ? "ended" : "begins", text);
 }
 
 lx_status lx_http_check_tls(const char *certificate, const char *key, lx_error *err)
 {
     lx_tls_pair *pair = NULL;
+    int64_t begin = 0, end = 0;
     lx_status st = new_pair(certificate, key, &pair, err);
+    if (st != LX_OK)
+        return st;
+    read_times(pair, &begin, &end);
+    warn_of_times(begin, end);
     lx_http_tls_detach(pair);
-    return st;
+    return LX_OK;
 }
 
 lx_status lx_http_renew_tls(lx_http *h, const char *certificate, const char *key, lx_error *err)
 {
     lx_tls_pair *pair = NULL;
+    int64_t begin = 0, end = 0;
     lx_status st = new_pair(certificate, key, &pair, err);
     if (st != LX_OK)
         return st;
+    read_times(pair, &begin, &end);
+    warn_of_times(begin, end);
     (void)pthread_mutex_lock(&h->tls_lock);
     lx_tls_pair *before = h->tls;
     h->tls = pair;
-    atomic_store(&h->certificate_ends, end_of(pair));
+    atomic_store(&h->certificate_ends, end);
     (void)pthread_mutex_unlock(&h->tls_lock);
     lx_http_tls_detach(before);
     return LX_OK;
 }
+
+/* --- connections --- */
 
 lx_tls_pair *lx_http_tls_attach(lx_http *h, struct MHD_Connection *connection)
 {

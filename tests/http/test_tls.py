@@ -15,12 +15,15 @@ from server import START_TIMEOUT, STOP_TIMEOUT, Server, run, wait_until
 from test_reload import replace
 
 
-def make_pair(folder, name):
+CURVE = ("ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+
+
+def make_pair(folder, name, kind=CURVE, more=()):
     cert, key = folder / f"{name}.pem", folder / f"{name}.key"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+        ["openssl", "req", "-x509", "-newkey", *kind,
          "-nodes", "-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=IP:127.0.0.1"],
+         "-addext", "subjectAltName=IP:127.0.0.1", *more],
         check=True, capture_output=True, timeout=60,
     )
     return cert, key
@@ -166,28 +169,29 @@ def test_the_end_of_the_certificate_is_a_metric(tls):
         assert "linnet_tls_certificate" not in client.call(plain.port, "GET", "/metrics").text
 
 
+def put(pair, own):
+    for source, target in zip(pair, own, strict=True):
+        replace(target, source.read_bytes())
+
+
 @pytest.mark.tsan
 def test_renewed_on_sighup(tmp_path, pair):
     """New connections get the new certificate, old ones continue, and a pair that does not fit changes nothing."""
     own = tmp_path / "own.pem", tmp_path / "own.key"
     other = make_pair(tmp_path, "other")
 
-    def put(cert, key):
-        for source, target in zip((cert, key), own, strict=True):
-            replace(target, source.read_bytes())
-
     def served(server):
         return ssl.get_server_certificate((client.HOST, server.port), timeout=START_TIMEOUT)
 
-    put(*pair)
+    put(pair, own)
     with TlsServer(own) as server:
         assert served(server) == pair[0].read_text()
         with server.connect() as sock:
-            put(pair[0], other[1])
+            put((pair[0], other[1]), own)
             server.signal(signal.SIGHUP)
             wait_until(lambda: "the server keeps the certificate that it has" in server.log, 60, "a warning")
             assert served(server) == pair[0].read_text()
-            put(*other)
+            put(other, own)
             server.signal(signal.SIGHUP)
             wait_until(lambda: "new connections get the certificate" in server.log, 60, "renewal")
             assert served(server) == other[0].read_text()
@@ -196,6 +200,45 @@ def test_renewed_on_sighup(tmp_path, pair):
         server.context = ssl.create_default_context(cafile=other[0])
         assert server.is_ready()
         assert own[1].read_text().splitlines()[1] not in server.log
+
+
+@pytest.mark.parametrize("kind, more", [(("rsa:512",), ()), (CURVE, ("-addext", "keyUsage=keyAgreement"))])
+def test_a_pair_without_a_handshake_is_refused(tmp_path, pair, kind, more):
+    """At a start, by --check and on SIGHUP."""
+    bad, own = make_pair(tmp_path, "bad", kind, more=more), (tmp_path / "own.pem", tmp_path / "own.key")
+    for check in ((), ("--check",)):
+        refused = run("serve", "--port", "0", "--tls-cert", bad[0], "--tls-key", bad[1], *check)
+        assert refused.returncode == 2 and "a TLS handshake with them fails" in refused.stderr.splitlines()[-1]
+    put(pair, own)
+    with TlsServer(own) as server:
+        put(bad, own)
+        server.signal(signal.SIGHUP)
+        wait_until(lambda: "the server keeps the certificate that it has" in server.log, 60, "a warning")
+        assert "a TLS handshake with them fails" in server.log
+        server.context = ssl.create_default_context(cafile=pair[0])
+        assert server.is_ready()
+
+
+@pytest.mark.parametrize("kind", [CURVE, ("rsa:2048",), ("ed25519",), ("rsa-pss", "-pkeyopt", "rsa_keygen_bits:2048")])
+def test_usual_kinds_of_keys(tmp_path, kind):
+    with TlsServer(make_pair(tmp_path, "own", kind)) as server:
+        assert server.is_ready() and "the certificate of --tls-cert" not in server.log
+
+
+def test_a_certificate_outside_its_time_is_warned_about(tmp_path, pair):
+    old, own = (tmp_path / "old.pem", pair[1]), (tmp_path / "own.pem", tmp_path / "own.key")
+    subprocess.run(["openssl", "x509", "-in", pair[0], "-signkey", pair[1], "-days", "-1", "-out", old[0]],
+                   check=True, capture_output=True, timeout=60)
+    put(pair, own)
+    with TlsServer(own) as server:
+        assert "clients refuse it" not in server.log
+        put(old, own)
+        server.signal(signal.SIGHUP)
+        wait_until(lambda: "new connections get the certificate" in server.log, 60, "renewal")
+        (line,) = [line for line in server.log.splitlines() if "clients refuse it" in line]
+        assert " warn the certificate of --tls-cert ended at " in line
+    checked = run("serve", "--check", "--tls-cert", old[0], "--tls-key", old[1])
+    assert checked.returncode == 0 and "clients refuse it" in checked.stderr
 
 
 @pytest.mark.parametrize("which", ["swapped", "foreign", "no key", "no file", "no pem"])
