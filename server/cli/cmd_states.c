@@ -180,13 +180,15 @@ static lx_status vacuum(task *t, const char *other, lx_error *err)
 
 static const struct {
     const char *name;
-    bool takes_other, imports; /* imports: `other` is read, and the file may be new */
+    bool takes_other;
+    bool imports; /* `other` is read, and the file may be new */
+    bool reads;   /* the file stays as it is */
     lx_status (*run)(task *t, const char *other, lx_error *err);
 } tasks[] = {
-    {"list", false, false, list_states},
-    {"export", true, false, export_states},
-    {"import", true, true, import_states},
-    {"vacuum", false, false, vacuum},
+    {"list", false, false, true, list_states},
+    {"export", true, false, true, export_states},
+    {"import", true, true, false, import_states},
+    {"vacuum", false, false, false, vacuum},
 };
 
 static lx_status run(void *values, const char *const *rest, lx_error *err)
@@ -202,9 +204,10 @@ static lx_status run(void *values, const char *const *rest, lx_error *err)
         lx_status st = LX_OK;
         (void)signal(SIGXFSZ, SIG_IGN);
         if (tasks[i].imports) /* first: without its source there is no new file */
-            st = lx_state_file_open(rest[2], false, &t.other, err);
+            st = lx_state_file_read(rest[2], &t.other, err);
         if (st == LX_OK)
-            st = lx_state_file_open(rest[1], tasks[i].imports, &t.file, err);
+            st = tasks[i].reads ? lx_state_file_read(rest[1], &t.file, err)
+                                : lx_state_file_open(rest[1], tasks[i].imports, &t.file, err);
         if (st == LX_OK)
             st = tasks[i].run(&t, rest[2], err);
         lx_state_file_close(t.file);

@@ -100,6 +100,7 @@ struct lx_state_file {
     sqlite3_stmt *statements[N_STATEMENTS];
     int64_t opened_ms, opened_ns; /* the system's clock and the monotonic one at the open */
     int64_t used;                 /* of the newest use, in microseconds */
+    bool read_only;
 };
 
 /* --- errors --- */
@@ -526,19 +527,31 @@ static int query(lx_state_file *f, const char *text, int64_t *out)
     return sqlite3_exec(f->db, text, read_number, out, NULL);
 }
 
-/* A loss of power must not undo the file's name. */
-static lx_status sync_folder(const char *path, lx_error *err)
+/* False: it does not fit. */
+static bool write_folder(const char *path, char *out, size_t room)
 {
-    char folder[4096];
     const char *slash = strrchr(path, '/');
     int n = slash != NULL ? (int)(slash - path) + 1 : 0;
-    if ((size_t)snprintf(folder, sizeof folder, "%.*s.", n, path) >= sizeof folder)
+    return (size_t)snprintf(out, room, "%.*s.", n, path) < room;
+}
+
+/* To the disk. The error of the system, or 0. */
+static int flush(const char *path)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int error = file < 0 || fsync(file) != 0 ? errno : 0;
+    if (file >= 0)
+        (void)close(file);
+    return error;
+}
+
+/* A loss of power must not undo the file's name. */
+static lx_status flush_folder(const char *path, lx_error *err)
+{
+    char folder[4096];
+    if (!write_folder(path, folder, sizeof folder))
         return refuse(path, "has too long a name", err);
-    int parent = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (parent >= 0) {
-        (void)fsync(parent);
-        (void)close(parent);
-    }
+    (void)flush(folder);
     return LX_OK;
 }
 
@@ -555,7 +568,7 @@ static lx_status make_file(const char *path, bool *made, lx_error *err)
     if (!*made)
         return LX_OK;
     (void)close(file);
-    return sync_folder(path, err);
+    return flush_folder(path, err);
 }
 
 static int create_tables(lx_state_file *f)
@@ -571,12 +584,12 @@ static lx_status check_head(lx_state_file *f, const char *path, lx_error *err)
 {
     int64_t application = 0, version = 0, tables = 0;
     char why[96];
-    int code = sqlite3_exec(f->db,
-                            "PRAGMA locking_mode=EXCLUSIVE;PRAGMA page_size=8192;"
-                            "PRAGMA journal_mode=WAL;PRAGMA journal_size_limit=67108864;"
-                            "PRAGMA wal_autocheckpoint=4000;PRAGMA trusted_schema=OFF;"
-                            "BEGIN IMMEDIATE",
-                            NULL, NULL, NULL);
+    const char *begin = f->read_only ? "PRAGMA trusted_schema=OFF;BEGIN"
+                                     : "PRAGMA locking_mode=EXCLUSIVE;PRAGMA page_size=8192;"
+                                       "PRAGMA journal_mode=WAL;PRAGMA journal_size_limit=67108864;"
+                                       "PRAGMA wal_autocheckpoint=4000;PRAGMA trusted_schema=OFF;"
+                                       "BEGIN IMMEDIATE";
+    int code = sqlite3_exec(f->db, begin, NULL, NULL, NULL);
     if (code == SQLITE_OK)
         code = query(f, "SELECT count(*) FROM sqlite_schema", &tables);
     if (code == SQLITE_OK)
@@ -613,24 +626,12 @@ static lx_status prepare(lx_state_file *f, const char *path, lx_error *err)
     return code == SQLITE_OK ? LX_OK : refuse_code(f, path, code, err);
 }
 
-lx_status lx_state_file_open(const char *path, bool create, lx_state_file **out, lx_error *err)
+/* Gives out the file that was opened, or closes it after a failure. */
+static lx_status end_open(lx_state_file *f, const char *path, lx_status st, lx_state_file **out,
+                          lx_error *err)
 {
-    lx_state_file *f = calloc(1, sizeof *f);
-    if (f == NULL)
-        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a store of states");
-    bool made = false;
-    lx_status st = create ? make_file(path, &made, err) : LX_OK;
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0);
-    int code = st == LX_OK ? sqlite3_open_v2(path, &f->db, flags, NULL) : SQLITE_OK;
-    if (code != SQLITE_OK)
-        st = refuse_code(f, path, code, err);
-    if (st == LX_OK &&
-        sqlite3_db_readonly(f->db, "main") != 0) /* a lock would fail without reason */
-        st = refuse_code(f, path, SQLITE_READONLY, err);
-    if (st == LX_OK) {
-        (void)sqlite3_busy_timeout(f->db, LOCK_WAIT_MS);
+    if (st == LX_OK)
         st = check_head(f, path, err);
-    }
     if (st == LX_OK)
         st = prepare(f, path, err);
     if (st == LX_OK)
@@ -640,13 +641,89 @@ lx_status lx_state_file_open(const char *path, bool create, lx_state_file **out,
     return st;
 }
 
+/* SQLite may read "file:NAME" as a URI and ":memory:" as no file. False: it does not fit. */
+static bool plain_name(const char *path, char *out, size_t room)
+{
+    return (size_t)snprintf(out, room, "%s%s", path[0] == '/' ? "" : "./", path) < room;
+}
+
+lx_status lx_state_file_open(const char *path, bool create, lx_state_file **out, lx_error *err)
+{
+    char name[4096];
+    if (!plain_name(path, name, sizeof name))
+        return refuse(path, "has too long a name", err);
+    lx_state_file *f = calloc(1, sizeof *f);
+    if (f == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a store of states");
+    bool made = false;
+    lx_status st = create ? make_file(path, &made, err) : LX_OK;
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0);
+    int code = st == LX_OK ? sqlite3_open_v2(name, &f->db, flags, NULL) : SQLITE_OK;
+    if (code != SQLITE_OK)
+        st = refuse_code(f, path, code, err);
+    if (st == LX_OK &&
+        sqlite3_db_readonly(f->db, "main") != 0) /* a lock would fail without reason */
+        st = refuse_code(f, path, SQLITE_READONLY, err);
+    if (st == LX_OK)
+        (void)sqlite3_busy_timeout(f->db, LOCK_WAIT_MS);
+    return end_open(f, path, st, out, err);
+}
+
+/* Whether the file can be read and not written, and has no log whose states would be missed. */
+static bool is_only_readable(const char *path)
+{
+    char log[4096], folder[4096];
+    struct stat facts;
+    if ((size_t)snprintf(log, sizeof log, "%s-wal", path) >= sizeof log ||
+        !write_folder(path, folder, sizeof folder) || (stat(log, &facts) == 0 && facts.st_size > 0))
+        return false;
+    return access(path, R_OK) == 0 && (access(path, W_OK) != 0 || access(folder, W_OK) != 0);
+}
+
+/* The URI of a file that does not change: SQLite then needs neither locks nor a log. */
+static bool write_uri(const char *path, char *out, size_t room)
+{
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./";
+    static const char end[] = "?immutable=1";
+    size_t n = (size_t)snprintf(out, room, "%s", path[0] == '/' ? "file://" : "file:./");
+    for (; *path != '\0' && n + sizeof end + 3 < room; path++)
+        n += (size_t)(strchr(plain, *path) != NULL
+                          ? snprintf(out + n, room - n, "%c", *path)
+                          : snprintf(out + n, room - n, "%%%02X", (unsigned char)*path));
+    (void)snprintf(out + n, room - n, "%s", end);
+    return *path == '\0';
+}
+
+static lx_status open_unchanging(const char *path, lx_state_file **out, lx_error *err)
+{
+    char uri[4 * 4096];
+    lx_state_file *f = calloc(1, sizeof *f);
+    if (f == NULL)
+        return lx_fail(err, LX_ERR_NO_MEMORY, NULL, "no memory for a store of states");
+    f->read_only = true;
+    lx_status st =
+        write_uri(path, uri, sizeof uri) ? LX_OK : refuse(path, "has too long a name", err);
+    int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX;
+    int code = st == LX_OK ? sqlite3_open_v2(uri, &f->db, flags, NULL) : SQLITE_OK;
+    if (code != SQLITE_OK)
+        st = refuse_code(f, path, code, err);
+    return end_open(f, path, st, out, err);
+}
+
+lx_status lx_state_file_read(const char *path, lx_state_file **out, lx_error *err)
+{
+    lx_status st = lx_state_file_open(path, false, out, err);
+    return st == LX_ERR_IO && is_only_readable(path) ? open_unchanging(path, out, err) : st;
+}
+
 /* --- whole files --- */
 
-/* A copy needs a sound file without expired states. */
+/* A copy needs a sound file without expired states, which only a file that can be written loses. */
 static lx_status tidy(lx_state_file *f, lx_error *err)
 {
     lx_status st = check(f, err);
-    return st == LX_OK ? expire(f, true, err) : st;
+    return st == LX_OK && !f->read_only ? expire(f, true, err) : st;
 }
 
 lx_status lx_state_file_vacuum(lx_state_file *f, lx_error *err)
@@ -658,42 +735,28 @@ lx_status lx_state_file_vacuum(lx_state_file *f, lx_error *err)
     return code == SQLITE_OK ? st : report(f->db, code, err);
 }
 
-/* SQLite leaves the flush of a copy to its caller. */
-static lx_status flush(const char *path, lx_error *err)
-{
-    char why[160];
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file >= 0 && fsync(file) == 0) {
-        (void)close(file);
-        return LX_OK;
-    }
-    (void)snprintf(why, sizeof why, "cannot be written: %s", strerror(errno));
-    if (file >= 0)
-        (void)close(file);
-    return refuse(path, why, err);
-}
-
 static lx_status copy_into(lx_state_file *f, const char *path, lx_error *err)
 {
-    char why[160];
+    char why[160], name[4096];
     sqlite3_stmt *s = NULL;
+    if (!plain_name(path, name, sizeof name))
+        return refuse(path, "has too long a name", err);
     int code = sqlite3_prepare_v2(f->db, "VACUUM INTO ?1", -1, &s, NULL);
     if (code == SQLITE_OK) {
-        (void)sqlite3_bind_text(s, 1, path, -1, SQLITE_STATIC);
+        (void)sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
         code = sqlite3_step(s);
     }
-    lx_status st = LX_OK;
-    int reason = sqlite3_system_errno(f->db);
-    if ((code & 0xff) == SQLITE_IOERR && reason != 0) { /* of the copy: the file was checked */
-        (void)snprintf(why, sizeof why, "cannot be written: %s", strerror(reason));
-        st = refuse(path, why, err);
-    } else if ((code & 0xff) == SQLITE_FULL) {
-        st = refuse_code(f, path, code, err);
-    } else if (code != SQLITE_DONE) {
-        st = report(f->db, code, err);
-    }
+    int reason = (code & 0xff) == SQLITE_IOERR ? sqlite3_system_errno(f->db) : 0;
+    if (code == SQLITE_DONE) /* SQLite leaves the flush to its caller */
+        reason = flush(path);
     (void)sqlite3_finalize(s);
-    return st == LX_OK ? flush(path, err) : st;
+    if (reason != 0) { /* of the copy: the file was checked */
+        (void)snprintf(why, sizeof why, "cannot be written: %s", strerror(reason));
+        return refuse(path, why, err);
+    }
+    if ((code & 0xff) == SQLITE_FULL)
+        return refuse_code(f, path, code, err);
+    return code == SQLITE_DONE ? LX_OK : report(f->db, code, err);
 }
 
 static void remove_copy(const char *part)
@@ -729,5 +792,5 @@ lx_status lx_state_file_copy(lx_state_file *f, const char *path, lx_error *err)
         st = refuse(path, strerror(errno), err);
     if (st != LX_OK)
         remove_copy(part);
-    return st == LX_OK ? sync_folder(path, err) : st;
+    return st == LX_OK ? flush_folder(path, err) : st;
 }

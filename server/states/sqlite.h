@@ -26,6 +26,9 @@ typedef struct lx_state_file_limits {
    cannot be opened, is another program's or another version's, is damaged, or is in use. */
 lx_status lx_state_file_open(const char *path, bool create, lx_state_file **out,
                              lx_error *err) LX_MUST_USE;
+/* Opens a file that is there, to read it. It may be on a read-only disk or in a read-only folder,
+   unless a log with states lies next to it. Fails as lx_state_file_open. */
+lx_status lx_state_file_read(const char *path, lx_state_file **out, lx_error *err) LX_MUST_USE;
 void lx_state_file_close(lx_state_file *f); /* NULL is allowed */
 
 /* With `durable` the commit returns after its changes are on the disk. Otherwise they outlive the

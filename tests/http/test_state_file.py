@@ -215,7 +215,7 @@ def test_a_disk_that_is_read_only(disk):
         state = kept(server.port)
     disk.remount("ro")
     for args, words in ((("serve", "--port", "0", "--state-store", path), "cannot be written: the file or its disk is read-only"),
-                        (("states", "list", path), "cannot be written: the file or its disk is read-only"),
+                        (("states", "vacuum", path), "cannot be written: the file or its disk is read-only"),
                         (("serve", "--port", "0", "--state-store", other), "cannot be made: Read-only file system"),
                         (("states", "import", other, path), "cannot be made: Read-only file system")):
         refused = run(*args)
@@ -223,6 +223,47 @@ def test_a_disk_that_is_read_only(disk):
     disk.remount()
     with serve(path) as server:
         assert len(rest_of(server.port, state)) == len(UPPER) - 4
+
+
+def test_a_backup_on_a_read_only_disk(disk, tmp_path):
+    """Also one whose name SQLite would read as a URI, or in a part of it."""
+    path, other = disk.place / "own.db", disk.place / "a ?#%41.db"
+    with serve(path) as server:
+        state = kept(server.port)
+    assert run("states", "export", path, other).returncode == 0
+    disk.remount("ro")
+    for number, source in enumerate((path, other)):
+        copy, new = tmp_path / f"copy{number}.db", tmp_path / f"new{number}.db"
+        assert run("states", "list", source).stdout.split()[0] == state
+        assert run("states", "export", source, copy).stdout.startswith("1 states")
+        assert run("states", "import", new, source).stdout.startswith("1 states")
+        with serve(copy) as server:
+            assert len(rest_of(server.port, state)) == len(UPPER) - 4
+    disk.remount()
+
+
+def test_a_log_on_a_read_only_disk_is_not_left_out(disk):
+    path = disk.place / "states.db"
+    with serve(path) as server:
+        kept(server.port)
+        server.kill()
+        server.process.returncode = 0
+    disk.remount("ro")
+    refused = run("states", "list", path)
+    assert refused.returncode == 1 and "cannot be written" in refused.stderr, refused
+    disk.remount()
+    assert run("states", "list", path).stdout.startswith("state-")
+
+
+@pytest.mark.parametrize("name", ["file:u.db", ":memory:.db", "file:x?mode=memory&x=.db"])
+def test_a_name_is_no_uri(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with serve(name) as server:
+        state = kept(server.port)
+    assert (tmp_path / name).stat().st_size > 0 and not (tmp_path / "u.db").exists()
+    assert run("states", "list", name).stdout.startswith(state)
+    assert run("states", "export", name, f"file:{name}").returncode == 0
+    assert run("states", "list", f"file:{name}").stdout.startswith(state)
 
 
 def test_a_damaged_state_is_refused_and_others_go_on(path):
