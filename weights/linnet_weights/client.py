@@ -17,18 +17,25 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import email.utils
 import functools
+import http.client
 import inspect
 import json
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass, fields
-from typing import Any, AsyncIterator, Iterator, Mapping, Optional, Sequence, Union
+from typing import Any, AsyncIterator, Callable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
+
+T = TypeVar("T")
+Body = Union[bytes, Mapping[str, Any], None]
 
 
 class Failure(Exception):
-    """The server said no, or was not reached (then `status` is 0)."""
+    """The server said no, or its answer is not this API's, or it was not reached or left in the middle (then `status` is 0). A
+    base_url or key that no request can have is a ValueError."""
 
     def __init__(self, status: int, message: str, param: Optional[str] = None, code: Optional[str] = None,
                  retry_after: Optional[float] = None):
@@ -85,17 +92,18 @@ class Values:
 @dataclass(frozen=True)
 class Images:
     pictures: list[Picture]
-    states: list[State]
+    states: list[Optional[State]]  # None for a state that the server could not keep; warnings say why
     seed: Optional[int]
-    warnings: list[str]
+    warnings: list[Mapping[str, Any]]  # param and message
 
 
 @dataclass(frozen=True)
 class Continuation:
     """The text after a state or a prompt."""
     texts: list[str]
-    states: list[State]
+    states: list[Optional[State]]  # None for a state that the server could not keep; warnings say why
     seed: Optional[int]
+    warnings: list[Mapping[str, Any]]  # param and message
 
 
 @dataclass(frozen=True)
@@ -116,13 +124,15 @@ class Listed:
 
 
 def _state(facts: Mapping[str, Any]) -> State:
-    if facts.get("id") is None:
-        raise Failure(200, f"the answer is there, its state was not kept: {facts.get('error')}", "return_state")
     return State(**{field.name: facts[field.name] for field in fields(State) if field.name in facts})
 
 
-def _states(answer: Mapping[str, Any]) -> list[State]:
-    return [_state(facts) for facts in answer.get("states", [])]
+def _states(answer: Mapping[str, Any]) -> list[Optional[State]]:
+    return [_state(facts) if facts["id"] is not None else None for facts in answer.get("states", [])]
+
+
+def _path(id: str, rest: str = "") -> str:
+    return f"/v1/states/{urllib.parse.quote(id, safe='')}{rest}"
 
 
 def _picture(entry: Mapping[str, Any]) -> Picture:
@@ -138,14 +148,37 @@ def _given(**values: Any) -> dict[str, Any]:
     return {name.rstrip("_"): value for name, value in values.items() if value is not None}
 
 
-def _failure(error: urllib.error.HTTPError) -> Failure:
-    text = error.read().decode("utf-8", "replace")
-    wait = error.headers.get("Retry-After")
+def _seconds(wait: Optional[str]) -> Optional[float]:
+    """Of Retry-After: a number, or a date."""
+    if wait is None or wait.strip().isdecimal():
+        return float(wait) if wait else None
     try:
-        said = json.loads(text)["error"]
-        return Failure(error.code, said["message"], said.get("param"), said.get("code"), float(wait) if wait else None)
-    except (ValueError, KeyError, TypeError):
-        return Failure(error.code, text[:200] or error.reason)
+        return max(0.0, email.utils.parsedate_to_datetime(wait).timestamp() - time.time())
+    except (ValueError, TypeError):  # Python 3.9 has the second one
+        return None
+
+
+def _envelope(status: int, said: Mapping[str, Any], wait: Optional[float] = None) -> Failure:
+    return Failure(status, said["message"], said.get("param"), said.get("code"), wait)
+
+
+def _failure(error: urllib.error.HTTPError) -> Failure:
+    text, wait = "", _seconds(error.headers.get("Retry-After"))
+    with contextlib.suppress(OSError, http.client.HTTPException):  # the status says enough
+        text = error.read().decode("utf-8", "replace")
+    try:
+        return _envelope(error.code, json.loads(text)["error"], wait)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return Failure(error.code, text[:200] or error.reason, retry_after=wait)
+
+
+def _read(read: Callable[[dict[str, Any]], T], text: bytes) -> T:
+    """What `read` finds in an object."""
+    try:
+        return read(json.loads(text) if text else {})
+    except (ValueError, LookupError, TypeError, AttributeError):
+        shown = text.decode("utf-8", "replace")[:200]
+        raise Failure(200, f"the answer is not this API's: {shown or 'it is empty'}") from None
 
 
 class Client:
@@ -153,7 +186,19 @@ class Client:
         """timeout: seconds without a byte from the server."""
         self.base_url, self.api_key, self.timeout = base_url.rstrip("/"), api_key, timeout
 
-    def _open(self, method: str, path: str, body: Union[bytes, Mapping[str, Any], None] = None, accept: str = "application/json"):
+    @contextlib.contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Failures of the connection are Failure."""
+        try:
+            yield
+        except urllib.error.HTTPError as error:
+            raise _failure(error) from None
+        except http.client.InvalidURL as error:
+            raise ValueError(f"{self.base_url}: {error}") from None
+        except (OSError, http.client.HTTPException) as error:
+            raise Failure(0, f"{self.base_url}: {getattr(error, 'reason', None) or str(error) or type(error).__name__}") from None
+
+    def _open(self, method: str, path: str, body: Body = None, accept: str = "application/json"):
         headers = {"Accept": accept}
         if self.api_key is not None:
             headers["Authorization"] = f"Bearer {self.api_key}"
@@ -162,69 +207,63 @@ class Client:
         elif body is not None:
             headers["Content-Type"], body = "application/json", json.dumps(body).encode()
         request = urllib.request.Request(self.base_url + path, body, headers, method=method)
-        try:
+        with self._failures():
             return urllib.request.urlopen(request, timeout=self.timeout)
-        except urllib.error.HTTPError as error:
-            raise _failure(error) from None
-        except OSError as error:
-            raise Failure(0, f"{self.base_url}: {getattr(error, 'reason', error)}") from None
 
-    def _call(self, method: str, path: str, body: Union[bytes, Mapping[str, Any], None] = None) -> dict[str, Any]:
-        with self._open(method, path, body) as answer:
-            text = answer.read()
-        return json.loads(text) if text else {}
+    def _fetch(self, method: str, path: str, body: Body = None, accept: str = "application/json") -> bytes:
+        with self._failures(), self._open(method, path, body, accept) as answer:
+            return answer.read()
+
+    def _call(self, read: Callable[[dict[str, Any]], T], method: str, path: str, body: Body = None) -> T:
+        """What `read` finds in the answer."""
+        return _read(read, self._fetch(method, path, body))
 
     # --- states
 
     def make_state(self, model: str, prompt: Optional[str] = None, *, image: Optional[bytes] = None, mask: Optional[bytes] = None,
                    class_: Optional[int] = None, seed: Optional[int] = None, rules: Optional[bool] = None) -> State:
         """The state after a prompt, or of a model of images after the pixels of a PNG."""
-        return _state(self._call("POST", "/v1/states", _given(
+        return self._call(_state, "POST", "/v1/states", _given(
             model=model, prompt=prompt, class_=class_, seed=seed, rules=rules, image=_data_url(image) if image is not None else None,
-            mask=_data_url(mask) if mask is not None else None)))
+            mask=_data_url(mask) if mask is not None else None))
 
     def state(self, id: str) -> State:
-        return _state(self._call("GET", f"/v1/states/{id}"))
+        return self._call(_state, "GET", _path(id))
 
     def fetch_state(self, id: str) -> bytes:
-        with self._open("GET", f"/v1/states/{id}", accept="application/octet-stream") as answer:
-            return answer.read()
+        return self._fetch("GET", _path(id), accept="application/octet-stream")
 
     def put_state(self, id: str, data: bytes) -> State:
-        return _state(self._call("PUT", f"/v1/states/{id}", data))
+        return self._call(_state, "PUT", _path(id), data)
 
     def delete_state(self, id: str) -> None:
-        self._call("DELETE", f"/v1/states/{id}")
+        self._fetch("DELETE", _path(id))
 
     def fork_state(self, id: str, n: Optional[int] = None, seeds: Optional[Sequence[int]] = None) -> list[State]:
         """Copies, each another sample of the state's seed, or of a seed of its own."""
         n = len(seeds) if seeds is not None and n is None else n
-        answer = self._call("POST", f"/v1/states/{id}/fork", _given(n=n, seeds=list(seeds) if seeds is not None else None))
-        return [_state(facts) for facts in answer["data"]]
+        return self._call(lambda answer: [_state(facts) for facts in answer["data"]], "POST", _path(id, "/fork"),
+                          _given(n=n, seeds=list(seeds) if seeds is not None else None))
 
     def inspect_state(self, id: str, layer: int, head: int) -> Look:
-        said = self._call("GET", f"/v1/states/{id}/inspect?layer={layer}&head={head}")
-        own = {name: said.pop(name, None) for name in ("layer", "head", "n_layers", "n_heads", "s", "z")}
-        return Look(rest=said, **own)
+        return self._call(_look, "GET", _path(id, f"/inspect?layer={layer}&head={head}"))
 
     def resume(self, state: Union[str, bytes], *, max_tokens: Optional[int] = None, n: Optional[int] = None, seed: Optional[int] = None,
                temperature: Optional[float] = None, return_state: bool = False) -> Continuation:
         """Text from a state, by its id or its bytes."""
-        answer = self._call("POST", "/v1/completions", _given(
+        return self._call(_continuation, "POST", "/v1/completions", _given(
             state=_name(state), max_tokens=max_tokens, n=n, seed=seed, temperature=temperature, return_state=return_state or None))
-        return Continuation([choice["text"] for choice in answer["choices"]], _states(answer), answer.get("seed"))
 
     def states(self, limit: Optional[int] = None) -> Iterator[Listed]:
         """All states and responses of the key, by their ids, page by page. limit: of a page."""
         after: Optional[str] = None
         while True:
             query = urllib.parse.urlencode(_given(limit=limit, after=after))
-            answer = self._call("GET", "/v1/states" + ("?" + query if query else ""))
-            for facts in answer["data"]:
-                yield Listed(**{field.name: facts[field.name] for field in fields(Listed)})
-            if not answer["has_more"]:
+            page, has_more = self._call(_page, "GET", "/v1/states" + ("?" + query if query else ""))
+            yield from page
+            if not has_more:
                 return
-            after = answer["data"][-1]["id"]
+            after = page[-1].id
 
     # --- texts
 
@@ -232,10 +271,9 @@ class Client:
                  n: Optional[int] = None, seed: Optional[int] = None, temperature: Optional[float] = None,
                  stop: Union[str, Sequence[str], None] = None, return_state: bool = False, **more: Any) -> Continuation:
         """Text after a prompt. more: any other field of POST /v1/completions."""
-        answer = self._call("POST", "/v1/completions", _given(
+        return self._call(_continuation, "POST", "/v1/completions", _given(
             model=model, prompt=prompt, max_tokens=max_tokens, n=n, seed=seed, temperature=temperature, stop=stop,
             return_state=return_state or None, **more))
-        return Continuation([choice["text"] for choice in answer["choices"]], _states(answer), answer.get("seed"))
 
     def stream(self, model: Optional[str] = None, prompt: Optional[str] = None, *, state: Union[str, bytes, None] = None,
                max_tokens: Optional[int] = None, n: Optional[int] = None, seed: Optional[int] = None,
@@ -243,20 +281,22 @@ class Client:
         """The text as it is made, after a prompt or a state. Leaving the loop ends the request."""
         body = _given(model=model, prompt=prompt, state=_name(state), max_tokens=max_tokens, n=n, seed=seed, temperature=temperature,
                       stop=stop, stream=True, **more)
-        for event in self._events("/v1/completions", body):
-            for choice in event.get("choices", ()):
-                yield Piece(choice["index"], choice["text"], choice.get("finish_reason"))
+        yield from self._events(_pieces, "/v1/completions", body)
 
-    def _events(self, path: str, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        with self._open("POST", path, body, "text/event-stream") as answer:
+    def _events(self, read: Callable[[dict[str, Any]], list[T]], path: str, body: Mapping[str, Any], ends: int = 1) -> Iterator[T]:
+        """What `read` finds in each event. ends: how many the answer has: [DONE] is one, and each picture."""
+        with self._failures(), self._open("POST", path, body, "text/event-stream") as answer:
             for line in answer:
-                if not line.startswith(b"data: ") or line.startswith(b"data: [DONE]"):
+                if not line.startswith(b"data: ") or not line.endswith(b"\n"):  # the second has lost its rest
                     continue
-                event = json.loads(line[6:])
-                if "error" in event:
-                    said = event["error"]
-                    raise Failure(200, said["message"], said.get("param"), said.get("code"))
-                yield event
+                if line.startswith(b"data: [DONE]"):
+                    ends -= 1
+                    continue
+                for part in _read(functools.partial(_of_event, read), line[6:]):
+                    ends -= isinstance(part, Picture)
+                    yield part
+            if ends > 0:  # a connection that ends between two chunks is no error of http.client
+                raise Failure(0, f"{self.base_url}: the answer has no end: the server left in the middle")
 
     # --- images
 
@@ -265,17 +305,17 @@ class Client:
                temperature: Optional[float] = None, max_tokens: Optional[int] = None, return_state: bool = False,
                contact_sheet: bool = False) -> Images:
         """Pictures from nothing, or from a state."""
-        return _images(self._call("POST", "/v1/images/generations", _given(
+        return self._call(_images, "POST", "/v1/images/generations", _given(
             model=model, prompt=prompt, class_=class_, state=_name(state), n=n, seed=seed, temperature=temperature,
-            max_tokens=max_tokens, return_state=return_state or None, contact_sheet=contact_sheet or None)))
+            max_tokens=max_tokens, return_state=return_state or None, contact_sheet=contact_sheet or None))
 
     def complete_image(self, image: bytes, model: Optional[str] = None, *, mask: Optional[bytes] = None, class_: Optional[int] = None,
                        n: Optional[int] = None, seed: Optional[int] = None, temperature: Optional[float] = None,
                        contact_sheet: bool = False) -> Images:
         """Pictures that begin with the kept pixels of a PNG: its first rows, or the pixels that its mask or transparency keeps."""
-        return _images(self._call("POST", "/v1/images/edits", _given(
+        return self._call(_images, "POST", "/v1/images/edits", _given(
             model=model, class_=class_, n=n, seed=seed, temperature=temperature, contact_sheet=contact_sheet or None,
-            images=[{"image_url": _data_url(image)}], mask={"image_url": _data_url(mask)} if mask is not None else None)))
+            images=[{"image_url": _data_url(image)}], mask={"image_url": _data_url(mask)} if mask is not None else None))
 
     def paint(self, model: Optional[str] = None, *, unit: str = "row", prompt: Optional[str] = None, class_: Optional[int] = None,
               state: Union[str, bytes, None] = None, n: Optional[int] = None, seed: Optional[int] = None,
@@ -284,8 +324,7 @@ class Client:
         request."""
         body = _given(model=model, prompt=prompt, class_=class_, state=_name(state), n=n, seed=seed, temperature=temperature,
                       stream=True, stream_unit=unit)
-        for event in self._events("/v1/images/generations", body):
-            yield from _of_event(event)
+        yield from self._events(_painted, "/v1/images/generations", body, 1 if n is None else n)
 
 
 def _name(state: Union[str, bytes, None]) -> Optional[str]:
@@ -296,11 +335,35 @@ def _images(answer: Mapping[str, Any]) -> Images:
     return Images([_picture(entry) for entry in answer["data"]], _states(answer), answer.get("seed"), answer.get("warnings", []))
 
 
-def _of_event(event: Mapping[str, Any]) -> Iterator[Union[Values, Picture]]:
+def _look(said: dict[str, Any]) -> Look:
+    own = {name: said.pop(name) for name in ("layer", "head", "n_layers", "n_heads")}
+    return Look(s=said.pop("s", None), z=said.pop("z", None), rest=said, **own)
+
+
+def _continuation(answer: Mapping[str, Any]) -> Continuation:
+    return Continuation([choice["text"] for choice in answer["choices"]], _states(answer), answer.get("seed"), answer.get("warnings", []))
+
+
+def _page(answer: Mapping[str, Any]) -> tuple[list[Listed], bool]:
+    """Of the list of states, and whether others follow."""
+    listed = [Listed(**{field.name: facts[field.name] for field in fields(Listed)}) for facts in answer["data"]]
+    return listed, answer["has_more"] and bool(listed)
+
+
+def _of_event(read: Callable[[dict[str, Any]], list[T]], event: dict[str, Any]) -> list[T]:
+    if "error" in event:
+        raise _envelope(200, event["error"])
+    return read(event)
+
+
+def _pieces(event: Mapping[str, Any]) -> list[Piece]:
+    return [Piece(choice["index"], choice["text"], choice.get("finish_reason")) for choice in event.get("choices", ())]
+
+
+def _painted(event: Mapping[str, Any]) -> list[Union[Values, Picture]]:
     if event["type"].endswith(".values"):
-        yield Values(event["index"], event["start"], event["values"])
-    elif event["type"].endswith((".completed", ".parked")):
-        yield _picture(event)
+        return [Values(event["index"], event["start"], event["values"])]
+    return [_picture(event)] if event["type"].endswith((".completed", ".parked")) else []
 
 
 class AsyncClient:

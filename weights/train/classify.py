@@ -89,6 +89,8 @@ def paint_strip(client: Client, model: str, wanted: list[int], seed: int, temper
                                max_tokens=SIDE * SIDE, return_state=True)
         if state:
             client.delete_state(state)
+        if answer.states[0] is None:
+            raise Unfit(f"the server did not keep a state: {answer.warnings}")
         state = answer.states[0].id
     strip = np.asarray(Image.open(io.BytesIO(answer.pictures[0].png)).convert("L"))
     return as_input(strip[: len(wanted) * SIDE].reshape(-1, SIDE, SIDE))
