@@ -73,6 +73,18 @@ def test_files_that_cannot_be_trained_on(monkeypatch, tmp_path, content, words):
     assert all(word in line for word in words), line
 
 
+@pytest.mark.parametrize("form", ["{}\r\n", "\ufeff{}\n", "\ufeff{}\r\n"], ids=["ends", "mark", "both"])
+def test_files_that_windows_wrote(monkeypatch, tmp_path, form):
+    """The mark is before the first line only."""
+    mark, end = form.split("{}")
+    pairs = [*PAIRS, "坏字\t一行", "坏事\t一日", "脏字\t在此", HELD_OUT]
+    write(tmp_path, lzma.compress((mark + end.join([*pairs, ""])).encode()), bad=mark + end.join(["坏", "脏", ""]))
+    made = []
+    train(monkeypatch, tmp_path, keep=made)
+    assert sum(made[0].couplets.values()) == len([p for p in PAIRS if not couplet_data.is_held_out(p.split("\t"))])
+    assert not {"坏", "脏", "\r", "\ufeff"} & set(made[0].vocabulary)
+
+
 def test_couplets_need_not_be_packed(monkeypatch, tmp_path):
     write(tmp_path, [*PAIRS, HELD_OUT])
     (tmp_path / "train.tsv").write_text("".join(f"{line}\n" for line in [*PAIRS, HELD_OUT]), encoding="utf-8")

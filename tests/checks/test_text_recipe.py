@@ -72,6 +72,11 @@ def test_documents_lie_between_ends_and_what_is_given_is_not_predicted():
     assert targets.tolist() == [100, end, 101, end] and places.tolist() == [5, 6, 7, 8]
 
 
+def test_a_text_that_windows_wrote(tmp_path):
+    (tmp_path / "text").write_bytes("\ufeff一\r\n\r\n二\ufeff\r\n".encode())
+    assert data.lines_of(data.read_text(tmp_path / "text")) == ["一", "二\ufeff"]
+
+
 @pytest.mark.parametrize("length, offset", [(7, 0), (7, 3), (7, 6), (100, 5), (1, 0)])
 def test_rows_predict_every_token_once(length, offset):
     known = data.make_tokenizer("bytes", [], 2, True)

@@ -115,7 +115,7 @@ def cifar10(args) -> dict:
 
 def pairs_of(folder: pathlib.Path) -> list[tuple[str, str]]:
     """Characters stand apart in the source."""
-    upper, lower = ((folder / name).read_text(encoding="utf-8").split("\n") for name in ("in.txt", "out.txt"))
+    upper, lower = ((folder / name).read_text(encoding="utf-8-sig").split("\n") for name in ("in.txt", "out.txt"))
     if len(upper) != len(lower):
         raise Unfit(f"{folder}: in.txt and out.txt differ in length")
     pairs = [("".join(u.split()), "".join(v.split())) for u, v in zip(upper, lower)]

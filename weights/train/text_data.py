@@ -26,7 +26,7 @@ END = "<|end|>"
 def read_text(path: pathlib.Path) -> str:
     data = path.read_bytes()
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8").removeprefix("\ufeff")  # a mark that Windows writes
     except UnicodeDecodeError as error:
         raise Unfit(f"{path} is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}") from error
     if not text.strip():

@@ -16,12 +16,13 @@ def lines_file(folder: pathlib.Path, name: str) -> pathlib.Path:
 
 
 def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
-    """Each line with its number, from 1; a line that is no UTF-8, or is cut off, is Unfit."""
+    """Each line with its number, from 1, without the ends and the first mark that Windows writes; a line that is no UTF-8, or is
+    cut off, is Unfit."""
     number = 0
     try:
-        with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8", newline="\n") as file:
+        with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8-sig", newline="\n") as file:
             for number, line in enumerate(file, 1):
-                yield number, line.rstrip("\n")
+                yield number, line.rstrip("\r\n")
     except (lzma.LZMAError, EOFError) as error:
         raise Unfit(f"{path} cannot be unpacked: {error}") from error
     except UnicodeDecodeError as error:
