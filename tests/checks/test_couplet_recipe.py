@@ -3,6 +3,7 @@ trained."""
 
 import lzma
 import pathlib
+import re
 import sys
 
 import pytest
@@ -23,6 +24,7 @@ import trainer  # noqa: E402
 pytestmark = pytest.mark.training
 
 PAIRS = [f"{a}{b}明月\t{b}{a}清风" for a in "春夏秋冬江河湖海天地山水" for b in "东南西北红黄蓝绿花草树木风雨云雪"]
+PAIRS += [f"{a}{b}明月\t{b}{a}清风" for a in map(chr, range(0x5000, 0x5028)) for b in "东南西北红黄"]  # more characters than two lines
 HELD_OUT = next(f"{a}{b}\t{b}{a}" for a in map(chr, range(0x4E00, 0x4F00)) for b in "一二三" if couplet_data.is_held_out((f"{a}{b}", "")))
 
 
@@ -32,10 +34,10 @@ def write(folder, content, bad="脏\n"):
     (folder / "badwords.txt").write_bytes(bad if isinstance(bad, bytes) else bad.encode())
 
 
-def train(monkeypatch, folder, *flags, keep=None):
+def train(monkeypatch, folder, *flags, keep=None, settings=()):
     monkeypatch.setattr(sys, "argv", ["couplet.py", "--data", str(folder), "--run", str(folder / "run"), "--device", "cpu", "--threads", "1",
                                       "--no-compile", "--batch-tokens", "300", "--tokens", "900", *flags,
-                                      *(f for s in ("n_layers=1", "n_heads=2", "d_model=16", "d_ff=16") for f in ("--set", s))])
+                                      *(f for s in ("n_layers=1", "n_heads=2", "d_model=16", "d_ff=16", *settings) for f in ("--set", s))])
     made = [] if keep is None else keep
     trainer.run(lambda args: made.append(couplet.Couplet(args)) or made[-1], couplet.parse_arguments())
 
@@ -58,8 +60,8 @@ WHOLE = lzma.compress("".join(f"{line}\n" for line in PAIRS).encode())
 
 
 @pytest.mark.parametrize("content, words", [
-    ([*PAIRS, HELD_OUT, "没有制表符"], ["train.tsv.xz:194", "TAB"]),
-    ([*PAIRS, "一\t二\t三"], ["train.tsv.xz:193", "TAB"]),
+    ([*PAIRS, HELD_OUT, "没有制表符"], [f"train.tsv.xz:{len(PAIRS) + 2}", "TAB"]),
+    ([*PAIRS, "一\t二\t三"], [f"train.tsv.xz:{len(PAIRS) + 1}", "TAB"]),
     ([], ["too few", "held out"]),
     (["春风\t秋雨"], ["too few", "held out"]),
     ([HELD_OUT], ["too few", "trained on"]),
@@ -178,6 +180,51 @@ def test_both_ways_and_verses(monkeypatch, tmp_path):
         ids, _, _ = couplet_data.make_inputs(part, torch.full((5,), 4), couplet_data.SEP)
         logs = torch.log_softmax(student.teacher.double()(ids)[:, -4:], -1)
     assert taught == pytest.approx(-(logs.exp() * logs).sum(-1).mean().item(), abs=2e-2)
+
+
+def test_too_few_characters_for_a_model_that_is_served(monkeypatch, tmp_path):
+    write(tmp_path, [*PAIRS[:192], HELD_OUT])
+    line = refused(monkeypatch, tmp_path)
+    assert "too few" in line and "more than 64" in line
+    characters = [chr(i) for i in range(0x4E00, 0x4E41)]
+    couplet_data.check_vocabulary([*couplet_data.SPECIALS, *characters, "，", "·", *couplet_data.MARKS])
+    with pytest.raises(couplet_data.Unfit, match=": 64 characters"):
+        couplet_data.check_vocabulary([*couplet_data.SPECIALS, *characters[:64], "，", "·", *couplet_data.MARKS])
+
+
+def test_punctuation_is_the_servers():
+    code = (ROOT / "model/characters.c").read_text(encoding="utf-8")
+    table = code[code.index("bool lx_char_is_punctuation") :]
+    ranges = re.findall(r"\{(0x\w+), *(0x\w+)\}", table[: table.index("return")])
+    assert [(int(a, 16), int(b, 16)) for a, b in ranges] == couplet_data.PUNCTUATION
+
+
+@pytest.mark.parametrize("setting, words", [
+    ("n_layers=0", ["n_layers 0", "1 to 256"]), ("n_layers=-1", ["n_layers -1"]), ("n_layers=257", ["n_layers 257"]),
+    ("d_ff=0", ["d_ff 0"]), ("n_heads=3", ["d_model 16", "n_heads 3"]), ("n_heads=0", ["n_heads 0"]), ("norm_eps=0", ["norm_eps 0"]),
+    ("attention.eps=2", ["eps 2"]), ("attention.n_heads=0", ["n_heads 0"]), ("attention.d_value=5000", ["d_value 5000"]),
+    ("attention.feature_map=tanh", ["tanh"]), ("norm=sandwich", ["norm sandwich"]), ("activation=relu", ["activation relu"]),
+    ("max_chars=16", ["max_chars=16", "data"]), ("head.size=5", ["head.size=5", "data"]), ("task=text", ["task=text", "data"]),
+    ("n_layers=abc", ["n_layers=abc", "JSON"]), ("n_layers", ["FIELD=VALUE"]), ("n_layers=", ["n_layers=", "JSON"]),
+    ("n_layers=2.5", ["n_layers=2.5", "kind"]), ("n_layers=true", ["n_layers=true"]), ('d_ff="16"', ["d_ff="]), ("norm_eps=NaN", ["NaN"]),
+    ("nothing=1", ["nothing=1", "no such value"]), ("norm.kind=1", ["no such value"]), ("attention.eps.x=1", ["no such value"]),
+    ("attention.feature_map.x=1", ["no such value"]), ("mixer=nothing", ["kind nothing"]), ("mixer=heads", ["kind heads"]),
+    ("mixer=", ["there is no kind"]), ("attention=[", ["JSON"]), ("attention=5", ["list"]), ("attention=[{}]", ["kind"]),
+    ('attention=[{"kind": "linear"}, {"kind": "linear"}]', ["2 entries"]),
+])
+def test_settings_that_no_server_takes(monkeypatch, tmp_path, setting, words):
+    write(tmp_path, [*PAIRS, HELD_OUT])
+    with pytest.raises(SystemExit) as ended:
+        train(monkeypatch, tmp_path, settings=[setting])
+    line = str(ended.value)
+    assert line.startswith("couplet.py: ") and "\n" not in line and all(word in line for word in words), line
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("flags", [["--seed", "-1"], ["--seed", "99999999999999999999"], ["--threads", "100000"], ["--threads", "0"]])
+def test_seeds_and_threads_have_a_range(monkeypatch, tmp_path, flags):
+    write(tmp_path, [*PAIRS, HELD_OUT])
+    assert f"{' '.join(flags)} is not from" in refused(monkeypatch, tmp_path, *flags)
 
 
 @pytest.mark.parametrize("flag", ["--both-ways", "--verses-part", "--teacher-part"])

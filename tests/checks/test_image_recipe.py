@@ -140,6 +140,13 @@ def test_options_that_do_not_fit(monkeypatch, tmp_path, flags, words):
     assert all(word in line for word in words), line
 
 
+@pytest.mark.parametrize("flags", [["--size", "9999x9999"], ["--size", "1024x1024", "--colour"], ["--size", "0x5"]])
+def test_a_size_is_judged_before_pictures_are_scaled(monkeypatch, tmp_path, flags):
+    write_pictures(tmp_path / "in", values(40, 3, 4))
+    monkeypatch.setattr(image.data, "read_picture", lambda *_: pytest.fail("a picture was scaled"))
+    assert "values at most" in refused(arguments(monkeypatch, tmp_path / "in", *flags))
+
+
 def test_pictures_that_do_not_fit(monkeypatch, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()

@@ -12,6 +12,7 @@ many digits below each other in one sequence, each of a random class, and the fi
 
 import argparse
 import io
+import os
 import pathlib
 import sys
 
@@ -118,6 +119,9 @@ def save(rows: list[torch.Tensor], path: pathlib.Path):
 def judge(args):
     if args.count < AT_ONCE or args.count % AT_ONCE or args.epochs < 1:
         raise Unfit(f"--count {args.count} is not a multiple of {AT_ONCE}, or --epochs {args.epochs} is not above 0")
+    most = max(16, 4 * (os.cpu_count() or 1))
+    if not 0 <= args.seed < 2**63 or not 1 <= args.threads <= most:
+        raise Unfit(f"--seed {args.seed} is not from 0 to {2**63 - 1}, or --threads {args.threads} not from 1 to {most}")
     if args.strip < 0:
         raise Unfit(f"--strip {args.strip} is below 0")
     torch.manual_seed(args.seed)

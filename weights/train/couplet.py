@@ -59,7 +59,7 @@ def load_data(args) -> tuple[list[str], dict, dict, dict]:
     held_out = [p for p in kept if data.is_held_out(p)]
     train = [p for p in kept if not data.is_held_out(p)]
     marks = bool(args.both_ways or args.verses)
-    vocabulary = data.build_vocabulary(train, min_count=5, marks=marks)
+    vocabulary = data.build_vocabulary(train, min_count=data.MIN_COUNT, marks=marks)
     verses = [p for p in data.read_pairs(args.verses) if not data.is_held_out(p)] if args.verses else []
     print(f"{len(pairs)} pairs, {len(kept)} without a bad word, {len(train)} to train on, "
           f"{len(held_out)} held out, {len(verses)} verses, {len(vocabulary)} vocabulary entries", flush=True)
@@ -77,6 +77,7 @@ class Couplet:
                       for n in sorted(couplets.keys() | verses.keys())}
         if not self.held_out or not couplets:
             raise Unfit(f"the couplets are too few: none of them is {'trained on' if self.held_out else 'held out'}")
+        data.check_vocabulary(self.vocabulary)
         self.config = make_config(self.vocabulary)
         override(self.config, args.set)
         self.model = LinearTransformer(self.config, args.dropout).to(args.device)

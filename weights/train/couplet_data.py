@@ -28,6 +28,12 @@ SPECIALS = ["<unk>", "<s>", "<sep>", "<none>"]
 UNK, BOS, SEP, NONE = range(4)
 MARKS = ["<back>", "<verse>", "<verseback>"]  # after the characters, and only in a model that was trained with them
 MAX_CHARS = 32
+MIN_COUNT = 5  # of a character of the vocabulary
+PUNCTUATION = [  # first and last, as lx_char_is_punctuation (model/characters.c)
+    (0x21, 0x2f), (0x3a, 0x40), (0x5b, 0x60), (0x7b, 0x7e), (0xa1, 0xa1), (0xa7, 0xa7), (0xab, 0xab), (0xb6, 0xb7), (0xbb, 0xbb),
+    (0xbf, 0xbf), (0x2010, 0x2027), (0x2030, 0x205e), (0x2e3a, 0x2e3b), (0x3001, 0x3004), (0x3006, 0x3006), (0x3008, 0x3020),
+    (0x3030, 0x3030), (0x303d, 0x303d), (0x30fb, 0x30fb), (0xfe10, 0xfe19), (0xfe30, 0xfe6b), (0xff01, 0xff0f), (0xff1a, 0xff20),
+    (0xff3b, 0xff40), (0xff5b, 0xff65)]
 
 
 def read_pairs(path: pathlib.Path) -> list[tuple[str, str]]:
@@ -64,6 +70,14 @@ def build_vocabulary(pairs: list, min_count: int, marks: bool = False) -> list[s
     counts = collections.Counter(c for pair in pairs for line in pair for c in line)
     kept = [c for c, n in counts.items() if n >= min_count]
     return SPECIALS + sorted(kept, key=lambda c: (-counts[c], c)) + (MARKS if marks else [])
+
+
+def check_vocabulary(vocabulary: list[str]):
+    """A server's rules forbid up to two lines of characters, and one has to be left to choose."""
+    words = [c for c in vocabulary if len(c) == 1 and not any(first <= ord(c) <= last for first, last in PUNCTUATION)]
+    if len(words) <= 2 * MAX_CHARS:
+        raise Unfit(f"the couplets are too few: {len(words)} characters without punctuation occur {MIN_COUNT} times in them, and a "
+                    f"model needs more than {2 * MAX_CHARS}")
 
 
 def encode(pairs: list, vocabulary: list[str]) -> dict[int, np.ndarray]:

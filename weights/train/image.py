@@ -95,10 +95,7 @@ def read(args) -> data.Pictures:
 def check(pictures: data.Pictures):
     """The arguments of every recipe of images."""
     count, height, width, channels = pictures.values.shape
-    if not (1 <= height <= data.MOST_SIDE and 1 <= width <= data.MOST_SIDE and channels in (1, 3)
-            and height * width * channels <= data.MOST_VALUES):
-        raise Unfit(f"images of {height} x {width} x {channels} values: a side has 1 to {data.MOST_SIDE}, there are 1 or 3 "
-                    f"channels, and {data.MOST_VALUES} values at most")
+    data.check_shape(height, width, channels)
     if pictures.labels is None:
         return
     if len(pictures.labels) != count:

@@ -33,6 +33,12 @@ MOST_SIDE, MOST_VALUES, MOST_CLASSES = 4096, 1 << 20, 100  # of the server
 NEIGHBOURS = {"w": (0, -1), "ww": (0, -2), "n": (-1, 0), "nw": (-1, -1), "ne": (-1, 1), "nn": (-2, 0)}
 
 
+def check_shape(height: int, width: int, channels: int):
+    if not (1 <= height <= MOST_SIDE and 1 <= width <= MOST_SIDE and channels in (1, 3) and height * width * channels <= MOST_VALUES):
+        raise Unfit(f"images of {height} x {width} x {channels} values: a side has 1 to {MOST_SIDE}, there are 1 or 3 channels, and "
+                    f"{MOST_VALUES} values at most")
+
+
 def find(folder: pathlib.Path, name: str) -> pathlib.Path:
     """The file of that name, packed or not."""
     for path in (folder / name, folder / f"{name}.gz"):
@@ -102,6 +108,8 @@ def read_picture(path: pathlib.Path, colour: bool, size: tuple[int, int] | None)
 
 def read_folder(folder: pathlib.Path, colour: bool, size: tuple[int, int] | None) -> Pictures:
     """Its pictures, all of one size; where they lie in folders, these are their classes."""
+    if size:  # or all are scaled first
+        check_shape(*size, 3 if colour else 1)
     files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
     if not files:
         raise Unfit(f"{folder} has no picture ({', '.join(sorted(SUFFIXES))}) and no idx file")
@@ -112,6 +120,7 @@ def read_folder(folder: pathlib.Path, colour: bool, size: tuple[int, int] | None
     values = []
     for path in files:
         values.append(read_picture(path, colour, size))
+        check_shape(*values[-1].shape)
         if values[-1].shape != values[0].shape:
             (h, w), (first_h, first_w) = values[-1].shape[:2], values[0].shape[:2]
             raise Unfit(f"{path} has {h} x {w} pixels, and {files[0]} has {first_h} x {first_w}: --size HxW scales them all")

@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from unfit import Unfit
+
 
 def model_config(task: str, inputs: list[tuple[str, int]], head: dict, n_layers: int = 8, **of_task) -> dict:
     """config.json of a model of the paper's size."""
@@ -34,29 +36,93 @@ def model_config(task: str, inputs: list[tuple[str, int]], head: dict, n_layers:
     }
 
 
+OF_THE_DATA = {"format", "format_version", "task", "inputs", "max_chars", "image", "copy", "text", "speech"}  # and of the options
+LIMITS = {"n_layers": (1, 256), "n_heads": (1, 1024), "d_model": (1, 65536), "d_ff": (1, 262144), "d_key": (1, 4096),
+          "d_value": (1, 4096), "norm_eps": (1e-30, 1), "eps": (1e-30, 1), "components": (1, 64)}  # the server's (docs/weights-format.md)
+MOST_ROWS = 262144  # of a product that makes queries, keys and values
+WORDS = {"norm": ("pre", "post", "reversible"), "norm_kind": ("layer", "rms"), "activation": ("gelu",)}  # that are trained
+
+
+def read_json(setting: str, value: str):
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise Unfit(f"--set {setting}: the value is no JSON: {error}") from error
+
+
+def mixers_of(setting: str, value: str) -> list:
+    own = read_json(setting, value)
+    if not isinstance(own, list) or not all(isinstance(one, dict) and isinstance(one.get("kind"), str) for one in own):
+        raise Unfit(f"--set {setting}: it is no list of objects with a kind")
+    return [{"kind": one["kind"]} | mixers.find(one["kind"]).DEFAULTS | one for one in own]
+
+
+def alike(setting: str, before, value: str):
+    """The value, if it is of the same type as the one before."""
+    if isinstance(before, str):
+        return value
+    read = read_json(setting, value)
+    if isinstance(before, float) and type(read) is int:
+        return float(read)
+    if type(read) is not type(before):
+        raise Unfit(f"--set {setting}: the value is not of the kind of {json.dumps(before)}")
+    return read
+
+
 def override(config: dict, settings: list[str]):
     """Applies settings such as n_layers=4 or attention.eps=1e-5, and mixer=NAME: that kind in every layer, with its
     defaults; attention=[{"kind": NAME, ...}, ...]: one a layer. The field must be there, but attention may get one
-    that its kind's defaults lack."""
+    that its kind's defaults lack. The config is then one that the server takes."""
     for setting in settings:
-        path, _, value = setting.partition("=")
+        path, equals, value = setting.partition("=")
+        *parents, field = path.split(".")
+        if not equals:
+            raise Unfit(f"--set {setting}: it is not FIELD=VALUE")
         if path == "mixer":
             config["attention"] = {"kind": value} | mixers.find(value).DEFAULTS
             continue
         if path == "attention":
-            config["attention"] = [{"kind": own["kind"]} | mixers.find(own["kind"]).DEFAULTS | own for own in json.loads(value)]
+            config["attention"] = mixers_of(setting, value)
             continue
-        *parents, field = path.split(".")
+        if path.split(".")[0] in OF_THE_DATA or path in ("head.kind", "head.size", "head.levels"):
+            raise Unfit(f"--set {setting}: the data and the other options say this value")
         part = config
         for parent in parents:
             part = part.get(parent) if isinstance(part, dict) else None
-        if parents == ["attention"] and field not in part:
-            part[field] = json.loads(value)
-            continue
-        if not isinstance(part, dict) or not isinstance(part.get(field), (str, int, float, list)):
-            raise SystemExit(f"--set {setting}: the config has no such value")
-        kind = type(part[field])
-        part[field] = value if kind is str else kind(json.loads(value))
+        before = part.get(field) if isinstance(part, dict) else None
+        if parents == ["attention"] and isinstance(part, dict) and field not in part:
+            part[field] = read_json(setting, value)
+        elif isinstance(before, (str, int, float, list)):
+            part[field] = alike(setting, before, value)
+        else:
+            raise Unfit(f"--set {setting}: the config has no such value")
+    check_config(config)
+
+
+def check_config(config: dict):
+    """What the server would refuse, or what is not trained."""
+    for name, words in WORDS.items():
+        if config.get(name, words[0]) not in words:
+            raise Unfit(f"{name} {config[name]} is not trained: {', '.join(words)}")
+    for part in (config, config["head"]):
+        check_limits(part)
+    own_feed_forward = config.get("feed_forward", {}).get("kind", "mlp")
+    if own_feed_forward not in FEED_FORWARDS:
+        raise Unfit(f"feed_forward.kind {own_feed_forward} is not trained: {', '.join(FEED_FORWARDS)}")
+    if not {"d_key", "d_value"} <= config.keys() and config["d_model"] % config["n_heads"]:
+        raise Unfit(f"d_model {config['d_model']} is not a multiple of n_heads {config['n_heads']}")
+    for layer in range(config["n_layers"]):
+        own = mixers.own_config(config, layer)
+        check_limits(own)
+        if own["n_heads"] * (2 * own["d_key"] + own["d_value"]) > MOST_ROWS:
+            raise Unfit(f"n_heads {own['n_heads']} times (2 d_key + d_value) is more than {MOST_ROWS}")
+
+
+def check_limits(part: dict):
+    for name, (least, most) in LIMITS.items():
+        value = part.get(name, least)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
+            raise Unfit(f"{name} {json.dumps(value)} is not from {least} to {most}")
 
 
 def autocast(device: str) -> torch.autocast:

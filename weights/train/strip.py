@@ -27,6 +27,7 @@ import torch.nn.functional as F
 import export
 import image_data as data
 import mnist
+import trainer
 from linear_transformer import LinearTransformer
 from unfit import Unfit
 
@@ -120,6 +121,7 @@ def write(folder: pathlib.Path, model: LinearTransformer, config: dict, base: pa
 def train(args):
     if args.images < 1 or args.steps < 1 or not 2 <= args.pictures <= HELD_OUT:
         raise Unfit(f"--images and --steps are at least 1, --pictures 2 to {HELD_OUT}")
+    trainer.check_range(args, "threads", 1, trainer.MOST_THREADS)
     torch.set_num_threads(args.threads)
     model, config = load_base(args.base)
     images, labels, held_out, held_out_labels = read(args.data, args.images)

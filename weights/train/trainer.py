@@ -52,6 +52,7 @@ FREE = {"best", "compile", "cuda_graphs", "device", "minutes", "patience", "stop
         "validate_every"}
 RECORD_SECONDS = 60  # at least so often the log has a record
 FILES = ("config.json", "model.safetensors", "vocab.txt", "tokenizer.json", "generation_config.json")  # of a model
+MOST_THREADS = max(16, 4 * (os.cpu_count() or 1))
 BEGUN = time.time()  # of this process, as far as --minutes goes
 
 
@@ -492,13 +493,21 @@ class Run:
 
 
 def check_arguments(args):
-    for name in ("tokens", "minutes", "batch_tokens", "threads", "validate_every", "decay", "patience"):
+    check_seed_and_threads(args)
+    for name in ("tokens", "minutes", "batch_tokens", "validate_every", "decay", "patience"):
         value = getattr(args, name)
         if value is not None and not 0 < value < math.inf:
             raise Unfit(f"--{name.replace('_', '-')} {value:g} is not a number above 0")
     for name in ("ema", "warmup", "dropout"):
         if not 0 <= getattr(args, name) < 1:
             raise Unfit(f"--{name} {getattr(args, name):g} is not from 0 to 1")
+
+
+def check_seed_and_threads(args):
+    """Of PyTorch and numpy. With many more threads than cores a step takes minutes."""
+    check_range(args, "seed", 0, 2**63 - 1)
+    if args.threads is not None:
+        check_range(args, "threads", 1, MOST_THREADS)
 
 
 def check_device(name: str):

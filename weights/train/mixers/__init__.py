@@ -27,9 +27,12 @@ def own_config(c: dict, layer: int) -> dict:
 
 def find(kind: str):
     try:
-        return importlib.import_module(f"mixers.{kind}")
+        found = importlib.import_module(f"mixers.{kind}")
     except ModuleNotFoundError:
-        raise SystemExit(f"there is no weights/train/mixers/{kind}.py") from None
+        found = None
+    if not hasattr(found, "DEFAULTS"):  # a module may have parts of kinds
+        raise Unfit(f"there is no kind {kind} in weights/train/mixers")
+    return found
 
 
 def is_whole_layer(c: dict, layer: int) -> bool:
