@@ -1,5 +1,5 @@
-"""The client of `pip install ./weights`, when a server leaves in the middle or answers with something else: every fault is Failure,
-ids stay whole in addresses, and an answer whose state was not kept is an answer."""
+"""The client of `linnet_weights`, when a server leaves in the middle or answers with something else. Every fault is a Failure. Ids
+stay whole in addresses. An answer whose state was not kept is an answer."""
 
 import asyncio
 import contextlib

@@ -73,7 +73,7 @@ def check(message):
 
 
 def whole(answers):
-    """Those that max_tokens did not cut."""
+    """The answers that max_tokens did not cut."""
     return [c for c in answers if c["finish_reason"] == "tool_calls"]
 
 
