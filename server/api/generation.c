@@ -425,7 +425,7 @@ const char *lx_works_states(const lx_work *works, int32_t n, const int32_t *chos
     int32_t index = n * n_chosen;
     for (int32_t i = 0; i < n; i++)
         for (int32_t k = 0; k < works[i].saver.n; k++)
-            if (!is_among(k, chosen + i * n_chosen, n_chosen))
+            if (n_chosen == 0 || !is_among(k, chosen + i * n_chosen, n_chosen))
                 append_kept(&works[i].saver.states[k], index++, text);
     lx_buffer_puts(text, "]");
     return text->data;
