@@ -181,25 +181,34 @@ static size_t edit_distance(const char *a, size_t n, const char *b)
     return row[m];
 }
 
+/* The option whose name takes the fewest edits to become `name`, at most so many; NULL: none. */
+static const lx_option *nearest_option(const lx_command *c, const char *name, size_t n,
+                                       size_t most_edits)
+{
+    const lx_option *nearest = NULL;
+    size_t best = most_edits + 1;
+    for (size_t i = 0; i < c->n_options; i++) {
+        size_t d = edit_distance(name, n, c->options[i].name);
+        if (d < best) {
+            best = d;
+            nearest = &c->options[i];
+        }
+    }
+    return nearest;
+}
+
 /* Of the name of n bytes that no option has. `where` begins the text: "", "FILE:3: "; `dashes` are
    those of a flag. A letter resembles none. */
 static lx_status fail_unknown(const lx_command *c, const char *where, const char *dashes,
                               const char *name, size_t n, lx_error *err)
 {
-    const char *nearest = NULL;
-    size_t best = 3; /* farther than two edits is no typo */
-    for (size_t i = 0; i < c->n_options && strcmp(dashes, "-") != 0; i++) {
-        size_t d = edit_distance(name, n, c->options[i].name);
-        if (d < best) {
-            best = d;
-            nearest = c->options[i].name;
-        }
-    }
+    bool is_letter = strcmp(dashes, "-") == 0; /* farther than two edits is no typo */
+    const lx_option *nearest = is_letter ? NULL : nearest_option(c, name, n, 2);
     int shown = n < 60 ? (int)n : 60;
     if (nearest != NULL)
-        return lx_fail(err, LX_ERR_INVALID, nearest,
+        return lx_fail(err, LX_ERR_INVALID, nearest->name,
                        "%sunknown option \"%s%.*s\"; did you mean %s%s?", where, dashes, shown,
-                       name, dashes, nearest);
+                       name, dashes, nearest->name);
     return lx_fail(err, LX_ERR_INVALID, NULL, "%sunknown option \"%s%.*s\"; see linnet %s --help",
                    where, dashes, shown, name, c->name);
 }
@@ -229,9 +238,9 @@ static bool is_of_service(const char *name, size_t n, const char *value)
 /* Of the proxy, the files of compose and the tests, whose environment a server may have. */
 static bool is_of_deployment(const char *name, size_t n)
 {
-    static const char *const names[] = {"1",     "2",      "BIND",    "STATUS_BIND",
-                                        "IMAGE", "MEMORY", "PUBLISH", "CUDA_IMAGE",
-                                        "DATA",  "URL",    "TESTS",   "MODEL_DIR"};
+    static const char *const names[] = {"1",      "2",         "BIND",       "STATUS_BIND", "IMAGE",
+                                        "MEMORY", "PUBLISH",   "CUDA_IMAGE", "DATA",        "URL",
+                                        "TESTS",  "MODEL_DIR", "MODELS_DIR"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strlen(names[i]) == n && memcmp(names[i], name, n) == 0)
             return true;
@@ -243,18 +252,11 @@ static bool is_of_deployment(const char *name, size_t n)
 static const lx_option *find_near(const lx_command *c, const char *name, size_t n)
 {
     char flag[LX_VARIABLE_BYTES];
-    const lx_option *nearest = NULL;
-    size_t best = n < 8 ? 2 : 3;
-    for (size_t i = 0; i < n && n < sizeof flag; i++)
+    if (n >= sizeof flag)
+        return NULL;
+    for (size_t i = 0; i < n; i++)
         flag[i] = name[i] == '_' ? '-' : (char)tolower((unsigned char)name[i]);
-    for (size_t i = 0; i < c->n_options && n < sizeof flag; i++) {
-        size_t d = edit_distance(flag, n, c->options[i].name);
-        if (d < best) {
-            best = d;
-            nearest = &c->options[i];
-        }
-    }
-    return nearest;
+    return nearest_option(c, flag, n, n < 8 ? 1 : 2);
 }
 
 static bool is_variable(const lx_command *c, const char *name, size_t n)

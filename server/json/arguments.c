@@ -7,25 +7,27 @@
 #include "server/json/scan.h"
 
 /* Arguments that no body could hold, but answers can: a key twice, of which the last counts; a call
-   that was cut, or is nested too deep, which the template sees without arguments. NULL: no object.
- */
-static json_t *read_answered(const char *text, size_t n, const char *where, lx_json_notes *notes)
+   that was cut, or is nested too deep, which the template sees without arguments. */
+static lx_status read_answered(const char *text, size_t n, const char *where, lx_json_notes *notes,
+                               json_t **out)
 {
     static const char why[] = "as of a call that was cut or is nested too deep: the model reads {}";
     lx_json_extent extent;
     json_error_t e;
     lx_json_scan(text, n, &extent);
-    bool deep = extent.depth > LX_JSON_MAX_DEPTH, cut = false;
-    json_t *value = deep ? NULL : lx_json_load(text, n, JSON_ALLOW_NUL, &e);
-    if (value == NULL && !deep)
-        cut = json_error_code(&e) == json_error_premature_end_of_input;
-    if (json_is_object(value) || text[strspn(text, " \t\r\n")] != '{' || !(cut || deep)) {
-        json_t *object = json_is_object(value) ? json_incref(value) : NULL;
-        json_decref(value);
-        return object;
-    }
+    if (text[strspn(text, " \t\r\n")] != '{')
+        return LX_ERR_INVALID;
+    bool lost = extent.depth > LX_JSON_MAX_DEPTH;
+    *out = lost ? NULL : lx_json_load(text, n, JSON_ALLOW_NUL, &e);
+    if (*out != NULL)
+        return LX_OK;
+    if (!lost && json_error_code(&e) == json_error_out_of_memory)
+        return LX_ERR_NO_MEMORY;
+    if (!lost && json_error_code(&e) != json_error_premature_end_of_input)
+        return LX_ERR_INVALID;
     lx_json_note(notes, where, why, NULL);
-    return json_object();
+    *out = json_object();
+    return *out != NULL ? LX_OK : LX_ERR_NO_MEMORY;
 }
 
 lx_status lx_chat_read_arguments(const json_t *value, const char *where, const lx_json_reading *r,
@@ -49,9 +51,8 @@ lx_status lx_chat_read_arguments(const json_t *value, const char *where, const l
         return lx_fail(err, LX_ERR_INVALID, r->name, "%s: the calls' arguments are too large",
                        where);
     lx_status st = text != NULL ? lx_json_parse(text, n, out, &why) : LX_ERR_INVALID;
-    if (st == LX_ERR_INVALID && text != NULL &&
-        (*out = read_answered(text, n, where, r->notes)) != NULL)
-        return LX_OK;
+    if (st == LX_ERR_INVALID && text != NULL)
+        st = read_answered(text, n, where, r->notes, out);
     if (st == LX_ERR_INVALID)
         return lx_fail(err, st, r->name, "%s must be an object, or a text with an object in JSON",
                        where);

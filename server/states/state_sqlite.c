@@ -10,8 +10,8 @@
  * succeed fail. A state can be read from a full or read-only disk; then its time does not start
  * again.
  *
- * The thread also drops expired states, when no call comes, too. It waits for the next end of a
- * state, or for a minute, and at least for a second.
+ * While no call comes, the thread drops expired states. It waits for the next end of a state, at
+ * least for a second and at most for a minute.
  */
 #include "server/states/store.h"
 

@@ -178,12 +178,17 @@ def listening(browser, tmp_path):
     launched.close()
 
 
-def test_the_microphone(listening, origin):
+def begin_recording(listening, origin):
     page = listening.new_page(permissions=["microphone"], locale="en-US")
     page.goto(f"{origin}/#speech")
     watch(page)
     page.click("#speech-record")
     expect(page.locator("#speech-record")).to_have_text("Stop")
+    return page
+
+
+def test_the_microphone(listening, origin):
+    page = begin_recording(listening, origin)
     page.wait_for_function("() => parseFloat(document.querySelector('.level .fill').style.transform.slice(7)) > 0.1")
     page.wait_for_function("() => parseFloat(document.querySelector('#speech .facts').textContent) >= 1.5")
     page.click("#speech-record")
@@ -199,11 +204,7 @@ def test_the_microphone(listening, origin):
 
 def test_the_microphone_stops_when_its_tab_is_left(listening, origin):
     """The words so far are transcribed."""
-    page = listening.new_page(permissions=["microphone"], locale="en-US")
-    page.goto(f"{origin}/#speech")
-    watch(page)
-    page.click("#speech-record")
-    expect(page.locator("#speech-record")).to_have_text("Stop")
+    page = begin_recording(listening, origin)
     page.wait_for_function("() => parseFloat(document.querySelector('#speech .facts').textContent) >= 1")
     page.evaluate("""() => {
         const { stop } = MediaRecorder.prototype;

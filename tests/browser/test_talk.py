@@ -134,15 +134,20 @@ def test_a_message_is_changed(talk):
     assert "previous_response_id" not in say(page, "first of all")
 
 
-def test_an_answer_is_stopped(talk):
-    """Its part is kept, and the next message comes with it."""
-    page = talk()
+def begin_story(page):
+    """A second answer, of which the first part is there."""
     page.evaluate(HOLD)
     say(page, "hello")
     page.evaluate("window.hold = true")
     page.fill("#talk-text", "a long story")
     page.click("#talk-send")
     page.wait_for_function("() => document.querySelectorAll('#turns .answer-said p')[1]?.textContent")
+
+
+def test_an_answer_is_stopped(talk):
+    """Its part is kept, and the next message comes with it."""
+    page = talk()
+    begin_story(page)
     page.click("#talk-stop")
     expect(page.locator("#turns small").last).to_have_text("stopped")
     expect(page.locator("#talk-error")).to_have_text("")
@@ -206,12 +211,7 @@ def titles(page):
 def test_a_talk_that_is_answered_is_deleted(talk):
     """The end of its answer does not bring it back."""
     page = talk()
-    page.evaluate(HOLD)
-    say(page, "hello")
-    page.evaluate("window.hold = true")
-    page.fill("#talk-text", "a long story")
-    page.click("#talk-send")
-    page.wait_for_function("() => document.querySelectorAll('#turns .answer-said p')[1]?.textContent")
+    begin_story(page)
     page.locator("#talks li button").nth(1).click()
     expect(page.locator("#talk-send")).to_be_enabled()  # the answer has ended
     expect(page.locator("#talks li")).to_have_count(0)
